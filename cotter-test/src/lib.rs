@@ -1,0 +1,17 @@
+//! Parts for testing agents and extensions without a network, a clock or a key: a model that says
+//! what it was told to say, a person who answers what they were told to answer, a store that fails
+//! when it should, and transcripts as text.
+
+mod recording;
+mod script;
+mod store;
+mod transcript;
+mod ui;
+
+pub use self::{
+    recording::Recording,
+    script::{ScriptError, Scripted, Step},
+    store::{Fault, FaultyStore},
+    transcript::{shown_event, shown_events, transcript},
+    ui::{Said, ScriptedUi},
+};

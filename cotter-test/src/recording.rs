@@ -1,0 +1,55 @@
+//! A model that remembers what it was sent.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cotter::{
+    message::Usage,
+    model::{Model, Request, Streaming},
+};
+use smol_str::SmolStr;
+
+/// Wraps a model and keeps every request.
+#[derive(Clone)]
+pub struct Recording<M> {
+    model: M,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl<M: Model> Recording<M> {
+    /// Records what goes to `model`.
+    pub fn new(model: M) -> Self {
+        Recording { model, requests: Arc::default() }
+    }
+
+    /// Every request so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The messages of every request so far, a line each, requests apart by `--`.
+    pub fn shown(&self) -> String {
+        let shown = |request: Request| -> String {
+            request
+                .messages
+                .iter()
+                .map(|message| crate::transcript::shown(message) + "\n")
+                .collect()
+        };
+        self.requests().into_iter().map(shown).collect::<Vec<_>>().join("--\n")
+    }
+}
+
+impl<M: Model> Model for Recording<M> {
+    fn name(&self) -> &SmolStr {
+        self.model.name()
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        self.model.stream(request)
+    }
+
+    fn cost_usd(&self, usage: &Usage) -> Option<f64> {
+        self.model.cost_usd(usage)
+    }
+}

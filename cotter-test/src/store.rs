@@ -1,0 +1,93 @@
+//! A store that fails when it is told to.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use cotter::session::{Header, Line, Log, Opened, Store, StoreError, Summary, Syncing};
+use smol_str::SmolStr;
+
+/// Which call of a log fails, counted from 1 over all logs of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The nth append, and all after it.
+    Append(usize),
+    /// The nth sync that is waited for, and all after it.
+    Sync(usize),
+}
+
+/// Wraps a store whose disk goes bad at some point.
+pub struct FaultyStore<S> {
+    store: S,
+    faults: Arc<Faults>,
+}
+
+struct Faults {
+    fault: Fault,
+    appends: AtomicUsize,
+    syncs: AtomicUsize,
+}
+
+impl<S: Store> FaultyStore<S> {
+    /// A store that fails at `fault`.
+    pub fn new(store: S, fault: Fault) -> Self {
+        let faults = Faults { fault, appends: AtomicUsize::new(0), syncs: AtomicUsize::new(0) };
+        FaultyStore { store, faults: Arc::new(faults) }
+    }
+
+    fn wrap(&self, log: Box<dyn Log>) -> Box<dyn Log> {
+        Box::new(FaultyLog { log, faults: self.faults.clone() })
+    }
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+        self.store.create(header).map(|log| self.wrap(log))
+    }
+
+    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+        self.store.open(id).map(|opened| opened.map_log(|log| self.wrap(log)))
+    }
+
+    fn new_id(&self) -> SmolStr {
+        self.store.new_id()
+    }
+
+    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        self.store.list()
+    }
+
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.store.lines(id)
+    }
+}
+
+struct FaultyLog {
+    log: Box<dyn Log>,
+    faults: Arc<Faults>,
+}
+
+impl Log for FaultyLog {
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        let nth = self.faults.appends.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.faults.fault {
+            Fault::Append(from) if nth >= from => Err(StoreError::new("the disk is full")),
+            _ => self.log.append(lines),
+        }
+    }
+
+    fn sync(&mut self) -> Syncing {
+        let nth = self.faults.syncs.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.faults.fault {
+            Fault::Sync(from) if nth >= from => {
+                Box::pin(std::future::ready(Err(StoreError::new("the disk does not answer"))))
+            }
+            _ => self.log.sync(),
+        }
+    }
+
+    fn sync_behind(&mut self) {
+        self.log.sync_behind();
+    }
+}

@@ -1,0 +1,105 @@
+//! Sessions and events as text, one line each, for comparing whole.
+
+use cotter::{
+    Session,
+    events::{Event, EventKind},
+    message::{AssistantPart, Mark, Message},
+    session::Body,
+};
+
+/// The conversation as text, oldest first: a line per message, calls below the reply that made them.
+pub async fn transcript(session: &Session) -> String {
+    let mut text = String::new();
+    for entry in session.entries().await {
+        let line = match entry.body() {
+            Body::Message(message) => shown(message),
+            Body::Compaction(compaction) => format!("compaction: {}", compaction.message.text()),
+            Body::Custom(fields) => serde_json::to_string(fields).unwrap_or_default(),
+            other => format!("{other:?}"),
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// One message as text.
+pub(crate) fn shown(message: &Message) -> String {
+    match message {
+        Message::User(user) => {
+            let who = match user.mark {
+                Mark::Typed => "user",
+                Mark::SkillInjection => "skill",
+                Mark::Compaction => "summary",
+                Mark::Note => "note",
+                _ => "other",
+            };
+            format!("{who}: {}", user.content.text())
+        }
+        Message::Assistant(assistant) => {
+            let parts = assistant.parts.iter().map(|part| match part {
+                AssistantPart::Text(text) => format!("assistant: {text}"),
+                AssistantPart::Thinking { text, .. } => format!("thinking: {text}"),
+                AssistantPart::ToolCall(call) => {
+                    format!("call {}: {} {}", call.id, call.name, call.input)
+                }
+                other => format!("{other:?}"),
+            });
+            let lines: Vec<_> = parts.collect();
+            if lines.is_empty() { "assistant:".into() } else { lines.join("\n") }
+        }
+        Message::ToolResult(result) => {
+            let kind = result.error.map(|kind| format!(" ({})", kind.as_str())).unwrap_or_default();
+            format!("result {}{kind}: {}", result.call_id, result.content.text().trim_end())
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// Every event a run left behind, a line each, without what differs from run to run.
+pub fn shown_events<'a>(events: impl IntoIterator<Item = &'a Event>) -> String {
+    events.into_iter().map(|event| shown_event(event) + "\n").collect()
+}
+
+/// One event as text, without what differs from run to run.
+pub fn shown_event(event: &Event) -> String {
+    let name = event.kind.name();
+    match &event.kind {
+        EventKind::TextDelta { text } | EventKind::ThinkingDelta { text } => {
+            format!("{name} {text:?}")
+        }
+        EventKind::Message { entry } => match entry.message() {
+            Some(message) => format!("{name} {}", shown(message).replace('\n', " | ")),
+            None => name.into(),
+        },
+        EventKind::ToolCall { call_id, name: tool, input } => {
+            format!("{name} {call_id} {tool} {input}")
+        }
+        EventKind::ToolResult { call_id, output, error, .. } => {
+            let kind = error.map(|kind| format!(" ({})", kind.as_str())).unwrap_or_default();
+            format!("{name} {call_id}{kind} {:?}", output.trim_end())
+        }
+        EventKind::ToolRefused { call_id, by, reason, .. } => {
+            format!("{name} {call_id} {by}: {reason}")
+        }
+        EventKind::Hook { point, name: hook, power, verdict, .. } => {
+            format!("{name} {point} {hook} {} {verdict}", power.as_str())
+        }
+        EventKind::Note { owner, text } => format!("{name} {owner}: {text}"),
+        EventKind::PermissionRequest { question } => {
+            let calls: Vec<_> = question.calls.iter().map(|call| call.call_id.as_str()).collect();
+            format!("{name} {} {}", question.id, calls.join(" "))
+        }
+        EventKind::PermissionResponse { decisions, by, .. } => {
+            let said: Vec<_> =
+                decisions.iter().map(|(call, yes, _)| format!("{call}={yes}")).collect();
+            format!("{name} {} by {by}", said.join(" "))
+        }
+        EventKind::Retry { attempt, kind, wait_ms } => {
+            format!("{name} {attempt} {kind} {wait_ms}ms")
+        }
+        EventKind::Error(failed) => format!("{name} {}: {}", failed.code, failed.message),
+        EventKind::SessionEnd { reason } => format!("{name} {}", reason.as_str()),
+        _ => name.into(),
+    }
+}

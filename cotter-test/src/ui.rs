@@ -1,0 +1,103 @@
+//! A person who answers what they were told to answer.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cotter::ui::{Answered, Asking, Decision, Question, Ui};
+
+/// What the person does with one question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Yes to every call.
+    Yes,
+    /// No to every call, with words.
+    No(String),
+    /// Each call on its own, in call order.
+    Each(Vec<bool>),
+    /// Walks away.
+    Nothing,
+    /// Never answers.
+    Silence,
+    /// Yes, but to another question.
+    WrongQuestion,
+    /// Yes, but for calls as they are not.
+    WrongDigest,
+}
+
+/// A person with a script. Out of answers, they walk away.
+#[derive(Clone, Default)]
+pub struct ScriptedUi {
+    answers: Arc<Mutex<VecDeque<Said>>>,
+    questions: Arc<Mutex<Vec<Arc<Question>>>>,
+}
+
+impl ScriptedUi {
+    /// A person who gives these answers.
+    pub fn new(answers: impl IntoIterator<Item = Said>) -> Self {
+        let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
+        ScriptedUi { answers, questions: Arc::default() }
+    }
+
+    /// Every question so far.
+    pub fn questions(&self) -> Vec<Arc<Question>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Every question so far as text: a line per call with who asks and why.
+    pub fn shown(&self) -> String {
+        let call = |call: &cotter::ui::AskedCall| {
+            let asks: Vec<_> =
+                call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason)).collect();
+            format!("{} <- {}\n", call.preview, asks.join("; "))
+        };
+        let shown =
+            |question: &Arc<Question>| -> String { question.calls.iter().map(call).collect() };
+        self.questions().iter().map(shown).collect::<Vec<_>>().join("--\n")
+    }
+}
+
+impl Ui for ScriptedUi {
+    fn present(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
+        let said = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        Box::pin(async move {
+            let all = |decision| Some(Answered::all(&question, decision, "test"));
+            match said.unwrap_or(Said::Nothing) {
+                Said::Yes => all(Decision::Yes),
+                Said::No(words) => all(Decision::No(Some(words))),
+                Said::Each(each) => {
+                    let mut answered = Answered::all(&question, Decision::No(None), "test");
+                    for ((_, decision), yes) in answered.decisions.iter_mut().zip(each) {
+                        *decision = if yes { Decision::Yes } else { Decision::No(None) };
+                    }
+                    Some(answered)
+                }
+                Said::Nothing => None,
+                Said::Silence => std::future::pending().await,
+                Said::WrongQuestion => all(Decision::Yes)
+                    .map(|answered| Answered { question: "other".into(), ..answered }),
+                Said::WrongDigest => all(Decision::Yes).map(|mut answered| {
+                    answered.decisions.iter_mut().for_each(|(digest, _)| *digest = "other".into());
+                    answered
+                }),
+            }
+        })
+    }
+
+    fn confirm(&self, _: &str) -> Asking<'_, bool> {
+        let said = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        Box::pin(async move {
+            match said.unwrap_or(Said::Nothing) {
+                Said::Yes => true,
+                Said::Silence => std::future::pending().await,
+                _ => false,
+            }
+        })
+    }
+}

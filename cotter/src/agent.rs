@@ -1,0 +1,551 @@
+//! The agent: a model in a loop with tools, and everything registered round it.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock, atomic::AtomicU32},
+    time::Duration,
+};
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use serde_json::Value;
+use smol_str::SmolStr;
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    builtin,
+    cx::{Cx, Place, RunCx},
+    ext::{
+        Generation, HandlerId, HookInfo, IntoHandler, Live, Origin, Owner, RegisterError, Registry,
+        Reload, ToolHook,
+    },
+    message::{Content, ToolCall},
+    model::Model,
+    permission::{Level, Mode, Rule},
+    points::{
+        Answered, Gated, Point, SessionEnd, SessionEnded, SessionOpen, SessionOpened, Transformed,
+    },
+    run::{Reason, Reply, RunError},
+    scene::Scene,
+    session::{Entry, Header, MemoryStore, Session, State, Store, StoreError},
+    tool::{Cap, PreChecked, Tool, ToolSet, check},
+    ui::{Headless, Ui},
+};
+
+/// An agent. Cheap to clone; every clone is the same agent.
+#[derive(Clone)]
+pub struct Agent(Arc<Inner>);
+
+struct Inner {
+    id: SmolStr,
+    live: Live,
+    models: RwLock<Arc<[Arc<dyn Model>]>>,
+    store: Arc<dyn Store>,
+    ui: Arc<dyn Ui>,
+    system: Arc<str>,
+    place: Place,
+    limits: Limits,
+    scope: Option<GlobSet>,
+    spill: Option<PathBuf>,
+    main: OnceCell<Session>,
+}
+
+/// When a run ends by itself, and how patient it is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The most requests of one run.
+    pub max_steps: Option<u32>,
+    /// The most one run may cost, in dollars. A price that is not known ends the run.
+    pub max_budget_usd: Option<f64>,
+    /// The most tokens one run may use.
+    pub max_tokens: Option<u64>,
+    /// How often a request is tried again after a passing failure, per model.
+    pub retries: u32,
+    /// How long to wait before the first retry; doubled for each that follows.
+    pub backoff: Duration,
+    /// How long a person has to answer.
+    pub question: Duration,
+    /// The most bytes of one tool result the model gets.
+    pub result_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_steps: None,
+            max_budget_usd: None,
+            max_tokens: None,
+            retries: 3,
+            backoff: Duration::from_millis(500),
+            question: Duration::from_secs(30 * 60),
+            result_bytes: 48 * 1024,
+        }
+    }
+}
+
+impl Agent {
+    /// An agent on a model. Without more it has no tools, keeps sessions in memory and asks nobody.
+    pub fn builder(model: impl Model) -> AgentBuilder {
+        AgentBuilder::new(Arc::new(model))
+    }
+
+    /// Sends a prompt to the agent's main session and waits for the reply.
+    pub async fn process_request(&self, prompt: impl Into<Content>) -> Result<Reply, RunError> {
+        self.main_session().await.prompt(prompt).await
+    }
+
+    /// The session `process_request` talks to, in memory unless the agent has a store.
+    pub async fn main_session(&self) -> Session {
+        let fresh = || async {
+            match self.new_session().await {
+                Ok(session) => session,
+                Err(_) => {
+                    let store = MemoryStore::new();
+                    let header = Header::new(store.new_id(), self.place().cwd());
+                    let state = State::create(&store, header).expect("memory takes a new id");
+                    Session::new(self.clone(), state)
+                }
+            }
+        };
+        self.0.main.get_or_init(fresh).await.clone()
+    }
+
+    /// A new session.
+    pub async fn new_session(&self) -> Result<Session, StoreError> {
+        let header = Header::new(self.0.store.new_id(), self.place().cwd());
+        let state = State::create(&*self.0.store, header)?;
+        Ok(self.opened(state, "created").await)
+    }
+
+    /// An existing session. What a killed process left open in it is closed.
+    pub async fn session(&self, id: &str) -> Result<Session, StoreError> {
+        let state = State::open(&*self.0.store, id)?;
+        Ok(self.opened(state, "resumed").await)
+    }
+
+    pub(crate) async fn forked(
+        &self,
+        from: &Header,
+        path: Vec<Arc<Entry>>,
+        next_entry: u64,
+    ) -> Result<Session, StoreError> {
+        let mut header = Header::new(self.0.store.new_id(), &from.cwd);
+        header.parent = Some(from.id.clone());
+        let state = State::fork(&*self.0.store, header, path, next_entry)?;
+        Ok(self.opened(state, "forked").await)
+    }
+
+    async fn opened(&self, mut state: State, how: &'static str) -> Session {
+        let crashed = state.crashed.take();
+        let session = Session::new(self.clone(), state);
+        session.scene(SmolStr::default()).fire::<SessionOpen>(|| SessionOpened { how }).await;
+        if let Some(run) = crashed {
+            let ended = || SessionEnded { reason: Reason::Crashed };
+            session.scene(run).fire::<SessionEnd>(ended).await;
+        }
+        session
+    }
+
+    /// Where sessions are kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
+    /// Its id: `main` unless it was given another.
+    pub fn id(&self) -> &SmolStr {
+        &self.0.id
+    }
+
+    /// The folders it works in.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// The model in use.
+    pub fn model(&self) -> Arc<dyn Model> {
+        self.models()[0].clone()
+    }
+
+    /// Uses another model from the next request on. The fallback models stay.
+    pub fn set_model(&self, model: impl Model) {
+        let mut models = self.0.models.write().unwrap_or_else(PoisonError::into_inner);
+        let model: Arc<dyn Model> = Arc::new(model);
+        *models = std::iter::once(model).chain(models.iter().skip(1).cloned()).collect();
+    }
+}
+
+/// Registration, legal at any time: it takes effect at the next step of every run.
+impl Agent {
+    /// Loads an extension under an owner, whole or not at all. Gives the numbers of its hooks.
+    pub fn extend(
+        &self,
+        owner: Owner,
+        extension: impl FnOnce(&mut Registry),
+    ) -> Result<Vec<HandlerId>, RegisterError> {
+        let mut unit = Registry::new(owner);
+        extension(&mut unit);
+        self.0.live.commit(unit)
+    }
+
+    /// Loads an owner's extension again in place of the old one. What would make anything looser is
+    /// held until `agreed` is true, which is a person's to say.
+    pub fn reload(
+        &self,
+        owner: Owner,
+        agreed: bool,
+        extension: impl FnOnce(&mut Registry),
+    ) -> Result<Reload, RegisterError> {
+        let mut unit = Registry::new(owner);
+        extension(&mut unit);
+        self.0.live.reload(unit, agreed)
+    }
+
+    /// Drops everything an owner registered, in one step; whether there was anything.
+    pub fn unload(&self, owner: &Owner) -> bool {
+        *owner != builtin::owner() && self.0.live.unload(|other| other == owner)
+    }
+
+    /// Drops everything of an origin, in one step; whether there was anything.
+    pub fn unload_origin(&self, origin: &Origin) -> bool {
+        *origin != Origin::Kernel && self.0.live.unload(|owner| owner.origin == *origin)
+    }
+
+    /// Registers a gate.
+    pub fn on<P: Gated, M>(
+        &self,
+        point: P,
+        handler: impl IntoHandler<P, P::Verdict, M>,
+    ) -> Result<HandlerId, RegisterError> {
+        self.one(|unit| _ = unit.on(point, handler))
+    }
+
+    /// Registers an observer.
+    pub fn observe<P: Point, M>(
+        &self,
+        point: P,
+        handler: impl IntoHandler<P, (), M>,
+    ) -> Result<HandlerId, RegisterError> {
+        self.one(|unit| _ = unit.observe(point, handler))
+    }
+
+    /// Registers a transform.
+    pub fn transform<P: Transformed, M>(
+        &self,
+        point: P,
+        handler: impl IntoHandler<P, P::Change, M>,
+    ) -> Result<HandlerId, RegisterError> {
+        self.one(|unit| _ = unit.transform(point, handler))
+    }
+
+    /// Registers a handler that may answer for the person.
+    pub fn answer<P: Answered, M>(
+        &self,
+        point: P,
+        handler: impl IntoHandler<P, P::Answer, M>,
+    ) -> Result<HandlerId, RegisterError> {
+        self.one(|unit| _ = unit.answer(point, handler))
+    }
+
+    /// Registers a hook round tool calls.
+    pub fn tool_hook(&self, hook: ToolHook) -> Result<HandlerId, RegisterError> {
+        self.one(|unit| _ = unit.tool_hook(hook))
+    }
+
+    /// Registers a tool.
+    pub fn tool(&self, tool: impl Tool) -> Result<(), RegisterError> {
+        self.extend(Owner::embedder(), |unit| _ = unit.tool(tool)).map(drop)
+    }
+
+    /// Drops a tool; whether it was there.
+    pub fn undefine_tool(&self, name: &str) -> bool {
+        self.0.live.remove_tool(name)
+    }
+
+    /// Drops a hook; whether it was there. Kernel gates stay.
+    pub fn remove(&self, id: HandlerId) -> bool {
+        let kernel = |meta: &Arc<crate::ext::Meta>| meta.owner.origin == Origin::Kernel;
+        !self.generation().meta(id).is_some_and(kernel) && self.0.live.remove(id)
+    }
+
+    /// Switches a hook off or on; whether it is there and may be.
+    pub fn set_enabled(&self, id: HandlerId, enabled: bool) -> bool {
+        self.0.live.set_enabled(id, enabled)
+    }
+
+    /// Every hook, in the order in which they run.
+    pub fn hooks(&self) -> Vec<HookInfo> {
+        self.0.live.hooks()
+    }
+
+    /// The tools in force for this agent.
+    pub fn tools(&self) -> Arc<ToolSet> {
+        self.scoped(&self.generation().tools)
+    }
+
+    fn one(&self, fill: impl FnOnce(&mut Registry)) -> Result<HandlerId, RegisterError> {
+        let ids = self.extend(Owner::embedder(), fill)?;
+        ids.first().copied().ok_or_else(|| RegisterError::new("nothing was registered"))
+    }
+}
+
+/// What the loop needs.
+impl Agent {
+    pub(crate) fn live(&self) -> &Live {
+        &self.0.live
+    }
+
+    pub(crate) fn generation(&self) -> Arc<Generation> {
+        self.0.live.current()
+    }
+
+    pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
+        self.0.models.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn ui(&self) -> &Arc<dyn Ui> {
+        &self.0.ui
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub(crate) fn system_prompt(&self) -> Arc<str> {
+        self.0.system.clone()
+    }
+
+    /// The tools an agent may call are the tools it is shown.
+    pub(crate) fn scoped(&self, tools: &Arc<ToolSet>) -> Arc<ToolSet> {
+        match &self.0.scope {
+            None => tools.clone(),
+            Some(scope) => Arc::new(tools.scoped(scope)),
+        }
+    }
+
+    pub(crate) fn cap(&self, cx: &Cx) -> Cap {
+        let spill = self.0.spill.as_ref().map(|folder| folder.join(cx.session_id()));
+        Cap { bytes: self.0.limits.result_bytes, spill }
+    }
+}
+
+/// An agent in the making. Registration errors are reported by `build`.
+pub struct AgentBuilder {
+    id: SmolStr,
+    models: Vec<Arc<dyn Model>>,
+    store: Arc<dyn Store>,
+    ui: Arc<dyn Ui>,
+    system: String,
+    place: Place,
+    limits: Limits,
+    scope: Option<Vec<String>>,
+    spill: Option<PathBuf>,
+    unit: Registry,
+}
+
+impl AgentBuilder {
+    fn new(model: Arc<dyn Model>) -> Self {
+        AgentBuilder {
+            id: "main".into(),
+            models: vec![model],
+            store: Arc::new(MemoryStore::new()),
+            ui: Arc::new(Headless),
+            system: String::new(),
+            place: Place::new(std::path::Path::new("/")),
+            limits: Limits::default(),
+            scope: None,
+            spill: None,
+            unit: Registry::new(Owner::embedder()),
+        }
+    }
+
+    /// Another id than `main`.
+    pub fn id(mut self, id: impl Into<SmolStr>) -> Self {
+        self.id = id.into();
+        self
+    }
+
+    /// A model to turn to when the ones before it fail.
+    pub fn fallback(mut self, model: impl Model) -> Self {
+        self.models.push(Arc::new(model));
+        self
+    }
+
+    /// Where sessions are kept.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Arc::new(store);
+        self
+    }
+
+    /// The person who may be asked.
+    pub fn ui(mut self, ui: impl Ui) -> Self {
+        self.ui = Arc::new(ui);
+        self
+    }
+
+    /// What the model is told first.
+    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
+        self.system = text.into();
+        self
+    }
+
+    /// The folders it works in. Without them relative paths start at `/`, and so does the project.
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// When a run ends by itself.
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    /// Limits the tools the agent is shown and may call to names that match.
+    pub fn scope<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
+        self.scope = Some(globs.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The folder for results that are too long for the model, one below it per session.
+    pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.spill = Some(folder.into());
+        self
+    }
+
+    /// Registers a tool.
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.unit.tool(tool);
+        self
+    }
+
+    /// Registers a gate.
+    pub fn on<P: Gated, M>(
+        mut self,
+        point: P,
+        handler: impl IntoHandler<P, P::Verdict, M>,
+    ) -> Self {
+        self.unit.on(point, handler);
+        self
+    }
+
+    /// Registers an observer.
+    pub fn observe<P: Point, M>(mut self, point: P, handler: impl IntoHandler<P, (), M>) -> Self {
+        self.unit.observe(point, handler);
+        self
+    }
+
+    /// Registers a transform.
+    pub fn transform<P: Transformed, M>(
+        mut self,
+        point: P,
+        handler: impl IntoHandler<P, P::Change, M>,
+    ) -> Self {
+        self.unit.transform(point, handler);
+        self
+    }
+
+    /// Registers a handler that may answer for the person.
+    pub fn answer<P: Answered, M>(
+        mut self,
+        point: P,
+        handler: impl IntoHandler<P, P::Answer, M>,
+    ) -> Self {
+        self.unit.answer(point, handler);
+        self
+    }
+
+    /// Registers a hook round tool calls.
+    pub fn tool_hook(mut self, hook: ToolHook) -> Self {
+        self.unit.tool_hook(hook);
+        self
+    }
+
+    /// Registers a rule of the permission floor.
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.unit.rule(rule);
+        self
+    }
+
+    /// Sets the permission mode.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.unit.mode(mode);
+        self
+    }
+
+    /// Sets the permission level.
+    pub fn level(mut self, level: Level) -> Self {
+        self.unit.level(level);
+        self
+    }
+
+    /// Registers whatever an extension registers, as the program's own.
+    pub fn extend(mut self, extension: impl FnOnce(&mut Registry)) -> Self {
+        extension(&mut self.unit);
+        self
+    }
+
+    /// The agent, or the first thing that could not be registered.
+    pub fn build(self) -> Result<Agent, RegisterError> {
+        let live = Live::new();
+        let mut kernel = Registry::new(builtin::owner());
+        builtin::register(&mut kernel);
+        live.commit(kernel)?;
+        if !self.unit.items.is_empty() || self.unit.error.is_some() {
+            live.commit(self.unit)?;
+        }
+        Ok(Agent(Arc::new(Inner {
+            id: self.id,
+            live,
+            models: RwLock::new(self.models.into()),
+            store: self.store,
+            ui: self.ui,
+            system: self.system.into(),
+            place: self.place,
+            limits: self.limits,
+            scope: self.scope.map(|globs| compile(&globs)).transpose()?,
+            spill: self.spill,
+            main: OnceCell::new(),
+        })))
+    }
+}
+
+fn compile(globs: &[String]) -> Result<GlobSet, RegisterError> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(Glob::new(glob).map_err(|cause| RegisterError::new(format!("scope: {cause}")))?);
+    }
+    set.build().map_err(|cause| RegisterError::new(format!("scope: {cause}")))
+}
+
+/// Hooks round one call, outside a run: what `run_pre` and `run_post` of a hook manager do.
+impl Agent {
+    /// Asks the hooks at `tool.pre` about a call of a tool, which need not exist. Nothing runs.
+    pub async fn run_pre(&self, tool: &str, input: Value) -> PreChecked {
+        check::run_pre(&self.detached_scene(), call(tool, input)).await
+    }
+
+    /// Shows a result to the hooks at `tool.post`; gives it as they left it.
+    pub async fn run_post(&self, tool: &str, input: Value, result: &str) -> String {
+        check::run_post(&self.detached_scene(), call(tool, input), result).await
+    }
+
+    fn detached_scene(&self) -> Scene {
+        let run = RunCx {
+            session_id: SmolStr::default(),
+            run_id: SmolStr::default(),
+            agent_id: self.id().clone(),
+            place: self.place().clone(),
+            step: AtomicU32::new(0),
+            cancel: CancellationToken::new(),
+            notes: Arc::default(),
+            ui: self.ui().clone(),
+        };
+        let hub = Arc::default();
+        Scene { generation: self.generation(), hub, cx: Cx::new(Arc::new(run)) }
+    }
+}
+
+fn call(tool: &str, input: Value) -> ToolCall {
+    ToolCall { id: "check".into(), name: tool.into(), input: Arc::new(input) }
+}

@@ -1,0 +1,85 @@
+//! `list`: what is in a folder.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::paths;
+use crate::{
+    cx::Place,
+    tool::{ErrorKind, Facts, Output, Permit, Tool, ToolError, ToolSpec, Working},
+};
+
+const MOST: usize = 1000;
+
+/// The tool `list {path?}`.
+pub struct List(ToolSpec);
+
+impl Default for List {
+    fn default() -> Self {
+        List(ToolSpec::new(
+            "list",
+            "List what is in a folder of the project, the project itself without `path`. Folders end \
+             in `/`, links in `@`.",
+            json!({
+                "type": "object",
+                "properties": {"path": {"type": "string", "minLength": 1}},
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for List {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        Facts::reads([paths::resolve(input["path"].as_str().unwrap_or("."), place)])
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let folder = permit.facts().reads.first().cloned().unwrap_or_default();
+            let shown = paths::shown(&folder, permit.cx().place());
+            let done = tokio::task::spawn_blocking(move || list(&folder, &shown)).await;
+            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+        })
+    }
+}
+
+fn list(folder: &PathBuf, shown: &str) -> Result<Output, ToolError> {
+    let cannot = |cause: std::io::Error| {
+        let kind = match cause.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Failed,
+        };
+        ToolError::new(kind, format!("cannot list {shown}: {cause}"))
+    };
+    let mut names = vec![];
+    for entry in std::fs::read_dir(folder).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let kind = entry.file_type().map_err(cannot)?;
+        let mark = if kind.is_dir() {
+            "/"
+        } else if kind.is_symlink() {
+            "@"
+        } else {
+            ""
+        };
+        let name = entry.file_name();
+        names.push(format!("{}{mark}", Path::new(&name).display()));
+    }
+    names.sort_unstable();
+    let left = names.len().saturating_sub(MOST);
+    names.truncate(MOST);
+    if left > 0 {
+        names.push(format!("… and {left} more"));
+    }
+    Ok(if names.is_empty() { format!("{shown} is empty").into() } else { names.join("\n").into() })
+}

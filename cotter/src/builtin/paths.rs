@@ -1,0 +1,62 @@
+//! Paths as the floor compares them: absolute, links resolved as far as the path exists.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::cx::Place;
+
+/// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
+/// taken literally.
+pub(super) fn resolve(path: &str, place: &Place) -> PathBuf {
+    let mut known = PathBuf::new();
+    let mut unknown = PathBuf::new();
+    for component in place.cwd().join(path).components() {
+        match component {
+            Component::ParentDir if unknown.as_os_str().is_empty() => _ = known.pop(),
+            Component::ParentDir => _ = unknown.pop(),
+            Component::CurDir => {}
+            _ if !unknown.as_os_str().is_empty() => unknown.push(component),
+            _ => match std::fs::canonicalize(known.join(component)) {
+                Ok(real) => known = real,
+                Err(_) => unknown.push(component),
+            },
+        }
+    }
+    if unknown.as_os_str().is_empty() { known } else { known.join(unknown) }
+}
+
+/// A path as people know it: below the project without the project's own path.
+pub(super) fn shown(path: &Path, place: &Place) -> String {
+    match path.strip_prefix(place.project()) {
+        Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
+        Ok(inside) => inside.display().to_string(),
+        Err(_) => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn links_and_dots_are_followed_before_anybody_compares() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let inside = root.join("project");
+        std::fs::create_dir_all(inside.join("sub")).unwrap();
+        std::fs::write(root.join("secret"), "s").unwrap();
+        std::os::unix::fs::symlink("../secret", inside.join("link")).unwrap();
+        std::os::unix::fs::symlink("/nowhere/at/all", inside.join("dangling")).unwrap();
+        let place = Place::new(&inside);
+        let check =
+            |path: &str, expected: PathBuf| assert_eq!(resolve(path, &place), expected, "{path}");
+        check("a.txt", inside.join("a.txt"));
+        check("sub/../a.txt", inside.join("a.txt"));
+        check("link", root.join("secret"));
+        check("../secret", root.join("secret"));
+        check("new/../../x", root.join("x"));
+        check("/etc/../etc", PathBuf::from("/etc"));
+        check(".", inside.clone());
+        check("/../../..", PathBuf::from("/"));
+    }
+}

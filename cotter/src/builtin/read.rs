@@ -1,0 +1,198 @@
+//! `read`: a text file with line numbers, or a part of one.
+
+use std::{
+    fs::OpenOptions,
+    io::{BufRead, BufReader, Read as _},
+    path::{Path, PathBuf},
+};
+
+#[cfg(unix)]
+use std::os::unix::fs::OpenOptionsExt;
+
+use serde_json::{Value, json};
+
+use super::paths;
+use crate::{
+    cx::Place,
+    message::Part,
+    tool::{ErrorKind, Facts, Output, Permit, Tool, ToolError, ToolSpec, Working},
+};
+
+const DEFAULT_LINES: usize = 2000;
+/// No line is shown longer than this, in characters.
+const LINE_CHARS: usize = 2000;
+/// The most of a picture that is sent.
+const PICTURE_BYTES: u64 = 5 * 1024 * 1024;
+
+/// The tool `read {path, offset?, limit?}`.
+pub struct Read(ToolSpec);
+
+impl Default for Read {
+    fn default() -> Self {
+        Read(ToolSpec::new(
+            "read",
+            "Read a file of the project. Text comes with line numbers; use `offset` (first line, \
+             from 1) and `limit` (number of lines) for a part of a long file. Pictures are shown.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "minLength": 1},
+                    "offset": {"type": "integer", "minimum": 1},
+                    "limit": {"type": "integer", "minimum": 1}
+                },
+                "required": ["path"],
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for Read {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        Facts::reads([paths::resolve(input["path"].as_str().unwrap_or_default(), place)])
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let number = |key: &str| permit.input()[key].as_u64().and_then(|n| n.try_into().ok());
+            let wanted = Wanted {
+                // What was decided on is what is opened, not the path as the model spelled it.
+                path: permit.facts().reads.first().cloned().unwrap_or_default(),
+                offset: number("offset").unwrap_or(1),
+                limit: number("limit").unwrap_or(DEFAULT_LINES),
+            };
+            let shown = paths::shown(&wanted.path, permit.cx().place());
+            let done = tokio::task::spawn_blocking(move || wanted.read(&shown)).await;
+            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+        })
+    }
+}
+
+struct Wanted {
+    path: PathBuf,
+    offset: usize,
+    limit: usize,
+}
+
+impl Wanted {
+    fn read(&self, shown: &str) -> Result<Output, ToolError> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        // Neither a link put there meanwhile nor a pipe that would wait for a writer.
+        #[cfg(unix)]
+        options.custom_flags(NOFOLLOW | NONBLOCK);
+        let file = options.open(&self.path).map_err(|cause| cannot(shown, &cause))?;
+        let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
+        if about.is_dir() {
+            let message = format!("{shown} is a folder; `list` shows what is in it");
+            return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+        }
+        if !about.is_file() {
+            let message = format!("{shown} is not a file");
+            return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+        }
+        if let Some(media_type) = picture(&self.path) {
+            return show_picture(file, about.len(), media_type, shown);
+        }
+        self.lines(BufReader::new(file), shown)
+    }
+
+    fn lines(&self, mut file: impl BufRead, shown: &str) -> Result<Output, ToolError> {
+        let mut text = String::new();
+        let mut line = vec![];
+        let mut number = 0;
+        loop {
+            line.clear();
+            // A line without an end is read no further than anybody would look.
+            let taken = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
+            if taken.map_err(|cause| cannot(shown, &cause))? == 0 {
+                break;
+            }
+            number += 1;
+            if line.contains(&0) {
+                let message = format!("{shown} is not a text file");
+                return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+            }
+            if number < self.offset {
+                continue;
+            }
+            if number >= self.offset.saturating_add(self.limit) {
+                text.push_str(&format!("… more follows; go on with offset {number}\n"));
+                return Ok(text.into());
+            }
+            let words = String::from_utf8_lossy(line.trim_ascii_end());
+            text.push_str(&format!("{number:>6}\t{}\n", crate::text::clip(&words, LINE_CHARS)));
+        }
+        match (number, text.is_empty()) {
+            (0, _) => Ok(format!("{shown} is empty").into()),
+            (lines, true) => {
+                let message =
+                    format!("{shown} has {lines} lines; offset {} is past its end", self.offset);
+                Err(ToolError::new(ErrorKind::InvalidArgs, message))
+            }
+            _ => Ok(text.into()),
+        }
+    }
+}
+
+#[cfg(unix)]
+const NOFOLLOW: i32 = 0o400_000;
+#[cfg(unix)]
+const NONBLOCK: i32 = 0o4000;
+
+fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
+    let kind = match cause.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Failed,
+    };
+    ToolError::new(kind, format!("cannot read {shown}: {cause}"))
+}
+
+fn picture(path: &Path) -> Option<&'static str> {
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "gif" => Some("image/gif"),
+        "webp" => Some("image/webp"),
+        _ => None,
+    }
+}
+
+fn show_picture(
+    file: impl std::io::Read,
+    size: u64,
+    media_type: &str,
+    shown: &str,
+) -> Result<Output, ToolError> {
+    if size > PICTURE_BYTES {
+        let message =
+            format!("{shown} has {size} bytes; pictures up to {PICTURE_BYTES} can be shown");
+        return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+    }
+    let mut bytes = vec![];
+    file.take(PICTURE_BYTES).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
+    let picture = Part::Image { media_type: media_type.into(), data: base64(&bytes) };
+    Ok(vec![Part::Text(format!("{shown}, {size} bytes")), picture].into())
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(group >> (18 - 6 * place) & 63) as usize];
+            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}

@@ -1,0 +1,147 @@
+//! Where something happens: what every handler and tool may know of the run round it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use smol_str::SmolStr;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    ext::{Clock, HandlerId},
+    notes::{NoteKind, Notes},
+    ui::Ui,
+};
+
+/// The folders a run works in.
+#[derive(Clone, Debug)]
+pub struct Place {
+    cwd: Arc<Path>,
+    project: Arc<Path>,
+    extra: Arc<[PathBuf]>,
+}
+
+impl Place {
+    /// A folder that is both the working folder and the project.
+    pub fn new(folder: &Path) -> Self {
+        Place { cwd: folder.into(), project: folder.into(), extra: Arc::new([]) }
+    }
+
+    /// The same place with another project root.
+    pub fn with_project(self, project: &Path) -> Self {
+        Place { project: project.into(), ..self }
+    }
+
+    /// The same place with further folders that may be read.
+    pub fn with_read_roots(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        Place { extra: roots.into_iter().collect(), ..self }
+    }
+
+    /// The folder that relative paths start from.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// The project's root.
+    pub fn project(&self) -> &Path {
+        &self.project
+    }
+
+    /// Every folder that may be read, the project first.
+    pub fn read_roots(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&*self.project).chain(self.extra.iter().map(PathBuf::as_path))
+    }
+}
+
+/// The surroundings of a handler: session, run, notes, the person. Cheap to clone.
+#[derive(Clone)]
+pub struct Cx {
+    pub(crate) run: Arc<RunCx>,
+    pub(crate) handler: Option<HandlerId>,
+    clock: Option<Arc<Clock>>,
+}
+
+/// What is the same for a whole run.
+pub(crate) struct RunCx {
+    pub(crate) session_id: SmolStr,
+    pub(crate) run_id: SmolStr,
+    pub(crate) agent_id: SmolStr,
+    pub(crate) place: Place,
+    pub(crate) step: AtomicU32,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) notes: Arc<Notes>,
+    pub(crate) ui: Arc<dyn Ui>,
+}
+
+impl Cx {
+    pub(crate) fn new(run: Arc<RunCx>) -> Self {
+        Cx { run, handler: None, clock: None }
+    }
+
+    pub(crate) fn for_waiting(&self, clock: Arc<Clock>) -> Self {
+        Cx { run: self.run.clone(), handler: self.handler, clock: Some(clock) }
+    }
+
+    /// The session's id.
+    pub fn session_id(&self) -> &str {
+        &self.run.session_id
+    }
+
+    /// The run's id, unique within its session; empty outside a run.
+    pub fn run_id(&self) -> &str {
+        &self.run.run_id
+    }
+
+    /// The agent's id: `main` unless the agent has another.
+    pub fn agent_id(&self) -> &str {
+        &self.run.agent_id
+    }
+
+    /// The step under way, from 1; 0 before the first request.
+    pub fn step(&self) -> u32 {
+        self.run.step.load(Ordering::Relaxed)
+    }
+
+    /// The folders the run works in.
+    pub fn place(&self) -> &Place {
+        &self.run.place
+    }
+
+    /// Fires when the run is aborted.
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.run.cancel
+    }
+
+    /// Whether a person can be reached.
+    pub fn has_ui(&self) -> bool {
+        self.run.ui.present()
+    }
+
+    /// Tells the model something with the next request. Blank text is not sent.
+    pub fn note(&self, text: impl Into<String>) {
+        self.run.notes.push(self.handler, NoteKind::Context, text.into());
+    }
+
+    /// Tells the model what a hook had to say, as that hook's output.
+    pub fn output(&self, text: impl Into<String>) {
+        self.run.notes.push(self.handler, NoteKind::Output, text.into());
+    }
+
+    /// Tells the person something. Nobody there is no error.
+    pub fn notify(&self, text: &str) {
+        self.run.ui.notify(text);
+    }
+
+    /// Asks the person yes or no. The handler's limit stands still meanwhile; nobody there is a no.
+    pub async fn confirm(&self, text: &str) -> bool {
+        let _paused = self.clock.as_ref().map(Clock::pause);
+        tokio::select! {
+            answer = self.run.ui.confirm(text) => answer,
+            () = self.run.cancel.cancelled() => false,
+        }
+    }
+}

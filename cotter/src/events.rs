@@ -1,0 +1,313 @@
+//! What happens in a session, seen from outside: a stream of events for whoever listens.
+//!
+//! Each listener has a queue of its own, made when it starts to listen. A slow one never slows the
+//! run: once its queue is long, text that follows text is joined to it. Nothing else is dropped.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::{
+    points::{PointId, Power, Replied, RunFailed},
+    run::Reason,
+    session::{
+        Entry, Timestamp,
+        wire::{Object, object, write_entry},
+    },
+    tool::ErrorKind,
+    ui::Question,
+};
+
+/// How many events may wait before texts are joined.
+const JOIN_FROM: usize = 256;
+
+/// The version of the event format.
+pub const EVENTS_VERSION: u32 = 1;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// Its number within the session, growing.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The session.
+    pub session_id: SmolStr,
+    /// The run; empty outside one.
+    pub run_id: SmolStr,
+    /// The step, from 1; 0 before the first request.
+    pub step: u32,
+    /// The agent.
+    pub agent_id: SmolStr,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are the wire's, told in docs/EVENTS")]
+pub enum EventKind {
+    /// A session was opened.
+    SessionOpen { how: &'static str },
+    /// A run began.
+    SessionStart { model: SmolStr },
+    /// The model begins to speak.
+    TextStart,
+    /// It speaks.
+    TextDelta { text: String },
+    /// It has spoken.
+    TextEnd,
+    /// The model begins to think.
+    ThinkingStart,
+    /// It thinks.
+    ThinkingDelta { text: String },
+    /// It has thought.
+    ThinkingEnd,
+    /// An entry was stored.
+    Message { entry: Arc<Entry> },
+    /// A tool is about to run.
+    ToolCall { call_id: SmolStr, name: SmolStr, input: Arc<Value> },
+    /// A tool ran.
+    ToolResult {
+        call_id: SmolStr,
+        name: SmolStr,
+        output: Arc<str>,
+        error: Option<ErrorKind>,
+        ms: u64,
+    },
+    /// A call was refused.
+    ToolRefused { call_id: SmolStr, name: SmolStr, by: SmolStr, reason: String },
+    /// A hook ran.
+    Hook {
+        point: PointId,
+        name: SmolStr,
+        origin: String,
+        power: Power,
+        verdict: &'static str,
+        reason: Option<String>,
+        ms: f64,
+    },
+    /// A hook's words were sent to the model.
+    Note { owner: SmolStr, text: String },
+    /// A person is asked.
+    PermissionRequest { question: Arc<Question> },
+    /// The person, a hook or nobody answered: call, yes or no, words.
+    PermissionResponse { id: SmolStr, decisions: Vec<(SmolStr, bool, Option<String>)>, by: SmolStr },
+    /// An attempt failed and the next one waits; what it streamed does not count.
+    Retry { attempt: u32, kind: &'static str, wait_ms: u64 },
+    /// A reply was recorded.
+    ModelPost(Replied),
+    /// The run cannot go on, or reached a limit.
+    Error(RunFailed),
+    /// A run ended.
+    SessionEnd { reason: Reason },
+}
+
+impl EventKind {
+    /// The event's name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::SessionOpen { .. } => "session.open",
+            EventKind::SessionStart { .. } => "session.start",
+            EventKind::TextStart => "text.start",
+            EventKind::TextDelta { .. } => "text.delta",
+            EventKind::TextEnd => "text.end",
+            EventKind::ThinkingStart => "thinking.start",
+            EventKind::ThinkingDelta { .. } => "thinking.delta",
+            EventKind::ThinkingEnd => "thinking.end",
+            EventKind::Message { .. } => "message",
+            EventKind::ToolCall { .. } => "tool.call",
+            EventKind::ToolResult { .. } => "tool.result",
+            EventKind::ToolRefused { .. } => "tool.refused",
+            EventKind::Hook { .. } => "hook",
+            EventKind::Note { .. } => "note",
+            EventKind::PermissionRequest { .. } => "permission.request",
+            EventKind::PermissionResponse { .. } => "permission.response",
+            EventKind::Retry { .. } => "retry",
+            EventKind::ModelPost(_) => "model.post",
+            EventKind::Error(_) => "error",
+            EventKind::SessionEnd { .. } => "session.end",
+        }
+    }
+}
+
+impl Event {
+    /// The event as one line of JSON, without a newline.
+    pub fn to_json(&self) -> String {
+        let mut out = vec![];
+        object(&mut out, |line| {
+            line.put("type", self.kind.name()).put("v", EVENTS_VERSION).put("seq", self.seq);
+            line.plain("at", self.at).put("sessionId", &self.session_id);
+            line.put("runId", &self.run_id).put("step", self.step).put("agentId", &self.agent_id);
+            write_kind(line, &self.kind);
+        });
+        String::from_utf8(out).unwrap_or_default()
+    }
+}
+
+fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
+    match kind {
+        EventKind::TextStart
+        | EventKind::TextEnd
+        | EventKind::ThinkingStart
+        | EventKind::ThinkingEnd => {}
+        EventKind::SessionOpen { how } => _ = line.put("how", how),
+        EventKind::SessionStart { model } => _ = line.put("model", model),
+        EventKind::TextDelta { text } | EventKind::ThinkingDelta { text } => {
+            line.put("text", text);
+        }
+        EventKind::Message { entry } => line.with("entry", |out| write_entry(out, entry)),
+        EventKind::ToolCall { call_id, name, input } => {
+            line.put("callId", call_id).put("name", name).put("input", input);
+        }
+        EventKind::ToolResult { call_id, name, output, error, ms } => {
+            line.put("callId", call_id).put("name", name).put("output", output);
+            line.put("is_error", error.is_some()).opt("errorKind", error.map(ErrorKind::as_str));
+            line.put("ms", ms);
+        }
+        EventKind::ToolRefused { call_id, name, by, reason } => {
+            line.put("callId", call_id).put("name", name).put("by", by).put("reason", reason);
+        }
+        EventKind::Hook { point, name, origin, power, verdict, reason, ms } => {
+            line.put("point", point.name()).put("name", name).put("origin", origin);
+            line.put("power", power.as_str()).put("verdict", verdict);
+            line.opt("reason", reason.as_ref()).put("ms", ms);
+        }
+        EventKind::Note { owner, text } => _ = line.put("owner", owner).put("text", text),
+        EventKind::PermissionRequest { question } => {
+            line.put("id", &question.id).put("calls", &question.calls);
+        }
+        EventKind::PermissionResponse { id, decisions, by } => {
+            line.put("id", id);
+            line.list("decisions", decisions, |out, (call, yes, words)| {
+                object(out, |object| {
+                    object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
+                    object.opt("words", words.as_ref());
+                });
+            });
+            line.put("by", by);
+        }
+        EventKind::Retry { attempt, kind, wait_ms } => {
+            line.put("attempt", attempt).put("kind", kind).put("waitMs", wait_ms);
+        }
+        EventKind::ModelPost(replied) => line.flat(replied),
+        EventKind::Error(failed) => line.flat(failed),
+        EventKind::SessionEnd { reason } => _ = line.put("reason", reason.as_str()),
+    }
+}
+
+/// Where the events of a session go out.
+#[derive(Default)]
+pub(crate) struct Hub {
+    seq: AtomicU64,
+    listening: AtomicUsize,
+    queues: Mutex<Vec<Weak<Queue>>>,
+}
+
+impl Hub {
+    /// Whether anybody listens: one load where nobody does.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.listening.load(Ordering::Relaxed) > 0
+    }
+
+    /// Listens from now on.
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
+        let queue = Arc::new(Queue::default());
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        self.listening.fetch_add(1, Ordering::Relaxed);
+        Events { queue, hub: self.clone() }
+    }
+
+    pub(crate) fn emit(&self, make: impl FnOnce(u64) -> Event) {
+        let event = Arc::new(make(self.seq.fetch_add(1, Ordering::Relaxed) + 1));
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        for queue in queues.iter().filter_map(Weak::upgrade) {
+            queue.push(event.clone());
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queue(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<Arc<Event>>,
+    waker: Option<Waker>,
+}
+
+impl Queue {
+    fn push(&self, event: Arc<Event>) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.events.len() < JOIN_FROM || !join(waiting.events.back_mut(), &event) {
+            waiting.events.push_back(event);
+        }
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Joins text to the text before it.
+fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
+    let Some(last) = last else { return false };
+    let joined = match (&last.kind, &event.kind) {
+        (EventKind::TextDelta { text: a }, EventKind::TextDelta { text: b }) => {
+            EventKind::TextDelta { text: format!("{a}{b}") }
+        }
+        (EventKind::ThinkingDelta { text: a }, EventKind::ThinkingDelta { text: b }) => {
+            EventKind::ThinkingDelta { text: format!("{a}{b}") }
+        }
+        _ => return false,
+    };
+    *last = Arc::new(Event { kind: joined, ..event.clone() });
+    true
+}
+
+/// The events of a session, from the moment of subscribing. Dropping it ends listening.
+pub struct Events {
+    queue: Arc<Queue>,
+    hub: Arc<Hub>,
+}
+
+impl Events {
+    /// The next event, when there is one. Never ends by itself: the session may be used again.
+    pub async fn next(&mut self) -> Arc<Event> {
+        poll_fn(|task| self.poll_next(task)).await
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Arc<Event>> {
+        self.queue.0.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
+    }
+
+    pub(crate) fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Arc<Event>> {
+        let mut waiting = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match waiting.events.pop_front() {
+            Some(event) => Poll::Ready(event),
+            None => {
+                waiting.waker = Some(task.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.hub.listening.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a point's handlers look like once their types are gone. The only file with `dyn` handlers.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use globset::GlobSet;
+use smol_str::SmolStr;
+
+use super::{
+    handler::{At, Failure, HandlerId},
+    origin::Owner,
+};
+use crate::{
+    cx::Cx,
+    points::{Point, PointId, Power},
+};
+
+/// A handler's future.
+pub(crate) type Answering<R> = Pin<Box<dyn Future<Output = Result<R, Failure>> + Send>>;
+
+/// A handler without its type.
+#[doc(hidden)]
+pub enum Func<P: Point, R> {
+    /// Answers at once: no future, no allocation, no timer.
+    Ready(Box<dyn Fn(&P::Event, &Cx) -> Result<R, Failure> + Send + Sync>),
+    /// Answers later.
+    Later(Box<dyn Fn(At<P>) -> Answering<R> + Send + Sync>),
+}
+
+/// What is known of a handler besides its code.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    pub(crate) id: HandlerId,
+    pub(crate) name: SmolStr,
+    /// Whether the name was given rather than derived.
+    pub(crate) named: bool,
+    pub(crate) description: SmolStr,
+    pub(crate) owner: Owner,
+    pub(crate) point: PointId,
+    pub(crate) power: Power,
+    pub(crate) limit: Duration,
+    pub(crate) tools: Option<ToolFilter>,
+    pub(crate) detached: bool,
+}
+
+impl Meta {
+    pub(crate) fn matches(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|filter| filter.set.is_match(tool))
+    }
+
+    /// Whether `other` guards at least what this one does, as far as a description tells.
+    pub(crate) fn guards_as(&self, other: &Meta) -> bool {
+        let globs = |meta: &Meta| meta.tools.as_ref().map(|filter| filter.globs.clone());
+        self.name == other.name
+            && self.point == other.point
+            && self.power == other.power
+            && (other.tools.is_none() || globs(self) == globs(other))
+    }
+}
+
+/// The globs a handler is limited to, and the same compiled.
+pub(crate) struct ToolFilter {
+    pub(crate) globs: Vec<String>,
+    pub(crate) set: GlobSet,
+}
+
+impl fmt::Debug for ToolFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.globs.fmt(f)
+    }
+}
+
+/// A handler bound to its point.
+pub(crate) struct Bound<P: Point, R> {
+    pub(crate) meta: Arc<Meta>,
+    pub(crate) func: Arc<Func<P, R>>,
+}
+
+/// The handlers of one point, by power, each list by origin and then by registration.
+pub struct Chain<P: Point> {
+    pub(crate) transforms: Vec<Arc<Bound<P, P::Change>>>,
+    pub(crate) gates: Vec<Arc<Bound<P, P::Verdict>>>,
+    pub(crate) answers: Vec<Arc<Bound<P, P::Answer>>>,
+    pub(crate) observers: Vec<Arc<Bound<P, ()>>>,
+}
+
+impl<P: Point> Default for Chain<P> {
+    fn default() -> Self {
+        Chain { transforms: vec![], gates: vec![], answers: vec![], observers: vec![] }
+    }
+}
+
+impl<P: Point> Chain<P> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.transforms.len() + self.gates.len() + self.answers.len() + self.observers.len()
+    }
+
+    /// The same chain with those handlers only whose description fits.
+    pub(crate) fn filtered(&self, keep: impl Fn(&Meta) -> bool) -> Self {
+        fn kept<P: Point, R>(
+            from: &[Arc<Bound<P, R>>],
+            keep: &impl Fn(&Meta) -> bool,
+        ) -> Vec<Arc<Bound<P, R>>> {
+            from.iter().filter(|bound| keep(&bound.meta)).cloned().collect()
+        }
+        Chain {
+            transforms: kept(&self.transforms, &keep),
+            gates: kept(&self.gates, &keep),
+            answers: kept(&self.answers, &keep),
+            observers: kept(&self.observers, &keep),
+        }
+    }
+
+    /// Only the gates: what is asked again before a permit.
+    pub(crate) fn gates_only(&self) -> Self {
+        Chain { gates: self.gates.clone(), ..Chain::default() }
+    }
+}

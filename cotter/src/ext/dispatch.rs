@@ -1,0 +1,343 @@
+//! The one way handlers run, at every point: transforms in a chain, then gates on what they made,
+//! then answers, then observers. After a block the rest does not run.
+
+use std::{
+    future::poll_fn,
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    chain::{Answering, Bound, Chain, Func, Meta},
+    handler::{At, Clock, Failure, HandlerId},
+};
+use crate::{
+    cx::Cx,
+    points::{Applied, Fold, Point, Stop},
+};
+
+/// What the handlers of a point made of an event.
+pub(crate) struct Decided<P: Point> {
+    /// The event after the transforms.
+    pub(crate) event: Arc<P::Event>,
+    /// Who replaced the event, and what stood before, in order.
+    pub(crate) replaced: Vec<(Arc<Meta>, Arc<P::Event>)>,
+    /// Who ended the chain of transforms, and how.
+    pub(crate) stop: Option<(Arc<Meta>, Stop)>,
+    /// What gates had to say: passes are left out.
+    pub(crate) verdicts: Vec<(Arc<Meta>, P::Verdict)>,
+    /// What answering handlers had to say.
+    pub(crate) answers: Vec<(Arc<Meta>, P::Answer)>,
+    /// Every handler that ran.
+    pub(crate) ran: Vec<Ran>,
+}
+
+/// One handler that ran: what the ledger keeps of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) handler: HandlerId,
+    pub(crate) nanos: u64,
+    pub(crate) word: &'static str,
+    pub(crate) reason: Option<Box<str>>,
+}
+
+impl<P: Point> Decided<P> {
+    /// An event nobody has seen.
+    pub(crate) fn untouched(event: Arc<P::Event>) -> Self {
+        Decided {
+            event,
+            replaced: vec![],
+            stop: None,
+            verdicts: vec![],
+            answers: vec![],
+            ran: vec![],
+        }
+    }
+
+    /// The strictest verdict and who gave it first; `None` where all passed.
+    pub(crate) fn strictest(&self) -> Option<&(Arc<Meta>, P::Verdict)> {
+        strictest(&self.verdicts)
+    }
+}
+
+/// The strictest of several answers, the first among equals.
+pub(crate) fn strictest<V: Fold>(answers: &[(Arc<Meta>, V)]) -> Option<&(Arc<Meta>, V)> {
+    answers.iter().rev().max_by_key(|(_, answer)| answer.rank())
+}
+
+/// Runs the handlers of one point over one event. Never fails: a handler that fails has decided.
+///
+/// With `cancel`, a handler that has not answered when it fires counts as failed, and none is
+/// started after it.
+pub(crate) async fn dispatch<P: Point>(
+    chain: &Chain<P>,
+    event: Arc<P::Event>,
+    cx: &Cx,
+    cancel: Option<&CancellationToken>,
+) -> Decided<P> {
+    let mut decided = Decided::untouched(event);
+    decided.ran.reserve_exact(chain.len());
+    let mut asking = Asking { cx: cx.clone(), cancel };
+
+    for bound in &chain.transforms {
+        if asking.transform(bound, &mut decided).await.is_break() {
+            return decided;
+        }
+    }
+    let Decided { event, verdicts, answers, ran, .. } = &mut decided;
+    if asking.fold(&chain.gates, event, verdicts, ran).await.is_break()
+        || asking.fold(&chain.answers, event, answers, ran).await.is_break()
+    {
+        return decided;
+    }
+    let _ = asking
+        .all(&chain.observers, event, |meta, answer, took| {
+            let failure = answer.as_ref().err();
+            ran.push(Ran::new(meta, took, failure.map_or("seen", Failure::word), failure));
+            ControlFlow::Continue(())
+        })
+        .await;
+    decided
+}
+
+/// One dispatch under way.
+struct Asking<'a> {
+    cx: Cx,
+    cancel: Option<&'a CancellationToken>,
+}
+
+impl Asking<'_> {
+    async fn transform<P: Point>(
+        &mut self,
+        bound: &Arc<Bound<P, P::Change>>,
+        decided: &mut Decided<P>,
+    ) -> ControlFlow<()> {
+        let mut heard = None;
+        let event = decided.event.clone();
+        let _ = self
+            .all(std::slice::from_ref(bound), &event, |_, answer, took| {
+                heard = Some((answer, took));
+                ControlFlow::Continue(())
+            })
+            .await;
+        let (answer, took) = heard.expect("every handler that is asked is heard");
+        let failure = answer.as_ref().err().cloned();
+        let applied = match answer {
+            Ok(change) => P::apply(&event, change),
+            Err(failure) => P::transform_failed(&event, &failure),
+        };
+        let word = match (&failure, &applied) {
+            (Some(failure), _) => failure.word(),
+            (None, Applied::Kept) => "keep",
+            (None, Applied::Replaced(_)) => "replace",
+            (None, Applied::Stopped(Stop::Block(_))) => "block",
+            (None, Applied::Stopped(Stop::Answer(_))) => "answer",
+        };
+        decided.ran.push(Ran::new(&bound.meta, took, word, failure.as_ref()));
+        match applied {
+            Applied::Kept => {}
+            Applied::Replaced(next) => {
+                let before = std::mem::replace(&mut decided.event, Arc::new(next));
+                decided.replaced.push((bound.meta.clone(), before));
+            }
+            Applied::Stopped(stop) => {
+                decided.stop = Some((bound.meta.clone(), stop));
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    async fn fold<P: Point, V: Fold>(
+        &mut self,
+        bounds: &[Arc<Bound<P, V>>],
+        event: &Arc<P::Event>,
+        said: &mut Vec<(Arc<Meta>, V)>,
+        ran: &mut Vec<Ran>,
+    ) -> ControlFlow<()> {
+        self.all(bounds, event, |meta, answer, took| {
+            let (verdict, word) = match answer {
+                Ok(verdict) => {
+                    let word = verdict.word();
+                    (Some(verdict), word)
+                }
+                Err(failure) => (V::failed(&failure), failure.word()),
+            };
+            let reason = verdict.as_ref().and_then(|verdict| verdict.reason());
+            ran.push(Ran::new(meta, took, word, reason));
+            let ends = verdict.as_ref().is_some_and(V::ends);
+            if let Some(verdict) = verdict.filter(|verdict| verdict.rank() > 0) {
+                said.push((meta.clone(), verdict));
+            }
+            if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await
+    }
+
+    /// Starts each handler in order, polling it once; those that must wait are waited for together.
+    async fn all<P: Point, R: Send + 'static>(
+        &mut self,
+        bounds: &[Arc<Bound<P, R>>],
+        event: &Arc<P::Event>,
+        mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Duration) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut waiting = Vec::new();
+        if bounds.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let mut started = Instant::now();
+        for bound in bounds {
+            if self.cancel.is_some_and(CancellationToken::is_cancelled) {
+                heard(&bound.meta, Err(Failure::Cancelled), Duration::ZERO)?;
+                continue;
+            }
+            self.cx.handler = Some(bound.meta.id);
+            let answer = match &*bound.func {
+                Func::Ready(function) => guarded(|| function(event, &self.cx)),
+                Func::Later(function) => {
+                    let clock = Arc::new(Clock::new(started));
+                    let cx = self.cx.for_waiting(clock.clone());
+                    let at = At { event: event.clone(), cx };
+                    let future = guarded(|| Ok(function(at)));
+                    match future {
+                        Err(failure) => Err(failure),
+                        Ok(future) => {
+                            let mut wait = Wait { meta: bound.meta.clone(), clock, future };
+                            if bound.meta.detached {
+                                tokio::spawn(wait.off_the_path());
+                                continue;
+                            }
+                            match poll_fn(|task| Poll::Ready(wait.poll(task))).await {
+                                Poll::Ready(answer) => answer,
+                                Poll::Pending => {
+                                    waiting.push(wait);
+                                    continue;
+                                }
+                            }
+                        }
+                    }
+                }
+            };
+            let now = Instant::now();
+            heard(&bound.meta, answer, now - started)?;
+            started = now;
+        }
+        if waiting.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        together(waiting, self.cancel, heard).await
+    }
+}
+
+/// Waits for several handlers under one timer.
+async fn together<R>(
+    mut waiting: Vec<Wait<R>>,
+    cancel: Option<&CancellationToken>,
+    mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Duration) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    while !waiting.is_empty() {
+        let now = Instant::now();
+        let next = waiting.iter().map(|wait| now + wait.left(now)).min().unwrap_or(now);
+        let cancelled = async {
+            match cancel {
+                Some(token) => token.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancelled => {
+                for wait in waiting.drain(..) {
+                    heard(&wait.meta, Err(Failure::Cancelled), wait.took())?;
+                }
+            }
+            (index, answer) = first(&mut waiting) => {
+                let wait = waiting.remove(index);
+                heard(&wait.meta, answer, wait.took())?;
+            }
+            () = sleep_until(next) => {
+                let now = Instant::now();
+                let (late, still): (Vec<_>, Vec<_>) =
+                    waiting.into_iter().partition(|wait| wait.left(now).is_zero());
+                waiting = still;
+                for wait in late {
+                    let failure = Failure::TimedOut(wait.meta.limit);
+                    heard(&wait.meta, Err(failure), wait.took())?;
+                }
+            }
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+async fn first<R>(waiting: &mut [Wait<R>]) -> (usize, Result<R, Failure>) {
+    poll_fn(|task| {
+        for (index, wait) in waiting.iter_mut().enumerate() {
+            if let Poll::Ready(answer) = wait.poll(task) {
+                return Poll::Ready((index, answer));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// A handler that has not answered yet.
+struct Wait<R> {
+    meta: Arc<Meta>,
+    clock: Arc<Clock>,
+    future: Answering<R>,
+}
+
+impl<R> Wait<R> {
+    fn poll(&mut self, task: &mut std::task::Context<'_>) -> Poll<Result<R, Failure>> {
+        match guarded(|| Ok(self.future.as_mut().poll(task))) {
+            Ok(poll) => poll,
+            Err(failure) => Poll::Ready(Err(failure)),
+        }
+    }
+
+    fn left(&self, now: Instant) -> Duration {
+        self.meta.limit.saturating_sub(self.clock.worked(now))
+    }
+
+    fn took(&self) -> Duration {
+        self.clock.worked(Instant::now())
+    }
+
+    async fn off_the_path(mut self)
+    where
+        R: Send,
+    {
+        let limit = self.meta.limit;
+        let _ = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
+    }
+}
+
+impl Ran {
+    fn new(meta: &Meta, took: Duration, word: &'static str, reason: Option<impl ToString>) -> Self {
+        let reason = reason.map(|reason| reason.to_string().into_boxed_str());
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        Ran { handler: meta.id, nanos, word, reason }
+    }
+}
+
+/// A panic is the handler's failure, nothing more.
+fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|panic| Err(Failure::Panicked(panic_words(&*panic))))
+}
+
+/// The words of a panic, where it had any.
+pub(crate) fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
+    let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
+    words
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a word".into())
+}

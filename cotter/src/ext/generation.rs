@@ -1,0 +1,382 @@
+//! Everything that is registered, as one snapshot that never changes, and the place where the newest
+//! one is kept. A reader holds its generation and takes no lock; a writer builds a whole new one.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use smol_str::SmolStr;
+
+use super::{
+    chain::{Chain, Meta},
+    handler::HandlerId,
+    origin::{Origin, Owner},
+    registry::{Item, RegisterError, Registry, Reload},
+};
+use crate::{
+    permission::Policy,
+    points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
+    tool::{Tool, ToolSet},
+};
+
+/// One snapshot of the registry.
+pub(crate) struct Generation {
+    /// Grows by one with every change of this registry.
+    pub(crate) number: u64,
+    mask: u32,
+    chains: Chains,
+    /// The tools in force, in the order in which they are shown to the model.
+    pub(crate) tools: Arc<ToolSet>,
+    /// The rules of the floor, compiled.
+    pub(crate) policy: Policy,
+    units: Vec<Unit>,
+}
+
+/// What one owner registered.
+#[derive(Clone)]
+struct Unit {
+    owner: Owner,
+    items: Vec<Item>,
+}
+
+/// A tool and the handlers that apply to it, matched once per generation.
+pub(crate) struct ToolRow {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) validator: Arc<jsonschema::Validator>,
+    /// The transforms at `tool.pre`: what they make is checked before anybody judges it.
+    pub(crate) shaping: Chain<ToolPre>,
+    /// The gates and observers at `tool.pre`.
+    pub(crate) judging: Chain<ToolPre>,
+    pub(crate) post: Chain<ToolPost>,
+    pub(crate) refused: Chain<ToolRefused>,
+}
+
+/// A registered hook, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookInfo {
+    /// Its number.
+    pub id: HandlerId,
+    /// Its name.
+    pub name: SmolStr,
+    /// What it is for.
+    pub description: SmolStr,
+    /// Where it is bound.
+    pub point: PointId,
+    /// What it may do.
+    pub power: Power,
+    /// Who registered it.
+    pub owner: Owner,
+    /// The tools it is limited to; `None` for all.
+    pub tools: Option<Vec<String>>,
+    /// Whether it runs.
+    pub enabled: bool,
+}
+
+impl Generation {
+    /// Whether a point has a handler: one load and a bit test.
+    pub(crate) fn has(&self, point: PointId) -> bool {
+        self.mask & point.bit() != 0
+    }
+
+    /// The handlers of a point.
+    pub(crate) fn chain<P: Point + Hosted>(&self) -> &Chain<P> {
+        P::chain(&self.chains)
+    }
+
+    /// The handler of that number, where it is still there.
+    pub(crate) fn meta(&self, id: HandlerId) -> Option<&Arc<Meta>> {
+        self.metas().find(|meta| meta.id == id)
+    }
+
+    /// Every handler, in the order of origins and registration.
+    pub(crate) fn metas(&self) -> impl Iterator<Item = &Arc<Meta>> {
+        self.units.iter().flat_map(|unit| &unit.items).filter_map(|item| match item {
+            Item::Handler { meta, .. } => Some(meta),
+            _ => None,
+        })
+    }
+
+    fn build(number: u64, mut units: Vec<Unit>, off: &[HandlerId]) -> Self {
+        units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
+        let mut chains = Chains::default();
+        let mut tools = vec![];
+        let mut policy = Policy::default();
+        for unit in &units {
+            for item in &unit.items {
+                match item {
+                    Item::Handler { meta, .. } if off.contains(&meta.id) => {}
+                    Item::Handler { meta, install } => install(&mut chains, meta.clone()),
+                    Item::Tool { tool, validator } => tools.push((tool, validator)),
+                    Item::Rule(rule) => policy.add(rule.clone()),
+                    Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
+                    Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
+                }
+            }
+        }
+        let rows = tools.into_iter().map(|(tool, validator)| {
+            let name = &tool.spec().name;
+            let pre = ToolPre::chain(&chains).filtered(|meta| meta.matches(name));
+            Arc::new(ToolRow {
+                tool: tool.clone(),
+                validator: validator.clone(),
+                shaping: pre.filtered(|meta| meta.power == Power::Transform),
+                judging: pre.filtered(|meta| meta.power != Power::Transform),
+                post: ToolPost::chain(&chains).filtered(|meta| meta.matches(name)),
+                refused: ToolRefused::chain(&chains).filtered(|meta| meta.matches(name)),
+            })
+        });
+        let tools = Arc::new(ToolSet::new(rows.collect()));
+        Generation { number, mask: chains.mask(), chains, tools, policy, units }
+    }
+}
+
+/// The newest generation and the way to a newer one.
+pub(crate) struct Live {
+    number: AtomicU64,
+    current: RwLock<Arc<Generation>>,
+    writing: Mutex<Writing>,
+}
+
+#[derive(Default)]
+struct Writing {
+    next_handler: u32,
+    off: Vec<HandlerId>,
+}
+
+impl Live {
+    pub(crate) fn new() -> Self {
+        Live {
+            number: AtomicU64::new(0),
+            current: RwLock::new(Arc::new(Generation::build(0, vec![], &[]))),
+            writing: Mutex::new(Writing::default()),
+        }
+    }
+
+    /// The newest generation.
+    pub(crate) fn current(&self) -> Arc<Generation> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest generation's number: what a step compares instead of taking a lock.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Adds a unit, whole or not at all.
+    pub(crate) fn commit(&self, unit: Registry) -> Result<Vec<HandlerId>, RegisterError> {
+        if let Some(error) = unit.error {
+            return Err(error);
+        }
+        self.publish(|writing, units| {
+            let mut unit = Unit { owner: unit.owner, items: unit.items };
+            let ids = writing.number_handlers(&mut unit.items);
+            check_names(units, &unit)?;
+            units.push(unit);
+            Ok(ids)
+        })
+    }
+
+    /// Loads an owner's unit again. What is stricter or equal takes effect; what would loosen is
+    /// held until `agreed`.
+    pub(crate) fn reload(&self, unit: Registry, agreed: bool) -> Result<Reload, RegisterError> {
+        if let Some(error) = unit.error {
+            return Err(error);
+        }
+        let mut held = vec![];
+        self.publish(|writing, units| {
+            let mut new = Unit { owner: unit.owner, items: unit.items };
+            writing.number_handlers(&mut new.items);
+            let old = units.iter().filter(|unit| unit.owner == new.owner);
+            let looser = loosened(old.flat_map(|unit| &unit.items), &new);
+            if !agreed && !looser.is_empty() {
+                held = looser;
+                return Err(RegisterError::new("held"));
+            }
+            units.retain(|unit| unit.owner != new.owner);
+            check_names(units, &new)?;
+            units.push(new);
+            Ok(())
+        })
+        .map(|()| Reload::Applied)
+        .or_else(|error| {
+            if held.is_empty() { Err(error) } else { Ok(Reload::Held { looser: held }) }
+        })
+    }
+
+    /// Drops what an owner registered; whether there was anything.
+    pub(crate) fn unload(&self, gone: impl Fn(&Owner) -> bool) -> bool {
+        self.retain(|owner, _| !gone(owner))
+    }
+
+    /// Drops one handler; whether it was there.
+    pub(crate) fn remove(&self, id: HandlerId) -> bool {
+        self.retain(|_, item| !matches!(item, Item::Handler { meta, .. } if meta.id == id))
+    }
+
+    /// Drops one tool; whether it was there.
+    pub(crate) fn remove_tool(&self, name: &str) -> bool {
+        self.retain(|_, item| !matches!(item, Item::Tool { tool, .. } if tool.spec().name == name))
+    }
+
+    /// Switches a handler off or on; whether it is there. Kernel gates stay on.
+    pub(crate) fn set_enabled(&self, id: HandlerId, enabled: bool) -> bool {
+        let known = self.current().meta(id).map(|meta| meta.owner.origin.clone());
+        if known.is_none_or(|origin| origin == Origin::Kernel) {
+            return false;
+        }
+        self.publish(|writing, _| {
+            writing.off.retain(|off| *off != id);
+            if !enabled {
+                writing.off.push(id);
+            }
+            Ok(true)
+        })
+        .unwrap_or(false)
+    }
+
+    /// Every hook, as lists show it.
+    pub(crate) fn hooks(&self) -> Vec<HookInfo> {
+        let off = self.writing.lock().unwrap_or_else(PoisonError::into_inner).off.clone();
+        let info = |meta: &Arc<Meta>| HookInfo {
+            id: meta.id,
+            name: meta.name.clone(),
+            description: meta.description.clone(),
+            point: meta.point,
+            power: meta.power,
+            owner: meta.owner.clone(),
+            tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
+            enabled: !off.contains(&meta.id),
+        };
+        self.current().metas().map(info).collect()
+    }
+
+    fn retain(&self, keep: impl Fn(&Owner, &Item) -> bool) -> bool {
+        self.publish(|_, units| {
+            let count = |units: &[Unit]| units.iter().map(|unit| unit.items.len()).sum::<usize>();
+            let before = count(units);
+            for unit in units.iter_mut() {
+                let owner = unit.owner.clone();
+                unit.items.retain(|item| keep(&owner, item));
+            }
+            units.retain(|unit| !unit.items.is_empty());
+            if count(units) == before {
+                Err(RegisterError::new("nothing to drop"))
+            } else {
+                Ok(true)
+            }
+        })
+        .unwrap_or(false)
+    }
+
+    /// One writer at a time makes the next generation from the current one. An `Err` publishes none.
+    fn publish<T>(
+        &self,
+        change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
+    ) -> Result<T, RegisterError> {
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current();
+        let mut units = current.units.clone();
+        let answer = change(&mut writing, &mut units)?;
+        let next = Generation::build(current.number + 1, units, &writing.off);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.number.store(current.number + 1, Ordering::Release);
+        Ok(answer)
+    }
+}
+
+impl Writing {
+    fn number_handlers(&mut self, items: &mut [Item]) -> Vec<HandlerId> {
+        let mut ids = vec![];
+        for item in items {
+            if let Item::Handler { meta, .. } = item {
+                self.next_handler += 1;
+                let id = HandlerId(self.next_handler);
+                let fresh = Arc::get_mut(meta).expect("a unit on its way in is not shared");
+                fresh.id = id;
+                ids.push(id);
+            }
+        }
+        ids
+    }
+}
+
+/// Within one origin the second of a name is refused; tools are never shadowed.
+fn check_names(units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
+    let mut tools = BTreeMap::new();
+    let mut hooks = BTreeMap::new();
+    for unit in units.iter().chain([new]) {
+        for item in &unit.items {
+            let clash = match item {
+                Item::Tool { tool, .. } => tools
+                    .insert(tool.spec().name.clone(), &unit.owner)
+                    .map(|owner| ("tool", tool.spec().name.clone(), owner)),
+                Item::Handler { meta, .. } if meta.named => hooks
+                    .insert((unit.owner.origin.clone(), meta.name.clone()), &unit.owner)
+                    .map(|owner| ("hook", meta.name.clone(), owner)),
+                _ => None,
+            };
+            if let Some((kind, name, owner)) = clash {
+                let message = format!("{kind} `{name}` is already registered by {owner}");
+                return Err(RegisterError::new(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the old unit held that the new one does not: gates, rules, a mode or level as strict.
+fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit) -> Vec<String> {
+    let kept = |item: &Item| match item {
+        Item::Handler { meta, .. } if meta.power != Power::Gate => true,
+        Item::Handler { meta, .. } => new.items.iter().any(|other| match other {
+            Item::Handler { meta: other, .. } => meta.guards_as(other),
+            _ => false,
+        }),
+        Item::Rule(rule) if rule.loosens() => true,
+        Item::Rule(rule) => {
+            new.items.iter().any(|other| matches!(other, Item::Rule(r) if r == rule))
+        }
+        Item::Mode(mode) => {
+            new.items.iter().any(|other| matches!(other, Item::Mode(m) if m >= mode))
+        }
+        Item::Level(level) => {
+            new.items.iter().any(|other| matches!(other, Item::Level(l) if l >= level))
+        }
+        Item::Tool { .. } => true,
+    };
+    let (mut looser, mut allowed) = (vec![], vec![]);
+    for item in old {
+        if !kept(item) {
+            looser.push(format!("gone: {}", describe(item)));
+        }
+        if let Item::Rule(rule) = item {
+            allowed.push(rule.clone());
+        }
+    }
+    for item in &new.items {
+        if let Item::Rule(rule) = item
+            && rule.loosens()
+            && !allowed.contains(rule)
+        {
+            looser.push(format!("new: {}", describe(item)));
+        }
+    }
+    looser
+}
+
+fn describe(item: &Item) -> String {
+    match item {
+        Item::Handler { meta, .. } => {
+            format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point)
+        }
+        Item::Tool { tool, .. } => format!("tool `{}`", tool.spec().name),
+        Item::Rule(rule) => format!("rule `{rule}`"),
+        Item::Mode(mode) => format!("mode `{}`", mode.as_str()),
+        Item::Level(level) => format!("level `{}`", level.as_str()),
+    }
+}

@@ -1,0 +1,297 @@
+//! Handlers: plain functions over a shared event, or `async` functions over an owned one.
+//!
+//! A handler is called once each time its point fires and its tool filter matches. It cannot change
+//! what it is shown; what it answers is carried out by the dispatch. When it returns `Err`, panics,
+//! takes longer than its limit or is overtaken by a cancel, the failure counts as its power says:
+//! a gate blocks, an observer changes nothing.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    ops::Deref,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::chain::Func;
+use crate::{cx::Cx, points::Point};
+
+/// The number of a registered handler, unique within one agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandlerId(pub(crate) u32);
+
+/// An event in the hands of an `async` handler: shared, read-only, cheap to clone.
+pub struct At<P: Point> {
+    pub(crate) event: Arc<P::Event>,
+    pub(crate) cx: Cx,
+}
+
+impl<P: Point> At<P> {
+    /// Where this happens: session, run, notes, cancel.
+    pub fn cx(&self) -> &Cx {
+        &self.cx
+    }
+}
+
+impl<P: Point> Clone for At<P> {
+    fn clone(&self) -> Self {
+        At { event: self.event.clone(), cx: self.cx.clone() }
+    }
+}
+
+impl<P: Point> Deref for At<P> {
+    type Target = P::Event;
+    fn deref(&self) -> &P::Event {
+        &self.event
+    }
+}
+
+/// Why a handler gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It said so itself.
+    Error(String),
+    /// It panicked.
+    Panicked(String),
+    /// It took longer than its limit.
+    TimedOut(Duration),
+    /// The run was cancelled before it answered.
+    Cancelled,
+}
+
+impl Failure {
+    /// The failure's word in events and the ledger.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Failure::Error(_) => "failed",
+            Failure::Panicked(_) => "panicked",
+            Failure::TimedOut(_) => "timed_out",
+            Failure::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Error(message) => f.write_str(message),
+            Failure::Panicked(message) => write!(f, "the hook panicked: {message}"),
+            Failure::TimedOut(limit) => write!(f, "the hook timed out after {limit:?}"),
+            Failure::Cancelled => f.write_str("the run was cancelled before the hook answered"),
+        }
+    }
+}
+
+/// What a handler may return: the answer itself, or a `Result` of it.
+pub trait Settled<R> {
+    /// The answer, or the failure it amounts to.
+    fn settle(self) -> Result<R, Failure>;
+}
+
+impl<R> Settled<R> for R {
+    fn settle(self) -> Result<R, Failure> {
+        Ok(self)
+    }
+}
+
+impl<R, E: fmt::Display> Settled<R> for Result<R, E> {
+    fn settle(self) -> Result<R, Failure> {
+        self.map_err(|error| Failure::Error(error.to_string()))
+    }
+}
+
+/// Anything that can be registered at point `P` with answers of type `R`.
+///
+/// Implemented for `Fn(&P::Event, &Cx) -> R` and `Fn(&P::Event) -> R`, which answer at once, for
+/// `Fn(At<P>) -> impl Future<Output = R>`, and for [`Named`] ones. `R` may also be `Result<R, E>`.
+#[diagnostic::on_unimplemented(
+    message = "this function cannot be a handler here",
+    label = "not a handler of this point with this power",
+    note = "write `fn(&Event, &Cx) -> Answer`, `fn(&Event) -> Answer` or `async fn(At<Point>) -> Answer`, with the argument types spelled out in closures"
+)]
+pub trait IntoHandler<P: Point, R, M>: Sized {
+    /// The handler and what was said about it.
+    #[doc(hidden)]
+    fn bind(self) -> (Options, Func<P, R>);
+}
+
+/// Told by the type system: the handler takes the event and where it happens.
+#[doc(hidden)]
+pub struct Ready<O>(PhantomData<O>);
+/// Told by the type system: the handler takes the event alone.
+#[doc(hidden)]
+pub struct ReadyAlone<O>(PhantomData<O>);
+/// Told by the type system: the handler answers later.
+#[doc(hidden)]
+pub struct Later<F, O>(PhantomData<(F, O)>);
+/// Told by the type system: the handler has a name.
+#[doc(hidden)]
+pub struct WithName<M>(PhantomData<M>);
+
+impl<P, R, F, O> IntoHandler<P, R, Ready<O>> for F
+where
+    P: Point,
+    F: Fn(&P::Event, &Cx) -> O + Send + Sync + 'static,
+    O: Settled<R>,
+{
+    fn bind(self) -> (Options, Func<P, R>) {
+        let func = Func::Ready(Box::new(move |event, cx| self(event, cx).settle()));
+        (Options::for_function::<F>(), func)
+    }
+}
+
+impl<P, R, F, O> IntoHandler<P, R, ReadyAlone<O>> for F
+where
+    P: Point,
+    F: Fn(&P::Event) -> O + Send + Sync + 'static,
+    O: Settled<R>,
+{
+    fn bind(self) -> (Options, Func<P, R>) {
+        let func = Func::Ready(Box::new(move |event, _| self(event).settle()));
+        (Options::for_function::<F>(), func)
+    }
+}
+
+impl<P, R, F, O, Fut> IntoHandler<P, R, Later<Fut, O>> for F
+where
+    P: Point,
+    F: Fn(At<P>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = O> + Send + 'static,
+    O: Settled<R>,
+{
+    fn bind(self) -> (Options, Func<P, R>) {
+        let func = Func::Later(Box::new(move |at| {
+            let answer = self(at);
+            Box::pin(async move { answer.await.settle() })
+                as Pin<Box<dyn Future<Output = Result<R, Failure>> + Send>>
+        }));
+        (Options::for_function::<F>(), func)
+    }
+}
+
+/// A handler with a name and, if wanted, a tool filter and a limit of its own.
+#[derive(Clone, Debug)]
+pub struct Named<F> {
+    function: F,
+    options: Options,
+}
+
+/// Names a handler, so that events, notes, the ledger and error messages can speak of it.
+pub fn named<F>(name: impl Into<SmolStr>, function: F) -> Named<F> {
+    let options = Options { name: Some(name.into()), ..Options::default() };
+    Named { function, options }
+}
+
+impl<F> Named<F> {
+    /// Only for tools whose name matches one of these globs. Without it, for every tool.
+    pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
+        self.options.tools = Some(globs.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How long the handler may take, instead of the point's own limit.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.options.limit = Some(limit);
+        self
+    }
+
+    /// What the handler is for, in one sentence.
+    pub fn description(mut self, description: impl Into<SmolStr>) -> Self {
+        self.options.description = description.into();
+        self
+    }
+
+    /// Takes an observer off the path of the run: nobody waits for it, and its notes come later.
+    pub fn detached(mut self) -> Self {
+        self.options.detached = true;
+        self
+    }
+}
+
+impl<P: Point, R, M, F: IntoHandler<P, R, M>> IntoHandler<P, R, WithName<M>> for Named<F> {
+    fn bind(self) -> (Options, Func<P, R>) {
+        (self.options, self.function.bind().1)
+    }
+}
+
+/// What was said about a handler when it was registered.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub(crate) name: Option<SmolStr>,
+    pub(crate) suggested: Option<SmolStr>,
+    pub(crate) description: SmolStr,
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) detached: bool,
+}
+
+impl Options {
+    /// A function item lends its own name; a closure has none.
+    fn for_function<F>() -> Self {
+        let path = std::any::type_name::<F>();
+        let last = path.rsplit("::").next().unwrap_or(path);
+        let is_name = last.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        Options { suggested: is_name.then(|| last.into()), ..Options::default() }
+    }
+}
+
+/// The time a waiting handler did not spend itself: it stands still while the handler waits for a
+/// person, for a model or for a tool it runs.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    born: Instant,
+    /// Nanoseconds paused so far, and since when it is paused now (0: it is not).
+    paused: AtomicU64,
+    since: AtomicU64,
+}
+
+impl Clock {
+    pub(crate) fn new(born: Instant) -> Self {
+        Clock { born, paused: AtomicU64::new(0), since: AtomicU64::new(0) }
+    }
+
+    /// Stops the clock until the guard is dropped.
+    pub(crate) fn pause(self: &Arc<Self>) -> Paused {
+        self.since.store(self.now().max(1), Ordering::Relaxed);
+        Paused(self.clone())
+    }
+
+    /// How long the handler itself has been at work by `now`.
+    pub(crate) fn worked(&self, now: Instant) -> Duration {
+        let now = saturating_nanos(now.duration_since(self.born));
+        let since = self.since.load(Ordering::Relaxed);
+        let standing = if since == 0 { 0 } else { now.saturating_sub(since) };
+        let paused = self.paused.load(Ordering::Relaxed) + standing;
+        Duration::from_nanos(now.saturating_sub(paused))
+    }
+
+    fn now(&self) -> u64 {
+        saturating_nanos(self.born.elapsed())
+    }
+}
+
+/// Starts the clock again when it goes.
+#[derive(Debug)]
+pub(crate) struct Paused(Arc<Clock>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let since = self.0.since.swap(0, Ordering::Relaxed);
+        let stood = self.0.now().saturating_sub(since);
+        self.0.paused.fetch_add(stood, Ordering::Relaxed);
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,262 @@
+//! What one owner registers. Nothing takes effect until the whole unit is committed: a unit with an
+//! error changes nothing.
+
+use std::{fmt, sync::Arc};
+
+use globset::{Glob, GlobSetBuilder};
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{
+    chain::{Bound, Func, Meta, ToolFilter},
+    handler::{HandlerId, IntoHandler, Options},
+    origin::Owner,
+    tool_hook::ToolHook,
+};
+use crate::{
+    permission::{Level, Mode, Rule},
+    points::{Answered, Chains, Gated, Point, Power, Transformed},
+    tool::{Tool, ToolSet},
+};
+
+/// The registrations of one owner, on their way into the registry.
+///
+/// An extension is anything that fills one: `fn(&mut Registry)`. Order matters only among
+/// transforms, which run as registered; gates fold to the strictest whatever the order. Errors are
+/// collected and reported when the unit is committed.
+pub struct Registry {
+    pub(crate) owner: Owner,
+    pub(crate) items: Vec<Item>,
+    pub(crate) error: Option<RegisterError>,
+}
+
+impl Registry {
+    /// An empty unit for an owner.
+    pub fn new(owner: Owner) -> Self {
+        Registry { owner, items: vec![], error: None }
+    }
+
+    /// Registers a gate. It is asked on what the transforms made; its failure blocks.
+    pub fn on<P: Gated, M>(
+        &mut self,
+        _: P,
+        handler: impl IntoHandler<P, P::Verdict, M>,
+    ) -> &mut Self {
+        self.bind(Power::Gate, handler.bind(), |chains, bound| {
+            P::chain_mut(chains).gates.push(bound);
+        })
+    }
+
+    /// Registers an observer. Its failure changes nothing.
+    pub fn observe<P: Point, M>(&mut self, _: P, handler: impl IntoHandler<P, (), M>) -> &mut Self {
+        self.bind(Power::Observe, handler.bind(), |chains, bound| {
+            P::chain_mut(chains).observers.push(bound);
+        })
+    }
+
+    /// Registers a transform. Each sees what the one before it made.
+    pub fn transform<P: Transformed, M>(
+        &mut self,
+        _: P,
+        handler: impl IntoHandler<P, P::Change, M>,
+    ) -> &mut Self {
+        self.bind(Power::Transform, handler.bind(), |chains, bound| {
+            P::chain_mut(chains).transforms.push(bound);
+        })
+    }
+
+    /// Registers a handler that may answer a question in the person's stead.
+    pub fn answer<P: Answered, M>(
+        &mut self,
+        _: P,
+        handler: impl IntoHandler<P, P::Answer, M>,
+    ) -> &mut Self {
+        self.bind(Power::Answer, handler.bind(), |chains, bound| {
+            P::chain_mut(chains).answers.push(bound);
+        })
+    }
+
+    /// Registers a hook round tool calls.
+    pub fn tool_hook(&mut self, hook: ToolHook) -> &mut Self {
+        hook.register(self);
+        self
+    }
+
+    /// Registers a tool. Its name must be free: tools are never shadowed.
+    pub fn tool(&mut self, tool: impl Tool) -> &mut Self {
+        self.shared_tool(Arc::new(tool))
+    }
+
+    /// Registers a tool that is shared already.
+    pub fn shared_tool(&mut self, tool: Arc<dyn Tool>) -> &mut Self {
+        match ToolSet::compile(&tool) {
+            Ok(validator) => self.items.push(Item::Tool { tool, validator: Arc::new(validator) }),
+            Err(cause) => {
+                let name = &tool.spec().name;
+                self.fail(format!("tool `{name}` has a schema that is none: {cause}"), None);
+            }
+        }
+        self
+    }
+
+    /// Registers a rule of the permission floor.
+    pub fn rule(&mut self, rule: Rule) -> &mut Self {
+        if rule.loosens() && !self.owner.origin.may_loosen() {
+            self.fail(
+                format!("allow rule `{rule}` from {}, which may only tighten", self.owner),
+                Some("move it to the user's own settings".into()),
+            );
+        }
+        self.items.push(Item::Rule(rule));
+        self
+    }
+
+    /// Sets the permission mode this owner asks for.
+    pub fn mode(&mut self, mode: Mode) -> &mut Self {
+        self.items.push(Item::Mode(mode));
+        self
+    }
+
+    /// Sets the permission level this owner asks for.
+    pub fn level(&mut self, level: Level) -> &mut Self {
+        self.items.push(Item::Level(level));
+        self
+    }
+
+    fn bind<P: Point, R: Send + 'static>(
+        &mut self,
+        power: Power,
+        (options, func): (Options, Func<P, R>),
+        place: fn(&mut Chains, Arc<Bound<P, R>>),
+    ) -> &mut Self {
+        let point = P::ID;
+        let name = self.name_for(&options, point.name());
+        let row = point.row();
+        if !row.powers.contains(&power) {
+            self.fail(format!("hook `{name}`: `{point}` takes no {}", power.as_str()), None);
+        }
+        if !self.owner.may(power) {
+            let owner = &self.owner;
+            self.fail(
+                format!("hook `{name}`: {owner} may not {} at `{point}`", power.as_str()),
+                None,
+            );
+        }
+        if options.detached && power != Power::Observe {
+            self.fail(format!("hook `{name}`: only an observer can be detached"), None);
+        }
+        let tools = options.tools.as_deref().map(|globs| self.filter(&name, globs));
+        let meta = Arc::new(Meta {
+            id: HandlerId(0),
+            named: options.name.is_some(),
+            name,
+            description: options.description,
+            owner: self.owner.clone(),
+            point,
+            power,
+            limit: options.limit.unwrap_or(row.limit),
+            tools,
+            detached: options.detached,
+        });
+        let func = Arc::new(func);
+        let install = Box::new(move |chains: &mut Chains, meta: Arc<Meta>| {
+            place(chains, Arc::new(Bound { meta, func: func.clone() }));
+        });
+        self.items.push(Item::Handler { meta, install: Arc::from(install as Box<Install>) });
+        self
+    }
+
+    /// A given name stands; a function lends its own; a closure is numbered.
+    fn name_for(&mut self, options: &Options, point: &str) -> SmolStr {
+        let taken = |name: &str, items: &[Item]| items.iter().any(|item| item.is_hook(name));
+        if let Some(name) = &options.name {
+            if taken(name, &self.items) {
+                self.fail(format!("hook `{name}` is registered twice by {}", self.owner), None);
+            }
+            return name.clone();
+        }
+        let stem = options.suggested.clone().unwrap_or_else(|| point.into());
+        let numbered = (2..).map(|n| format_smolstr!("{stem}#{n}"));
+        std::iter::once(stem.clone())
+            .chain(numbered)
+            .find(|name| !taken(name, &self.items))
+            .unwrap_or(stem)
+    }
+
+    fn filter(&mut self, name: &str, globs: &[String]) -> ToolFilter {
+        if globs.is_empty() {
+            self.fail(format!("hook `{name}`: an empty list of tools would match none"), None);
+        }
+        let mut set = GlobSetBuilder::new();
+        for glob in globs {
+            match Glob::new(glob) {
+                Ok(glob) => _ = set.add(glob),
+                Err(cause) => self.fail(format!("hook `{name}`: {cause}"), None),
+            }
+        }
+        let set = set.build().unwrap_or_default();
+        ToolFilter { globs: globs.to_vec(), set }
+    }
+
+    pub(crate) fn fail(&mut self, message: String, hint: Option<String>) {
+        self.error.get_or_insert(RegisterError { message, hint });
+    }
+}
+
+/// Puts a handler into the chains of a generation that is being built.
+pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
+
+/// One thing an owner registered.
+#[derive(Clone)]
+pub(crate) enum Item {
+    Handler { meta: Arc<Meta>, install: Arc<Install> },
+    Tool { tool: Arc<dyn Tool>, validator: Arc<jsonschema::Validator> },
+    Rule(Rule),
+    Mode(Mode),
+    Level(Level),
+}
+
+impl Item {
+    pub(crate) fn is_hook(&self, name: &str) -> bool {
+        matches!(self, Item::Handler { meta, .. } if meta.name == name)
+    }
+}
+
+/// Why a unit was not registered. Nothing of it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterError {
+    message: String,
+    hint: Option<String>,
+}
+
+impl RegisterError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        RegisterError { message: message.into(), hint: None }
+    }
+
+    /// The way out, where there is one.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RegisterError {}
+
+/// What became of a unit that was loaded again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Reload {
+    /// It is in force.
+    Applied,
+    /// It would loosen something; the old unit stays until a person agrees.
+    Held {
+        /// What would become looser, one line each.
+        looser: Vec<String>,
+    },
+}

@@ -1,0 +1,219 @@
+//! The ledger: the record of every decision about every tool call, and of every run.
+//!
+//! A call is asked, answered, started, finished. `started` is the ledger row itself, stored before
+//! the permit; `outcome` is stored after. Rows are chained by hash: each carries the hash of its own
+//! line and of the row before. That shows order and gaps; without a copy of the last hash outside it
+//! proves no more than that.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use smol_str::SmolStr;
+
+use crate::{
+    ext::Ran,
+    message::Usage,
+    points::{Outcome, PointId, Power},
+    run::Reason,
+    session::Timestamp,
+    tool::ErrorKind,
+    ui::Ask,
+};
+
+/// A record of a session: not part of the conversation.
+#[derive(Clone, Debug)]
+pub(crate) enum Record {
+    RunStart {
+        run: SmolStr,
+        at: Timestamp,
+        model: SmolStr,
+        agent: SmolStr,
+    },
+    RunEnd {
+        run: SmolStr,
+        at: Timestamp,
+        reason: Reason,
+        steps: u32,
+        usage: Usage,
+        cost: Option<f64>,
+    },
+    Generation(Table),
+    Question(AskedRow),
+    Answer(AnsweredRow),
+    Ledger(Box<DecisionRow>),
+    Outcome(OutcomeRow),
+}
+
+impl Record {
+    pub(crate) const KINDS: [&str; 7] =
+        ["run.start", "run.end", "generation", "question", "answer", "ledger", "outcome"];
+
+    pub(crate) fn kind(&self) -> &'static str {
+        let index = match self {
+            Record::RunStart { .. } => 0,
+            Record::RunEnd { .. } => 1,
+            Record::Generation(_) => 2,
+            Record::Question(_) => 3,
+            Record::Answer(_) => 4,
+            Record::Ledger(_) => 5,
+            Record::Outcome(_) => 6,
+        };
+        Self::KINDS[index]
+    }
+}
+
+/// The handlers of a generation, stored once for all rows that name it.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) number: u64,
+    pub(crate) hooks: Vec<TableHook>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TableHook {
+    pub(crate) id: u32,
+    pub(crate) name: SmolStr,
+    pub(crate) origin: String,
+    pub(crate) point: PointId,
+    pub(crate) power: Power,
+    pub(crate) tools: Option<Vec<String>>,
+}
+
+/// A question was put.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) step: u32,
+    pub(crate) id: SmolStr,
+    pub(crate) deadline: Timestamp,
+    pub(crate) calls: Vec<(SmolStr, Vec<Ask>)>,
+}
+
+/// A question was answered, by a person, a hook or nobody.
+#[derive(Clone, Debug)]
+pub(crate) struct AnsweredRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) question: SmolStr,
+    pub(crate) by: SmolStr,
+    pub(crate) decisions: Vec<(SmolStr, bool, Option<String>)>,
+}
+
+/// A call was decided.
+#[derive(Clone, Debug)]
+pub(crate) struct DecisionRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) step: u32,
+    pub(crate) call_id: SmolStr,
+    pub(crate) tool: SmolStr,
+    pub(crate) input: Arc<Value>,
+    pub(crate) generation: u64,
+    pub(crate) verdict: &'static str,
+    pub(crate) by: SmolStr,
+    pub(crate) reason: Option<String>,
+    pub(crate) approved_by: Option<SmolStr>,
+    pub(crate) zone: &'static str,
+    pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
+    pub(crate) ran: Vec<Ran>,
+}
+
+/// A call that had started is over.
+#[derive(Clone, Debug)]
+pub(crate) struct OutcomeRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) call_id: SmolStr,
+    pub(crate) outcome: &'static str,
+    pub(crate) error: Option<ErrorKind>,
+    pub(crate) ms: u64,
+    pub(crate) ran: Vec<Ran>,
+}
+
+impl OutcomeRow {
+    /// A call that had started when the process died: nobody knows.
+    pub(crate) const UNKNOWN: &'static str = "unknown";
+
+    pub(crate) fn word(outcome: Outcome) -> &'static str {
+        outcome.as_str()
+    }
+}
+
+/// The hash chain over a session's records.
+#[derive(Clone, Debug)]
+pub(crate) struct HashChain(SmolStr);
+
+impl HashChain {
+    /// The chain of a session before its first record.
+    pub(crate) fn of_session(id: &str) -> Self {
+        HashChain(hex(&Sha256::digest(id.as_bytes())))
+    }
+
+    /// A chain that goes on from a stored hash.
+    pub(crate) fn after(hash: &str) -> Self {
+        HashChain(hash.into())
+    }
+
+    /// The hash of a line that follows, which becomes the last one.
+    pub(crate) fn link(&mut self, line: &[u8]) -> &str {
+        let mut hasher = Sha256::new();
+        hasher.update(self.0.as_bytes());
+        hasher.update(line);
+        self.0 = hex(&hasher.finalize());
+        &self.0
+    }
+}
+
+/// The 128 bits of a hash that are kept, in hex.
+fn hex(hash: &[u8]) -> SmolStr {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let nibbles = hash[..16].iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles.map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
+}
+
+/// The short digest of several things, each with its length so that none can pose as two.
+pub(crate) fn digest(parts: &[&[u8]]) -> SmolStr {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hex(&hasher.finalize())
+}
+
+/// Checks the hash chain of a session file's lines. Gives the number of rows, or the first line
+/// (from 1) that does not follow.
+pub fn verify<'a>(id: &str, lines: impl Iterator<Item = &'a [u8]>) -> Result<usize, usize> {
+    let mut chain = HashChain::of_session(id);
+    let mut rows = 0;
+    for (index, line) in lines.enumerate() {
+        if !is_chained(line) {
+            continue;
+        }
+        let (body, hash) = split_hash(line).ok_or(index + 1)?;
+        if chain.link(body) != hash {
+            return Err(index + 1);
+        }
+        rows += 1;
+    }
+    Ok(rows)
+}
+
+fn is_chained(line: &[u8]) -> bool {
+    Record::KINDS.iter().any(|kind| {
+        let rest =
+            line.strip_prefix(b"{\"type\":\"").and_then(|rest| rest.strip_prefix(kind.as_bytes()));
+        rest.is_some_and(|rest| rest.starts_with(b"\""))
+    })
+}
+
+/// The hashed part of a line and the hash at its end.
+pub(crate) fn split_hash(line: &[u8]) -> Option<(&[u8], &str)> {
+    const KEY: &[u8] = b",\"hash\":\"";
+    let line = line.strip_suffix(b"\"}")?;
+    let start = line.len().checked_sub(32)?;
+    let body = line[..start].strip_suffix(KEY)?;
+    Some((body, std::str::from_utf8(&line[start..]).ok()?))
+}

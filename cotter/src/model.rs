@@ -1,0 +1,162 @@
+//! The model behind one trait. An adapter sends one request and streams one reply; retries, fallback
+//! and recording are the loop's.
+
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+
+use futures_core::Stream;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::{
+    message::{StopReason, Usage},
+    messages::Messages,
+    tool::ToolSet,
+};
+
+/// The reply of a model as it comes.
+pub type Streaming = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
+
+/// A model.
+///
+/// `stream` is called once per attempt and returns at once; work happens as the stream is polled.
+/// Dropping the stream aborts the request. A reply ends with [`Delta::Done`]; a stream that ends
+/// without it counts as a network failure. Adapters do not retry: they give error kinds.
+pub trait Model: Send + Sync + 'static {
+    /// `provider/model`.
+    fn name(&self) -> &SmolStr;
+
+    /// Sends a request.
+    fn stream(&self, request: Request) -> Streaming;
+
+    /// What a reply of that usage cost, where the price is known.
+    fn cost_usd(&self, usage: &Usage) -> Option<f64> {
+        let _ = usage;
+        None
+    }
+}
+
+/// What is sent. Cloning it copies no message.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The system prompt; empty for none.
+    pub system: Arc<str>,
+    /// The conversation.
+    pub messages: Messages,
+    /// How many messages at the end are this request's notes: a cache mark belongs before them.
+    pub notes: usize,
+    /// The tools that may be called.
+    pub tools: Arc<ToolSet>,
+}
+
+/// A piece of a reply.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Delta {
+    /// Text.
+    Text(String),
+    /// Thinking.
+    Thinking(String),
+    /// The provider's signature over the thinking before it.
+    Signature(String),
+    /// A whole tool call.
+    Call {
+        /// The provider's id, or empty where it gives none.
+        id: SmolStr,
+        /// The tool's name.
+        name: SmolStr,
+        /// The input; a text where it could not be parsed.
+        input: Value,
+    },
+    /// The end.
+    Done {
+        /// Why.
+        stop_reason: StopReason,
+        /// What it used.
+        usage: Usage,
+    },
+}
+
+/// A failed attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelError {
+    /// What kind of failure: what the loop goes by.
+    pub kind: ModelErrorKind,
+    /// The failure in words.
+    pub message: String,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl ModelError {
+    /// A failure of some kind.
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        ModelError { kind, message: message.into(), retry_after: None }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.as_str(), self.message)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// The kinds of failure of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ModelErrorKind {
+    /// The key is missing or wrong.
+    Auth,
+    /// Too many requests.
+    RateLimited,
+    /// The provider has too much to do.
+    Overloaded,
+    /// The conversation does not fit.
+    ContextOverflow,
+    /// The provider does not understand the request.
+    BadRequest,
+    /// The connection failed.
+    Network,
+    /// The provider took too long.
+    Timeout,
+    /// The request was aborted.
+    Cancelled,
+    /// Anything else.
+    Other,
+}
+
+impl ModelErrorKind {
+    const WORDS: [(ModelErrorKind, &'static str); 9] = [
+        (ModelErrorKind::Auth, "auth"),
+        (ModelErrorKind::RateLimited, "rate_limited"),
+        (ModelErrorKind::Overloaded, "overloaded"),
+        (ModelErrorKind::ContextOverflow, "context_overflow"),
+        (ModelErrorKind::BadRequest, "bad_request"),
+        (ModelErrorKind::Network, "network"),
+        (ModelErrorKind::Timeout, "timeout"),
+        (ModelErrorKind::Cancelled, "cancelled"),
+        (ModelErrorKind::Other, "other"),
+    ];
+
+    /// Every kind's word, for error messages.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        Self::WORDS.iter().map(|(_, word)| *word)
+    }
+
+    /// The kind's word in files and events.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("other", |(_, word)| word)
+    }
+
+    /// The kind of that word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_passing(self) -> bool {
+        use ModelErrorKind::{Network, Overloaded, RateLimited, Timeout};
+        matches!(self, RateLimited | Overloaded | Network | Timeout)
+    }
+}

@@ -1,0 +1,152 @@
+//! Notes: words from hooks to the model, delivered as `<system-reminder>` blocks.
+//!
+//! One queue per session. Notes are rendered for an attempt and leave the queue only when the attempt
+//! succeeded, so a retry loses nothing.
+
+use std::{
+    fmt::Write,
+    sync::{Mutex, PoisonError},
+};
+
+use smol_str::SmolStr;
+
+use crate::ext::{Generation, HandlerId, Origin};
+
+/// The most one owner can say with one request, in bytes.
+const CAP_PER_OWNER: usize = 16 * 1024;
+/// The most notes waiting at a time; later ones are dropped with a word.
+const CAP_WAITING: usize = 256;
+
+const OPEN: &str = "<system-reminder>";
+const CLOSE: &str = "</system-reminder>";
+
+/// What kind of words a note has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoteKind {
+    /// Something the model should know.
+    Context,
+    /// What a hook printed.
+    Output,
+    /// The runtime's own words.
+    Runtime,
+}
+
+/// One note.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    handler: Option<HandlerId>,
+    kind: NoteKind,
+    text: String,
+}
+
+/// A note as it was sent: who said it, and the words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) owner: SmolStr,
+    pub(crate) text: String,
+}
+
+/// The queue of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(Mutex<Vec<Note>>);
+
+impl Notes {
+    pub(crate) fn push(&self, handler: Option<HandlerId>, kind: NoteKind, text: String) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < CAP_WAITING {
+            notes.push(Note { handler, kind, text });
+        }
+    }
+
+    /// The runtime's own words.
+    pub(crate) fn say(&self, text: String) {
+        self.push(None, NoteKind::Runtime, text);
+    }
+
+    /// What waits now. Nothing leaves the queue before it is acknowledged.
+    pub(crate) fn waiting(&self) -> Vec<Note> {
+        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.is_empty() { vec![] } else { notes.clone() }
+    }
+
+    /// The first `count` notes have been delivered.
+    pub(crate) fn acknowledge(&self, count: usize) {
+        if count > 0 {
+            let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = count.min(notes.len());
+            notes.drain(..count);
+        }
+    }
+}
+
+/// The text of notes for a request, each in a block of its own, and who said what.
+pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<Sent>) {
+    let mut text = String::new();
+    let mut sent = vec![];
+    let mut used: Vec<(SmolStr, usize)> = vec![];
+    for note in notes {
+        let (owner, lead) = introduce(note, generation);
+        let room = match used.iter_mut().find(|(name, _)| *name == owner) {
+            Some((_, bytes)) => bytes,
+            None => &mut used.push_mut((owner.clone(), 0)).1,
+        };
+        let words = cut(&note.text, CAP_PER_OWNER.saturating_sub(*room));
+        *room += words.len();
+        let words = escape(&words);
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let _ = write!(text, "{OPEN}\n{lead}{words}\n{CLOSE}");
+        sent.push(Sent { owner, text: format!("{lead}{words}") });
+    }
+    (text, sent)
+}
+
+/// What a block says to the model when a hook blocked something.
+pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
+    let reason = reason.trim().trim_end_matches('.');
+    let reason = if reason.is_empty() { "it gave no reason" } else { reason };
+    format!(
+        "Hook \"{name}\" blocked the action: {reason}. Adjust your approach; do not retry the exact same call."
+    )
+}
+
+/// Text that cannot open or close a block: what tools and people say stays outside of it.
+pub(crate) fn escape(text: &str) -> String {
+    if !text.contains("system-reminder") {
+        return text.to_owned();
+    }
+    text.replace("<system-reminder", "&lt;system-reminder")
+        .replace("</system-reminder", "&lt;/system-reminder")
+}
+
+fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
+    let Some(id) = note.handler else { return ("cotter".into(), String::new()) };
+    let Some(meta) = generation.meta(id) else {
+        return ("unloaded".into(), "A hook that is no longer loaded says: ".into());
+    };
+    let name = &meta.name;
+    let from = match &meta.owner.origin {
+        Origin::Project => " of this project".to_owned(),
+        Origin::Space(id) => format!(" of the space \"{id}\""),
+        Origin::Profile(profile) => format!(" of the profile \"{profile}\""),
+        _ => String::new(),
+    };
+    let lead = match note.kind {
+        NoteKind::Output => format!("Output of hook \"{name}\"{from}: "),
+        NoteKind::Context => format!("From hook \"{name}\"{from}: "),
+        NoteKind::Runtime => String::new(),
+    };
+    (name.clone(), lead)
+}
+
+fn cut(text: &str, room: usize) -> String {
+    if text.len() <= room {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(room);
+    format!("{}… [{} bytes left out]", &text[..end], text.len() - end)
+}

@@ -1,0 +1,138 @@
+//! The words of the permission section: modes and levels.
+
+use std::{error::Error, fmt, str::FromStr};
+
+use crate::text;
+
+/// What becomes of a call that the rules leave open. Ordered by strictness: the greater lets less run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// As `ask`, and writes inside the project run unasked at every level.
+    AcceptEdits,
+    /// The level's table decides; what it leaves open is asked.
+    #[default]
+    Ask,
+    /// Nobody is asked: what would ask is refused.
+    Auto,
+    /// What is safe runs, the rest is refused.
+    Plan,
+}
+
+impl Mode {
+    /// Every mode with its word, in the order people are told them.
+    pub const WORDS: &[(&str, Mode)] = &[
+        ("ask", Mode::Ask),
+        ("accept-edits", Mode::AcceptEdits),
+        ("plan", Mode::Plan),
+        ("auto", Mode::Auto),
+    ];
+
+    /// The word for this mode in settings and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::AcceptEdits => "accept-edits",
+            Mode::Ask => "ask",
+            Mode::Auto => "auto",
+            Mode::Plan => "plan",
+        }
+    }
+}
+
+/// How much runs unasked. Ordered by strictness: the greater lets less run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Level {
+    /// Work in the project and outgoing traffic run unasked.
+    Permissive,
+    /// Work in the project runs unasked.
+    #[default]
+    Standard,
+    /// Only what changes nothing runs unasked.
+    Strict,
+    /// Nothing runs unasked.
+    Paranoid,
+}
+
+impl Level {
+    /// Every level with its word, the loosest first.
+    pub const WORDS: &[(&str, Level)] = &[
+        ("permissive", Level::Permissive),
+        ("standard", Level::Standard),
+        ("strict", Level::Strict),
+        ("paranoid", Level::Paranoid),
+    ];
+
+    /// The word for this level in settings and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Permissive => "permissive",
+            Level::Standard => "standard",
+            Level::Strict => "strict",
+            Level::Paranoid => "paranoid",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Mode, UnknownWord> {
+        meaning(word, "mode", Mode::WORDS)
+    }
+}
+
+impl FromStr for Level {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Level, UnknownWord> {
+        meaning(word, "level", Level::WORDS)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that is no [`Mode`] or no [`Level`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWord {
+    message: String,
+    hint: String,
+}
+
+impl UnknownWord {
+    /// Which word was likely meant, or which there are.
+    pub fn hint(&self) -> Option<&str> {
+        Some(&self.hint)
+    }
+}
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for UnknownWord {}
+
+fn meaning<T: Copy>(word: &str, kind: &str, table: &[(&'static str, T)]) -> Result<T, UnknownWord> {
+    if let Some((_, meaning)) = table.iter().find(|(known, _)| *known == word) {
+        return Ok(*meaning);
+    }
+    let words = || table.iter().map(|(word, _)| *word);
+    let hint = match text::nearest(word, words()) {
+        Some(word) => format!("did you mean `{word}`?"),
+        None => format!("a {kind} is one of {}", words().collect::<Vec<_>>().join(", ")),
+    };
+    let message = format!("unknown {kind} `{}`", text::clip(&text::show_line(word), 60));
+    Err(UnknownWord { message, hint })
+}

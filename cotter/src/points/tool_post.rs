@@ -1,0 +1,124 @@
+//! `tool.post`: a tool ran, however it ended.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::{Applied, Never, Point, PointId};
+use crate::{
+    ext::Failure,
+    tool::{ErrorKind, Facts, Output, ToolError},
+};
+
+/// Fires after a tool that ran. Nothing can be blocked any more; transforms answer with a
+/// [`ResultChange`].
+#[derive(Clone, Copy, Debug)]
+pub struct ToolPost;
+
+/// A call that ran and what came of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolRan {
+    /// The id the model gave the call.
+    pub call_id: SmolStr,
+    /// The tool's name.
+    pub tool_name: SmolStr,
+    /// The input that ran.
+    pub tool_input: Arc<Value>,
+    /// The input the model gave, where a transform changed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_input: Option<Arc<Value>>,
+    /// What the call touched, as its tool said.
+    pub facts: Arc<Facts>,
+    /// The text of the result.
+    pub result: Arc<str>,
+    /// Whether the tool failed.
+    #[serde(rename = "is_error")]
+    pub is_error: bool,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// The whole result, pictures included.
+    #[serde(skip)]
+    pub output: Arc<Result<Output, ToolError>>,
+}
+
+impl ToolRan {
+    fn with(&self, output: Result<Output, ToolError>) -> Self {
+        let (result, outcome) = match &output {
+            Ok(output) => (output.content.text().into(), Outcome::Ok),
+            Err(error) => (error.message.as_str().into(), Outcome::of(error.kind)),
+        };
+        let is_error = output.is_err();
+        ToolRan { result, is_error, outcome, output: Arc::new(output), ..self.clone() }
+    }
+}
+
+/// How a tool that ran ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It answered.
+    Ok,
+    /// It answered that it failed, or panicked.
+    Failed,
+    /// It took too long.
+    TimedOut,
+    /// The run was aborted meanwhile.
+    Cancelled,
+}
+
+impl Outcome {
+    /// The outcome that goes with an error kind.
+    pub fn of(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Timeout => Outcome::TimedOut,
+            ErrorKind::Cancelled => Outcome::Cancelled,
+            _ => Outcome::Failed,
+        }
+    }
+
+    /// The outcome's word in files and events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Failed => "failed",
+            Outcome::TimedOut => "timed_out",
+            Outcome::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What a transform makes of a result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ResultChange {
+    /// Leaves it as it is.
+    Keep,
+    /// Tells the model this instead.
+    Result(Result<Output, ToolError>),
+}
+
+impl Point for ToolPost {
+    const ID: PointId = PointId::ToolPost;
+    type Event = ToolRan;
+    type Verdict = Never;
+    type Change = ResultChange;
+    type Answer = Never;
+
+    fn apply(event: &ToolRan, change: ResultChange) -> Applied<Self> {
+        match change {
+            ResultChange::Keep => Applied::Kept,
+            ResultChange::Result(output) => Applied::Replaced(event.with(output)),
+        }
+    }
+
+    fn transform_failed(event: &ToolRan, failure: &Failure) -> Applied<Self> {
+        let message = format!("the tool ran, but its result is withheld: {failure}");
+        Applied::Replaced(event.with(Err(ToolError::new(ErrorKind::Unavailable, message))))
+    }
+}

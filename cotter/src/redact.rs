@@ -1,0 +1,755 @@
+//! The one redactor: takes secrets out of everything that leaves the data home.
+//!
+//! It knows two kinds of secrets: the values of variables whose names say so ([`is_secret_name`]), wherever
+//! they stand, and tokens of well-known shapes (API keys, JSON web tokens, private keys, passwords in URLs).
+//! Shapes are found by their first characters and then measured by hand, so the time is linear in the text
+//! whatever the text is. Give it whole texts: a secret that is split over two calls is not seen.
+
+use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock, sync::OnceLock};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+use crate::text;
+
+/// Takes secrets out of text, by value and by shape.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    secrets: Vec<Secret>,
+    // Built from `secrets` at the first use; empty again whenever they change.
+    values: OnceLock<AhoCorasick>,
+}
+
+#[derive(Clone)]
+struct Secret {
+    value: String,
+    replacement: String,
+}
+
+impl Redactor {
+    /// A redactor that knows the shapes and no values yet.
+    pub fn new() -> Redactor {
+        Redactor::default()
+    }
+
+    /// Also redacts this value, as `[redacted NAME]`, and its spelling inside a JSON string.
+    ///
+    /// White space around the value does not count. A value of fewer than 6 characters is ignored: it would
+    /// be found in ordinary words.
+    #[must_use]
+    pub fn with_secret(mut self, name: &str, value: &str) -> Redactor {
+        const SHORTEST: usize = 6;
+        let value = value.trim();
+        if value.chars().count() < SHORTEST {
+            return self;
+        }
+        let name = text::show_line(name);
+        let replacement = format!("[redacted {}]", text::clip(&name, 64));
+        let in_json = json_escaped(value);
+        if in_json != value {
+            self.secrets.push(Secret { value: in_json, replacement: replacement.clone() });
+        }
+        self.secrets.push(Secret { value: value.to_owned(), replacement });
+        self.values = OnceLock::new();
+        self
+    }
+
+    /// The text with each secret replaced by `[redacted]` or `[redacted NAME]`; borrowed when there is none.
+    ///
+    /// Redacting twice changes nothing more.
+    pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.redact_values(text) {
+            Cow::Borrowed(text) => redact_shapes(text),
+            Cow::Owned(text) => Cow::Owned(redact_shapes(&text).into_owned()),
+        }
+    }
+
+    fn redact_values<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.secrets.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let values =
+            self.values.get_or_init(|| finder(self.secrets.iter().map(|s| s.value.as_str())));
+        let mut edit = Edit::new(text);
+        for found in values.find_iter(text) {
+            let secret = &self.secrets[found.pattern().as_usize()];
+            edit.replace(found.range(), &secret.replacement);
+        }
+        edit.finish()
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").field("secrets", &self.secrets.len()).finish_non_exhaustive()
+    }
+}
+
+/// Whether a variable of this name holds a secret: `*_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*` and their kin.
+///
+/// Case does not count and camel case is read as words. `PUBLIC_KEY`, `MAX_TOKENS`, `PWD` and `SSH_AUTH_SOCK`
+/// hold none.
+pub fn is_secret_name(name: &str) -> bool {
+    const ANYWHERE: &[&str] =
+        &["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "APIKEY", "PRIVATEKEY"];
+    const LAST_WORD: &[&str] =
+        &["KEY", "TOKEN", "PWD", "PASS", "PAT", "AUTH", "COOKIE", "ACCESSKEY", "AUTHTOKEN", "JWT"];
+
+    let words = words(name);
+    let joined = words.concat();
+    if ANYWHERE.iter().any(|part| joined.contains(part)) {
+        return true;
+    }
+    let public = words.iter().any(|word| word == "PUBLIC");
+    // `PWD` alone is the working folder, `PATH` and the like never get here.
+    let names_alone =
+        matches!(words.as_slice(), [only] if only == "PWD" || only == "PASS" || only == "PAT");
+    !public && !names_alone && words.last().is_some_and(|last| LAST_WORD.contains(&last.as_str()))
+}
+
+/// The words of a variable's name in upper case: `apiKey` and `API_KEY` both give `API`, `KEY`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut after_lower = false;
+    for char in name.chars() {
+        let starts_word = !char.is_alphanumeric() || (after_lower && char.is_uppercase());
+        if starts_word {
+            words.push(String::new());
+        }
+        after_lower = char.is_lowercase();
+        if let Some(word) = words.last_mut()
+            && char.is_alphanumeric()
+        {
+            word.extend(char.to_uppercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// How the rest of a secret is measured once its prefix was found.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// This alphabet, at least so many characters.
+    Token(fn(u8) -> bool, usize),
+    /// This alphabet, exactly so many characters.
+    Fixed(fn(u8) -> bool, usize),
+    WebToken,
+    Bearer,
+    PrivateKey,
+    UrlPassword,
+}
+
+/// Every shape we know, by its prefix. A new one is a line here.
+const SHAPES: &[(&str, Shape)] = &[
+    ("sk-ant-", Shape::Token(is_base64url, 16)),
+    ("sk-", Shape::Token(is_base64url, 20)),
+    ("sk_live_", Shape::Token(is_alphanumeric, 16)),
+    ("sk_test_", Shape::Token(is_alphanumeric, 16)),
+    ("rk_live_", Shape::Token(is_alphanumeric, 16)),
+    ("ghp_", Shape::Token(is_alphanumeric, 30)),
+    ("gho_", Shape::Token(is_alphanumeric, 30)),
+    ("ghu_", Shape::Token(is_alphanumeric, 30)),
+    ("ghs_", Shape::Token(is_dotted, 30)),
+    ("ghr_", Shape::Token(is_alphanumeric, 30)),
+    ("github_pat_", Shape::Token(is_base64url, 22)),
+    ("glpat-", Shape::Token(is_dotted, 20)),
+    ("npm_", Shape::Token(is_alphanumeric, 30)),
+    ("hf_", Shape::Token(is_alphanumeric, 30)),
+    ("xoxa-", Shape::Token(is_base64url, 10)),
+    ("xoxb-", Shape::Token(is_base64url, 10)),
+    ("xoxe-", Shape::Token(is_base64url, 10)),
+    ("xoxp-", Shape::Token(is_base64url, 10)),
+    ("xoxr-", Shape::Token(is_base64url, 10)),
+    ("xoxs-", Shape::Token(is_base64url, 10)),
+    ("xapp-", Shape::Token(is_base64url, 20)),
+    ("AIza", Shape::Fixed(is_base64url, 35)),
+    ("ya29.", Shape::Token(is_dotted, 20)),
+    ("AKIA", Shape::Fixed(is_capital_or_digit, 16)),
+    ("ASIA", Shape::Fixed(is_capital_or_digit, 16)),
+    ("eyJ", Shape::WebToken),
+    ("Bearer ", Shape::Bearer),
+    ("bearer ", Shape::Bearer),
+    ("BEARER ", Shape::Bearer),
+    ("-----BEGIN ", Shape::PrivateKey),
+    ("://", Shape::UrlPassword),
+];
+
+fn redact_shapes(text: &str) -> Cow<'_, str> {
+    static PREFIXES: LazyLock<AhoCorasick> =
+        LazyLock::new(|| finder(SHAPES.iter().map(|(prefix, _)| *prefix)));
+
+    let mut edit = Edit::new(text);
+    let mut at = 0;
+    while let Some(found) = PREFIXES.find(aho_corasick::Input::new(text).range(at..)) {
+        let (_, shape) = SHAPES[found.pattern().as_usize()];
+        match shape.measure(text, found.range()) {
+            Some(secret) => {
+                // The name before a password may itself be a token, and holds no further `://`.
+                let between = redact_shapes(&text[found.end().min(secret.start)..secret.start]);
+                if let Cow::Owned(between) = between {
+                    edit.replace(found.end()..secret.start, &between);
+                }
+                at = secret.end;
+                edit.replace(secret, "[redacted]");
+            }
+            // Prefixes are ASCII, so the byte after the first is a character's start.
+            None => at = found.start() + 1,
+        }
+    }
+    edit.finish()
+}
+
+fn finder<'a>(patterns: impl Iterator<Item = &'a str>) -> AhoCorasick {
+    AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostLongest)
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
+        .build(patterns)
+        .expect("secrets and prefixes have fewer than two billion bytes together")
+}
+
+/// A text under edit: pieces are replaced from left to right, nothing is copied before the first.
+struct Edit<'t> {
+    text: &'t str,
+    out: String,
+    copied: usize,
+}
+
+impl<'t> Edit<'t> {
+    fn new(text: &'t str) -> Edit<'t> {
+        Edit { text, out: String::new(), copied: 0 }
+    }
+
+    fn replace(&mut self, range: Range<usize>, with: &str) {
+        self.out.push_str(&self.text[self.copied..range.start]);
+        self.out.push_str(with);
+        self.copied = range.end;
+    }
+
+    fn finish(mut self) -> Cow<'t, str> {
+        if self.copied == 0 {
+            return Cow::Borrowed(self.text);
+        }
+        self.out.push_str(&self.text[self.copied..]);
+        Cow::Owned(self.out)
+    }
+}
+
+impl Shape {
+    /// Which part of the text is the secret, if the prefix in this range begins one.
+    fn measure(self, text: &str, prefix: Range<usize>) -> Option<Range<usize>> {
+        let Range { start, end } = prefix;
+        match self {
+            Shape::Token(alphabet, min) => token(text, start, end, alphabet, min),
+            Shape::Fixed(alphabet, length) => fixed(text, start, end, alphabet, length),
+            Shape::WebToken => web_token(text, start),
+            Shape::Bearer => bearer(text, start, end),
+            Shape::PrivateKey => private_key(text, start, end),
+            Shape::UrlPassword => url_password(text, start, end),
+        }
+    }
+}
+
+/// A prefix at a word's start and at least `min` characters of its alphabet that look random.
+fn token(
+    text: &str,
+    start: usize,
+    end: usize,
+    alphabet: fn(u8) -> bool,
+    min: usize,
+) -> Option<Range<usize>> {
+    // Only a word's start: so a run of characters is measured once, however many prefixes stand in it.
+    if !starts_word(text.as_bytes(), start) {
+        return None;
+    }
+    let mut body = run(text, end, alphabet);
+    // A sentence's full stop is not the token's.
+    while body.ends_with(['.', '-']) {
+        body = &body[..body.len() - 1];
+    }
+    (body.len() >= min && looks_random(body.as_bytes())).then(|| start..end + body.len())
+}
+
+/// A prefix at a word's start and exactly `length` characters of its alphabet.
+fn fixed(
+    text: &str,
+    start: usize,
+    end: usize,
+    alphabet: fn(u8) -> bool,
+    length: usize,
+) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let close = end + length;
+    let fits = starts_word(bytes, start)
+        && bytes.get(end..close)?.iter().all(|byte| alphabet(*byte))
+        && !bytes.get(close).is_some_and(|byte| is_base64url(*byte));
+    fits.then_some(start..close)
+}
+
+/// Three or more base64url parts with dots between, the first a JSON object.
+fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
+    if !starts_word(text.as_bytes(), start) {
+        return None;
+    }
+    let mut body = run(text, start, is_dotted);
+    while body.ends_with(['.', '-']) {
+        body = &body[..body.len() - 1];
+    }
+    let mut parts = body.split('.');
+    let long = |part: Option<&str>| part.is_some_and(|part| part.len() >= 8);
+    let fits = long(parts.next()) && long(parts.next()) && long(parts.next());
+    fits.then(|| start..start + body.len())
+}
+
+/// The credentials after `Bearer`: a dozen characters with a digit among them, or two dozen of any kind.
+fn bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    let rest = text[end..].trim_start_matches(' ');
+    let from = text.len() - rest.len();
+    let body = run(text, from, |byte| is_dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'='));
+    let digit = body.bytes().any(|byte| byte.is_ascii_digit());
+    let fits = body.len() >= 24 || (body.len() >= 12 && digit);
+    (fits && starts_word(text.as_bytes(), start)).then(|| from..from + body.len())
+}
+
+/// The password in `scheme://name:password@host`.
+fn url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    let after_scheme = text[..start].ends_with(|char: char| char.is_ascii_alphanumeric());
+    let authority = run(text, end, |byte| {
+        byte > b' '
+            && !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`')
+    });
+    let (userinfo, host) = authority.rsplit_once('@')?;
+    let (name, password) = userinfo.split_once(':')?;
+    let from = end + name.len() + 1;
+    let fits = after_scheme && !password.is_empty() && !host.is_empty();
+    fits.then(|| from..from + password.len())
+}
+
+/// A PEM or PGP private key, also when it is cut off, quoted, in a diff or inside a JSON string.
+fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    let label = run(text, end, |byte| byte == b' ' || is_alphanumeric(byte));
+    let is_private = label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK");
+    let mut at = end + label.len();
+    if !is_private || !text[at..].starts_with("-----") {
+        return None;
+    }
+    at += 5;
+    let (mut secret_end, mut short_lines, mut header_lines) = (None, 0, 0);
+    loop {
+        at = skip_line_break(text, at);
+        if let Some(close) = closing_line(text, at) {
+            return secret_end.map(|_| start..close);
+        }
+        let line =
+            run(text, at, |byte| is_alphanumeric(byte) || matches!(byte, b'+' | b'/' | b'='));
+        at += line.len();
+        match line.len() {
+            16.. => secret_end = Some(at),
+            // `Proc-Type: 4,ENCRYPTED`, before the key itself.
+            1.. if header_lines < 4
+                && secret_end.is_none()
+                && text[at..].starts_with(['-', ':']) =>
+            {
+                header_lines += 1;
+                at += header_line(text, at);
+            }
+            // The key's last line and its checksum are short; they count only before the closing line.
+            1.. if short_lines < 2 => short_lines += 1,
+            _ => return secret_end.map(|secret_end| start..secret_end),
+        }
+    }
+}
+
+/// How long the rest of a header's line is: bounded, or many beginnings on one long line would take long.
+fn header_line(text: &str, at: usize) -> usize {
+    let rest = &text.as_bytes()[at..];
+    let printable = |byte: &&u8| matches!(**byte, b' '..=b'~') && **byte != b'\\';
+    rest.iter().take(120).take_while(printable).count()
+}
+
+/// Past a line break and what stands around it in quoted text: `\n` in JSON, a diff's `-`, a mail's `>`.
+fn skip_line_break(text: &str, from: usize) -> usize {
+    let mut at = from;
+    for _ in 0..24 {
+        let rest = &text[at..];
+        if rest.starts_with("-----END ") {
+            break;
+        }
+        if rest.starts_with("\\n") || rest.starts_with("\\r") {
+            at += 2;
+        } else if rest.starts_with([' ', '\t', '\r', '\n', '"', '\'', ',', '>', '|', '-']) {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    at
+}
+
+/// The end of `-----END …-----` if it starts here.
+fn closing_line(text: &str, at: usize) -> Option<usize> {
+    let label = text[at..].strip_prefix("-----END ")?;
+    let from = text.len() - label.len();
+    let end = from + run(text, from, |byte| byte == b' ' || is_alphanumeric(byte)).len();
+    Some(if text[end..].starts_with("-----") { end + 5 } else { end })
+}
+
+/// The longest piece from here on of bytes that `alphabet` accepts; it must treat all of a character alike.
+fn run(text: &str, from: usize, alphabet: impl Fn(u8) -> bool) -> &str {
+    let rest = &text[from..];
+    let length = rest.bytes().position(|byte| !alphabet(byte)).unwrap_or(rest.len());
+    &rest[..length]
+}
+
+/// Whether a word starts here: not in the middle of `task-force`, but after `\n` in JSON, after `%20` in a URL
+/// and after a terminal's colour.
+fn starts_word(text: &[u8], at: usize) -> bool {
+    let before = &text[..at];
+    match before {
+        [.., last] if !is_base64url(*last) => true,
+        [] | [.., b'\\', b'n' | b't' | b'r' | b'b' | b'f'] => true,
+        [.., b'%', high, low] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
+        [sequence @ .., b'm'] => {
+            let tail = &sequence[sequence.len().saturating_sub(24)..];
+            let digits =
+                tail.iter().rev().take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'));
+            let digits = digits.count();
+            digits < tail.len() && tail[tail.len() - digits - 1] == b'['
+        }
+        _ => false,
+    }
+}
+
+/// Whether this could be a key rather than words: mixed kinds of characters, overall or in one long piece.
+fn looks_random(body: &[u8]) -> bool {
+    fn kinds(bytes: &[u8]) -> usize {
+        [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
+            .into_iter()
+            .filter(|is_kind| bytes.iter().any(is_kind))
+            .count()
+    }
+    let pieces = || body.split(|byte| !is_alphanumeric(*byte));
+    kinds(body) == 3 || pieces().any(|piece| piece.len() >= 16 && kinds(piece) >= 2)
+}
+
+fn is_alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+fn is_capital_or_digit(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit()
+}
+
+fn is_base64url(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+fn is_dotted(byte: u8) -> bool {
+    is_base64url(byte) || byte == b'.'
+}
+
+/// The value as it stands inside a JSON string, for values with quotes, backslashes or line breaks.
+fn json_escaped(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for char in value.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ => out.push(char),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    // Made of letters here, so that no scanner takes this file for a leak.
+    const KEY: &str = "Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7j";
+
+    fn check(input: &str, expected: Expect) {
+        let redacted = Redactor::new().redact(input).into_owned();
+        assert_eq!(Redactor::new().redact(&redacted), redacted, "redacting again changes nothing");
+        expected.assert_eq(&redacted);
+    }
+
+    fn check_token(prefix: &str) {
+        check(&format!("x={prefix}{KEY}, y"), expect!["x=[redacted], y"]);
+    }
+
+    fn check_unchanged(input: &str) {
+        assert!(matches!(Redactor::new().redact(input), Cow::Borrowed(_)), "changed: {input}");
+    }
+
+    fn check_value(value: &str, input: &str, expected: Expect) {
+        expected.assert_eq(&Redactor::new().with_secret("DB_PASSWORD", value).redact(input));
+    }
+
+    fn check_key(around: impl Fn(&str) -> String, expected: Expect) {
+        let body = format!("{KEY}{KEY}\n{KEY}+/{KEY}\n{KEY}\nAb3=");
+        let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----");
+        check(&around(&key), expected);
+    }
+
+    #[test]
+    fn tokens_of_known_prefixes_go() {
+        for (prefix, _) in SHAPES.iter().filter(|(_, shape)| matches!(shape, Shape::Token(..))) {
+            check_token(prefix);
+        }
+        check_token("sk-ant-api03-");
+        check_token("sk-proj-");
+        check_token("sk-or-v1-");
+    }
+
+    #[test]
+    fn a_lower_case_hex_key_goes() {
+        check("key sk-0123456789abcdef0123456789abcdef.", expect!["key [redacted]."]);
+    }
+
+    #[test]
+    fn keys_of_fixed_length_go() {
+        check(&format!("?key=AIza{}&x", &KEY[..35]), expect!["?key=[redacted]&x"]);
+        check("id=AKIAIOSFODNN7EXAMPLE;", expect!["id=[redacted];"]);
+        check_unchanged("AKIAIOSFODNN7EXAMPLETOOLONG");
+        check_unchanged("ASIA AND AFRICA, ASIAPACIFICREGION");
+    }
+
+    #[test]
+    fn web_tokens_go() {
+        let header = "eyJhbGciOiJIUzI1NiJ9";
+        check(
+            &format!("cookie: {header}.eyJzdWIiOiIxIn0.c2lnbmF0dXJl-x_y."),
+            expect!["cookie: [redacted]."],
+        );
+        check_unchanged(&format!("{header} and {header}.eyJzdWIiOiIxIn0"));
+    }
+
+    #[test]
+    fn bearer_credentials_go() {
+        check("Authorization: Bearer abc123def456", expect!["Authorization: Bearer [redacted]"]);
+        check(
+            "authorization: bearer  aaaaaaaaaaaaaaaaaaaaaaaa==",
+            expect!["authorization: bearer  [redacted]"],
+        );
+        check_unchanged(
+            "the bearer of bad news, a Bearer authentication scheme, Bearer $TOKEN, Bearer <token>",
+        );
+    }
+
+    #[test]
+    fn passwords_in_urls_go() {
+        check("postgres://me:hunter2@db/x", expect!["postgres://me:[redacted]@db/x"]);
+        check("https://u:p@ss:word@host", expect!["https://u:[redacted]@host"]);
+        check("https://:secret@host", expect!["https://:[redacted]@host"]);
+        check(
+            &format!("https://ghp_{KEY}:x-oauth-basic@github.com"),
+            expect!["https://[redacted]:[redacted]@github.com"],
+        );
+        check(&format!("https://ghp_{KEY}@github.com"), expect!["https://[redacted]@github.com"]);
+        check_unchanged(
+            "ssh://git@github.com:22/x http://[::1]:80/a@b https://host:8080/?mail=me@x.org",
+        );
+    }
+
+    #[test]
+    fn private_keys_go() {
+        check_key(
+            |key| format!("before\n{key}\nafter"),
+            expect![[r#"
+            before
+            [redacted]
+            after"#]],
+        );
+    }
+
+    #[test]
+    fn private_keys_go_in_json_in_diffs_and_in_quotes() {
+        check_key(
+            |key| format!("{{\"key\":\"{}\\n\"}}", key.replace('\n', "\\n")),
+            expect![[r#"{"key":"[redacted]\n"}"#]],
+        );
+        check_key(
+            |key| format!("-{}\n+x", key.replace('\n', "\n-")),
+            expect![[r#"
+            -[redacted]
+            +x"#]],
+        );
+        check_key(
+            |key| format!("> {}\n> x", key.replace('\n', "\n> ")),
+            expect![[r#"
+            > [redacted]
+            > x"#]],
+        );
+    }
+
+    #[test]
+    fn encrypted_and_cut_off_private_keys_go() {
+        check_key(
+            |key| {
+                key.replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,12\n\n")
+            },
+            expect!["[redacted]"],
+        );
+        check_key(
+            |key| format!("{}\n[output cut]", &key[..150]),
+            expect![[r#"
+                [redacted]
+                [output cut]"#]],
+        );
+    }
+
+    #[test]
+    fn talk_about_keys_stays() {
+        for text in [
+            "a file with `-----BEGIN RSA PRIVATE KEY-----` at its top is a key file",
+            "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+            "-----BEGIN CERTIFICATE-----\nAb3dEf6hIj9lMn2pQr5tUv8xYz1b\n-----END CERTIFICATE-----",
+            "-----BEGIN PRIVATE KEY-----",
+        ] {
+            check_unchanged(text);
+        }
+    }
+
+    #[test]
+    fn ordinary_text_stays() {
+        for text in [
+            "",
+            "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+            "550e8400-e29b-41d4-a716-446655440000",
+            "a task-force for risk-assessment of desk-research-2024-and-beyond-Q3",
+            "class=\"sk-toggleable__label-arrow sk-estimator-doc-link sk-top-container\"",
+            "set sk-ant-your-key-here or xoxb-your-token-here; npm_config_registry, ghp_example",
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+            "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUA+AIzaGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNby",
+            "see https://example.org/a:b@c and mail me@example.org",
+            "schöne Grüße, 世界",
+        ] {
+            check_unchanged(text);
+        }
+    }
+
+    #[test]
+    fn tokens_go_after_escapes_and_colours() {
+        for before in ["\n", r"\n", "%20", "\x1b[32m", r"\u001b[1;32m", "\"", "/", "世"] {
+            let redacted = Redactor::new().redact(&format!("{before}ghp_{KEY}")).into_owned();
+            assert_eq!(redacted, format!("{before}[redacted]"));
+        }
+    }
+
+    #[test]
+    fn known_values_go_wherever_they_stand() {
+        check_value("hunter2!", "xhunter2!x hunter2", expect!["x[redacted DB_PASSWORD]x hunter2"]);
+        check_value(
+            " two\nlines\n",
+            "two\nlines two\\nlines",
+            expect!["[redacted DB_PASSWORD] [redacted DB_PASSWORD]"],
+        );
+        check_value("short", "a short word", expect!["a short word"]);
+    }
+
+    #[test]
+    fn a_known_value_is_named_even_where_a_shape_would_match() {
+        let key = format!("sk-ant-{KEY}");
+        check_value(&key, &format!("Bearer {key}"), expect!["Bearer [redacted DB_PASSWORD]"]);
+        check_value(
+            "p$w:abc",
+            "https://u:p$w:abc@host",
+            expect!["https://u:[redacted DB_PASSWORD]@host"],
+        );
+    }
+
+    #[test]
+    fn debug_output_has_no_secret() {
+        let redactor = Redactor::new().with_secret("A_KEY", "correct horse");
+        expect!["Redactor { secrets: 1, .. }"].assert_eq(&format!("{redactor:?}"));
+    }
+
+    #[test]
+    fn secret_names() {
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "GITHUB_TOKEN",
+            "TOKEN",
+            "apiKey",
+            "clientSecret",
+            "access-token",
+            "DB_PASSWORD",
+            "MYSQL_PWD",
+            "PGPASSWORD",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "GH_PAT",
+            "OPENAIAPIKEY",
+            "KEY_PASSPHRASE",
+            "GOOGLE_CREDENTIALS",
+            "SESSION_COOKIE",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "PATH",
+            "HOME",
+            "PWD",
+            "OLDPWD",
+            "SSH_AUTH_SOCK",
+            "MAX_TOKENS",
+            "TOKENIZERS_PARALLELISM",
+            "KEYBOARD",
+            "MONKEY",
+            "SSH_PUBLIC_KEY",
+            "GITHUB_TOKEN_FILE",
+            "COMPASS",
+            "AUTHOR",
+            "PATTERN",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn hostile_text_takes_linear_time() {
+        for piece in [
+            "sk-",
+            "eyJ",
+            "_eyJ_",
+            "eyJ-AKIAIOSFODNN7EXAMPLE-",
+            "-----BEGIN RSA PRIVATE KEY-----",
+            "://",
+            "a://b:",
+            "Bearer ",
+            "-----BEGIN PRIVATE KEY-----Proc-Type:",
+            "[0msk-",
+            "ghp_ghs_",
+            "%20sk-",
+        ] {
+            // Nobody measures here: quadratic time would be noticed.
+            Redactor::new().redact(&piece.repeat(300_000 / piece.len()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_redacted_once(
+            pieces in proptest::collection::vec(
+                prop_oneof![
+                    any::<String>(),
+                    proptest::sample::select(SHAPES).prop_map(|(prefix, _)| prefix.to_owned()),
+                    proptest::sample::select(&[KEY, "\n", ":", "@", ".", "PRIVATE KEY-----", "\\n"][..])
+                        .prop_map(str::to_owned),
+                ],
+                0..12,
+            )
+        ) {
+            let redactor = Redactor::new().with_secret("A_KEY", "\u{e9}t\u{e9} 24");
+            let once = redactor.redact(&pieces.concat()).into_owned();
+            prop_assert_eq!(redactor.redact(&once), once.as_str());
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A run: one trip round the loop, from a prompt to its end, as a future in its caller's task.
+//!
+//! Awaiting it gives the reply; `next` gives its events. Dropping it aborts it: what is left is handed
+//! to the runtime, so that calls get their results and `session.end` fires with its true reason.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use serde::Serialize;
+use smol_str::SmolStr;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    events::{Event, EventKind, Events},
+    message::{Content, Message, Usage},
+    points::RunFailed,
+    session::{Entry, Interrupted, Session},
+    turn::{self, Begin},
+};
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// The model had said what it had to say.
+    EndTurn,
+    /// Somebody aborted it.
+    Aborted,
+    /// It reached the limit of steps.
+    MaxTurns,
+    /// It reached the limit of money or tokens.
+    BudgetExceeded,
+    /// The model's reply did not fit, again and again.
+    MaxTokens,
+    /// The model declined.
+    Refusal,
+    /// A hook refused the prompt.
+    Blocked,
+    /// A hook answered in the model's stead.
+    ShortCircuit,
+    /// It failed.
+    Error,
+    /// Its process died; written when the session was opened again.
+    Crashed,
+}
+
+impl Reason {
+    /// The reason's word in files and events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::EndTurn => "end_turn",
+            Reason::Aborted => "aborted",
+            Reason::MaxTurns => "max_turns",
+            Reason::BudgetExceeded => "budget_exceeded",
+            Reason::MaxTokens => "max_tokens",
+            Reason::Refusal => "refusal",
+            Reason::Blocked => "blocked",
+            Reason::ShortCircuit => "short_circuit",
+            Reason::Error => "error",
+            Reason::Crashed => "crashed",
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The session.
+    pub session_id: SmolStr,
+    /// The run.
+    pub run_id: SmolStr,
+    /// The model's replies of this run, oldest first.
+    pub messages: Vec<Arc<Entry>>,
+    /// Why it ended.
+    pub reason: Reason,
+    /// Why it was refused, failed or limited, where it was.
+    pub error: Option<RunFailed>,
+    /// How many requests it took.
+    pub steps: u32,
+    /// What it used.
+    pub usage: Usage,
+    /// What it cost, where every price is known.
+    pub cost_usd: Option<f64>,
+}
+
+impl Reply {
+    /// The text of the last reply.
+    pub fn text(&self) -> String {
+        let last = self.messages.last().and_then(|entry| entry.message());
+        last.map_or_else(String::new, |message: &Message| message.text().into_owned())
+    }
+}
+
+/// A run that failed, and what came of it until then.
+#[derive(Clone, Debug)]
+pub struct RunError {
+    /// What kind of failure, one word.
+    pub code: SmolStr,
+    /// The failure in words.
+    pub message: String,
+    /// What there is.
+    pub reply: Box<Reply>,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// A run under way, or about to be.
+#[must_use = "a run does nothing until it is awaited, and is aborted when dropped"]
+pub struct Run {
+    session: Session,
+    cancel: CancellationToken,
+    running: Option<Running>,
+    events: Option<Events>,
+    reply: Option<Reply>,
+}
+
+impl Run {
+    pub(crate) fn new(session: Session, prompt: Content) -> Self {
+        Run::begin(session, Begin::Prompt(prompt))
+    }
+
+    pub(crate) fn resumed(session: Session, interrupted: Interrupted) -> Self {
+        Run::begin(session, Begin::Resume(interrupted))
+    }
+
+    fn begin(session: Session, begin: Begin) -> Self {
+        let cancel = CancellationToken::new();
+        let running = Box::pin(turn::run(session.clone(), begin, cancel.clone()));
+        Run { session, cancel, running: Some(running), events: None, reply: None }
+    }
+
+    /// Aborts the run: it ends at the next moment, properly, with the reason `aborted`.
+    pub fn abort(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Fires when the run is aborted; cancelling it aborts the run.
+    pub fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// The next event of the run, the last being `session.end`; then nothing.
+    pub async fn next(&mut self) -> Option<Arc<Event>> {
+        if self.events.is_none() && self.running.is_some() {
+            self.events = Some(self.session.events());
+        }
+        std::future::poll_fn(|task| {
+            self.drive(task);
+            let Some(events) = &mut self.events else { return Poll::Ready(None) };
+            match events.poll_next(task) {
+                Poll::Ready(event) => {
+                    if matches!(event.kind, EventKind::SessionEnd { .. }) {
+                        self.events = None;
+                    }
+                    Poll::Ready(Some(event))
+                }
+                Poll::Pending if self.reply.is_some() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// The reply of a run whose events have been read to the end.
+    pub async fn reply(self) -> Result<Reply, RunError> {
+        self.await
+    }
+
+    /// Lets the run go on by itself.
+    pub fn detach(mut self) {
+        if let Some(running) = self.running.take() {
+            tokio::spawn(running);
+        }
+    }
+
+    fn drive(&mut self, task: &mut Context<'_>) {
+        if let Some(running) = &mut self.running
+            && let Poll::Ready(reply) = running.as_mut().poll(task)
+        {
+            self.running = None;
+            self.reply = Some(reply);
+        }
+    }
+}
+
+impl Future for Run {
+    type Output = Result<Reply, RunError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        self.drive(task);
+        match &self.reply {
+            None => Poll::Pending,
+            Some(reply) => Poll::Ready(match (&reply.error, reply.reason) {
+                (Some(failed), Reason::Error) => Err(RunError {
+                    code: failed.code.clone(),
+                    message: failed.message.clone(),
+                    reply: Box::new(reply.clone()),
+                }),
+                _ => Ok(reply.clone()),
+            }),
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.cancel.cancel();
+            // Without a runtime nobody can end it: the session closes it when it is opened again.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(running);
+            }
+        }
+    }
+}

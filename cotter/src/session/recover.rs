@@ -1,0 +1,166 @@
+//! What a killed process left open is closed when its session is opened again: every call gets its
+//! result, every run its end. Nothing is ever run again.
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::{
+    State,
+    entry::{Body, Timestamp},
+    store::{StoreError, StoredRecord},
+};
+use crate::{
+    ledger::{OutcomeRow, Record},
+    message::{Content, Message, ToolCall, ToolResultMessage, Usage},
+    run::Reason,
+    tool::ErrorKind,
+};
+
+/// A run that waited for a person when its process died, and may still be answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupted {
+    pub(crate) run: SmolStr,
+    pub(crate) step: u32,
+    pub(crate) deadline: Timestamp,
+    /// The calls the question was about.
+    pub(crate) asked: Vec<SmolStr>,
+}
+
+/// Closes what is open, but for a question that can still be answered.
+pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(), StoreError> {
+    let last = LastRun::read(records);
+    state.next_run = last.number + 1;
+    if last.ended {
+        close_calls(state, &last);
+    } else if let Some(interrupted) = last.interrupted(Timestamp::now()) {
+        state.pending = Some(interrupted);
+        return Ok(());
+    } else {
+        close_calls(state, &last);
+        end_crashed(state, last.run.clone());
+    }
+    state.commit_behind()
+}
+
+impl State {
+    /// Gives up on a question that could still be answered: its calls and its run are closed.
+    pub(crate) fn abandon(&mut self, interrupted: &Interrupted) {
+        let last = LastRun { run: interrupted.run.clone(), ..LastRun::default() };
+        close_calls(self, &last);
+        end_crashed(self, interrupted.run.clone());
+    }
+
+    /// The calls of the last reply that have no result yet, in call order.
+    pub(crate) fn open_calls(&self) -> Vec<ToolCall> {
+        let Some((reply, assistant)) = self.tree.last_reply() else { return vec![] };
+        let after = self.tree.upward().take_while(|entry| entry.id() != reply.id());
+        let answered: Vec<_> = after
+            .filter_map(|entry| match entry.message() {
+                Some(Message::ToolResult(result)) => Some(result.call_id.clone()),
+                _ => None,
+            })
+            .collect();
+        assistant.calls().filter(|call| !answered.contains(&call.id)).cloned().collect()
+    }
+
+    /// Answers a call that will get no answer of its own.
+    pub(crate) fn close_call(&mut self, call: &ToolCall, kind: ErrorKind, words: &str) {
+        self.append(Body::Message(Message::ToolResult(ToolResultMessage {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content: Content::Text(words.into()),
+            error: Some(kind),
+            render_data: None,
+        })));
+    }
+}
+
+fn close_calls(state: &mut State, last: &LastRun) {
+    for call in state.open_calls() {
+        if last.started.contains(&call.id) && !last.finished.contains(&call.id) {
+            state.record(Record::Outcome(OutcomeRow {
+                at: Timestamp::now(),
+                run: last.run.clone(),
+                call_id: call.id.clone(),
+                outcome: OutcomeRow::UNKNOWN,
+                error: Some(ErrorKind::Unavailable),
+                ms: 0,
+                ran: vec![],
+            }));
+            let words = "The outcome is unknown: the process ended while this call ran. \
+                         It was not run again. Look before you repeat it.";
+            state.close_call(&call, ErrorKind::Unavailable, words);
+        } else if last.finished.contains(&call.id) {
+            let words = "The call ran to its end, but its result was lost with the process. \
+                         It was not run again.";
+            state.close_call(&call, ErrorKind::Unavailable, words);
+        } else {
+            let words = "Cancelled: the process ended before this call started.";
+            state.close_call(&call, ErrorKind::Cancelled, words);
+        }
+    }
+}
+
+fn end_crashed(state: &mut State, run: SmolStr) {
+    state.crashed = Some(run.clone());
+    let (at, reason) = (Timestamp::now(), Reason::Crashed);
+    let usage = Usage::default();
+    state.record(Record::RunEnd { run, at, reason, steps: 0, usage, cost: None });
+}
+
+/// What the records tell of a session's last run.
+#[derive(Default)]
+struct LastRun {
+    number: u32,
+    run: SmolStr,
+    step: u32,
+    ended: bool,
+    started: Vec<SmolStr>,
+    finished: Vec<SmolStr>,
+    question: Option<Value>,
+    answered: Vec<SmolStr>,
+}
+
+impl LastRun {
+    fn read(records: &[StoredRecord]) -> Self {
+        let mut last = LastRun { ended: true, ..LastRun::default() };
+        let Some(start) = records.iter().rposition(|record| record.kind() == "run.start") else {
+            return last;
+        };
+        last.ended = false;
+        let text =
+            |value: &Value, key: &str| SmolStr::from(value[key].as_str().unwrap_or_default());
+        last.run = text(&records[start].json(), "runId");
+        last.number = last.run.trim_start_matches('r').parse().unwrap_or(0);
+        for record in &records[start + 1..] {
+            let value = record.json();
+            match record.kind() {
+                "run.end" => last.ended = true,
+                "ledger" => {
+                    last.step = value["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0);
+                    if value["verdict"] == "pass" {
+                        last.started.push(text(&value, "callId"));
+                    }
+                }
+                "outcome" => last.finished.push(text(&value, "callId")),
+                "answer" => last.answered.push(text(&value, "id")),
+                "question" => last.question = Some(value),
+                _ => {}
+            }
+        }
+        last
+    }
+
+    fn interrupted(&self, now: Timestamp) -> Option<Interrupted> {
+        let question = self.question.as_ref()?;
+        let id = SmolStr::from(question["id"].as_str()?);
+        let deadline = Timestamp::parse(question["deadline"].as_str()?)?;
+        if deadline <= now || self.answered.contains(&id) {
+            return None;
+        }
+        let calls = question["calls"].as_array()?.iter();
+        let asked = calls.filter_map(|call| call["callId"].as_str().map(SmolStr::from)).collect();
+        let step = question["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(self.step);
+        Some(Interrupted { run: self.run.clone(), step, deadline, asked })
+    }
+}

@@ -1,0 +1,183 @@
+//! The tree of a session's entries, its leaf, and the messages on the way to the leaf.
+
+use std::{collections::HashMap, sync::Arc};
+
+use smol_str::SmolStr;
+
+use super::entry::{Body, Entry, EntryKind};
+use crate::{
+    message::{AssistantMessage, Message},
+    messages::Messages,
+};
+
+/// All entries, in the order in which they were written.
+#[derive(Default)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    leaf: Option<usize>,
+    /// What the model gets, kept up to date with the leaf.
+    messages: Messages,
+    /// Made when somebody looks for an entry by name.
+    by_id: Option<HashMap<SmolStr, usize>>,
+}
+
+struct Node {
+    entry: Arc<Entry>,
+    parent: Option<usize>,
+}
+
+impl Tree {
+    /// The tree of entries as they stand in a file. An entry whose parent is missing, or comes after
+    /// it (a cycle needs one that does), starts a branch of its own; each is reported.
+    pub(crate) fn load(entries: Vec<Arc<Entry>>, mut report: impl FnMut(String)) -> Self {
+        let mut tree = Tree { nodes: Vec::with_capacity(entries.len()), ..Tree::default() };
+        for entry in entries {
+            let parent = match entry.parent_id() {
+                None => None,
+                Some(id) => match tree.nodes.last() {
+                    Some(last) if last.entry.id() == id => Some(tree.nodes.len() - 1),
+                    _ => {
+                        let found = tree.find(id);
+                        if found.is_none() {
+                            report(format!(
+                                "entry {}: its parent {id} does not come before it",
+                                entry.id()
+                            ));
+                        }
+                        found
+                    }
+                },
+            };
+            tree.add(entry, parent);
+        }
+        tree.rebuild();
+        tree
+    }
+
+    /// Adds an entry after the leaf.
+    pub(crate) fn append(&mut self, entry: Arc<Entry>) {
+        let (kind, parent) = (entry.kind(), self.leaf);
+        if kind == EntryKind::Message {
+            self.messages.push_entry(entry.clone());
+        }
+        self.add(entry, parent);
+        if matches!(kind, EntryKind::Compaction | EntryKind::Leaf) {
+            self.rebuild();
+        }
+    }
+
+    pub(crate) fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    pub(crate) fn leaf_id(&self) -> Option<&SmolStr> {
+        self.leaf.map(|index| self.nodes[index].entry.id())
+    }
+
+    pub(crate) fn get(&mut self, id: &str) -> Option<&Arc<Entry>> {
+        self.find(id).map(|index| &self.nodes[index].entry)
+    }
+
+    /// The entries from the leaf to the root.
+    pub(crate) fn upward(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        // A parent always stands before its child, so this ends.
+        std::iter::successors(self.leaf, |index| self.nodes[*index].parent)
+            .map(|index| &self.nodes[index].entry)
+    }
+
+    /// The entries from the root to the leaf.
+    pub(crate) fn path(&self) -> Vec<Arc<Entry>> {
+        let mut path: Vec<_> = self.upward().cloned().collect();
+        path.reverse();
+        path
+    }
+
+    /// The label of an entry, where it has one on this branch.
+    pub(crate) fn label(&self, id: &str) -> Option<String> {
+        let labels = self.upward().filter(|entry| entry.kind() == EntryKind::Label);
+        labels
+            .filter_map(|entry| match entry.body() {
+                Body::Label { target, label } if target == id => Some(label.clone()),
+                _ => None,
+            })
+            .next()
+            .flatten()
+    }
+
+    /// The value the last entry of a kind gave.
+    pub(crate) fn last<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Option<T> {
+        self.upward().find_map(|entry| read(entry))
+    }
+
+    /// The last reply on this branch.
+    pub(crate) fn last_reply(&self) -> Option<(&Arc<Entry>, &AssistantMessage)> {
+        self.upward().find_map(|entry| match entry.message() {
+            Some(Message::Assistant(assistant)) => Some((entry, assistant)),
+            _ => None,
+        })
+    }
+
+    fn add(&mut self, entry: Arc<Entry>, parent: Option<usize>) {
+        let index = self.nodes.len();
+        let id = entry.id().clone();
+        self.leaf = match entry.kind() {
+            EntryKind::Leaf => match entry.body() {
+                Body::Leaf(Some(leaf)) => self.find(leaf).or(self.leaf),
+                Body::Leaf(None) => None,
+                _ => self.leaf,
+            },
+            _ => Some(index),
+        };
+        self.nodes.push(Node { entry, parent });
+        if let Some(by_id) = &mut self.by_id {
+            by_id.entry(id).or_insert(index);
+        }
+    }
+
+    fn find(&mut self, id: &str) -> Option<usize> {
+        let nodes = &self.nodes;
+        let by_id = self.by_id.get_or_insert_with(|| {
+            let mut by_id = HashMap::with_capacity(nodes.len());
+            for (index, node) in nodes.iter().enumerate() {
+                by_id.entry(node.entry.id().clone()).or_insert(index);
+            }
+            by_id
+        });
+        by_id.get(id).copied()
+    }
+
+    /// The messages from the last compaction on, or all of them.
+    fn rebuild(&mut self) {
+        let mut kept = vec![];
+        let mut until: Option<SmolStr> = None;
+        let mut summary = None;
+        let mut reached = false;
+        for entry in self.upward() {
+            match entry.kind() {
+                EntryKind::Message => kept.push(entry.clone()),
+                EntryKind::Compaction if summary.is_none() => {
+                    if let Body::Compaction(compaction) = entry.body() {
+                        until = Some(compaction.first_kept.clone());
+                        summary = Some((entry.clone(), kept.len()));
+                    }
+                }
+                _ => {}
+            }
+            reached = until.as_ref() == Some(entry.id());
+            if reached {
+                break;
+            }
+        }
+        self.messages = Messages::default();
+        if let Some((entry, after)) = summary {
+            if !reached {
+                // A first kept entry that is not on this branch keeps nothing of what came before.
+                kept.truncate(after);
+            }
+            self.messages.push_entry(entry);
+        }
+        for entry in kept.into_iter().rev() {
+            self.messages.push_entry(entry);
+        }
+    }
+}

@@ -1,0 +1,1033 @@
+//! `settings.json`: the one strict reader, and what the file may say.
+//!
+//! Two layers. [`Document`] and [`Node`] read any file of JSON with comments and know the place of every value;
+//! [`Settings`] gives the keys their meaning. A new section is a field of [`Settings`], its key in `KEYS`, a
+//! function from [`Node`] to the section's type, and a line in [`Settings::merge`]. Nothing here prints, reads the
+//! environment or looks for files: the caller says which file is whose.
+
+mod document;
+mod error;
+mod scan;
+
+pub use document::{Document, MAX_BYTES, Node, Object};
+pub use error::{Place, SettingsError};
+
+use crate::permission::{Level, Mode};
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Read},
+    path::Path,
+    sync::Arc,
+};
+
+/// The keys of a settings file.
+const KEYS: &[&str] = &["$schema", "model", "permissions", "limits", "disable"];
+
+/// Keys that are promised and not there yet, each with what to do until then.
+const NOT_YET: &[(&str, &str)] =
+    &[("hooks", "remove it: this version would not run what it declares")];
+
+/// What one settings file says, or several merged.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Whose file this is; none for settings made in code and for merged ones.
+    pub source: Option<Source>,
+    /// The model as `provider/model`.
+    pub model: Option<String>,
+    /// What may run unasked, what asks and what never runs.
+    pub permissions: Permissions,
+    /// When a run ends by itself.
+    pub limits: Limits,
+    /// Names of what is not to be loaded.
+    pub disable: Vec<String>,
+}
+
+/// Whose settings file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The machine's, owned by root.
+    Operator,
+    /// The person's own.
+    User,
+    /// The one named on the command line.
+    File,
+}
+
+impl Source {
+    /// The word for this source in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Operator => "operator",
+            Source::User => "user",
+            Source::File => "file",
+        }
+    }
+
+    /// Whether a mode and a level from here cannot be loosened by a nearer file.
+    fn binds(self) -> bool {
+        self == Source::Operator
+    }
+}
+
+/// The section `permissions`.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Permissions {
+    /// What becomes of a call that rules and level leave open.
+    pub mode: Option<Mode>,
+    /// How much runs unasked.
+    pub level: Option<Level>,
+    /// Rules for calls that run unasked.
+    pub allow: Vec<RuleText>,
+    /// Rules for calls that ask.
+    pub ask: Vec<RuleText>,
+    /// Rules for calls that never run.
+    pub deny: Vec<RuleText>,
+}
+
+/// A rule as it is written, not yet parsed, and its place for whoever parses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleText {
+    /// The rule: `bash(git diff *)`.
+    pub text: String,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// The section `limits`.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How many steps a run may have, at least 1.
+    pub max_turns: Option<u32>,
+    /// How many dollars a run may cost, above 0.
+    pub max_budget_usd: Option<f64>,
+}
+
+impl Settings {
+    /// Reads a file; a file that does not exist is `None`, one that cannot be read is an error.
+    pub fn load(path: &Path, source: Source) -> Result<Option<Settings>, SettingsError> {
+        let file = document::file_name(path);
+        let Some(bytes) = read(path, &file)? else {
+            return Ok(None);
+        };
+        let document = Document::parse_bytes(&file, &bytes)?;
+        Settings::from_document(&document, source).map(Some)
+    }
+
+    /// Gives the keys of a document their meaning.
+    pub fn from_document(document: &Document, source: Source) -> Result<Settings, SettingsError> {
+        let object = document.root().object()?.refuse_not_yet(NOT_YET)?.keys(KEYS)?;
+        // Editors want it; it changes nothing.
+        object.get("$schema").map(|node| node.string()).transpose()?;
+        Ok(Settings {
+            source: Some(source),
+            model: object
+                .get("model")
+                .map(|node| node.non_empty_string())
+                .transpose()?
+                .map(str::to_owned),
+            permissions: object
+                .get("permissions")
+                .map(permissions)
+                .transpose()?
+                .unwrap_or_default(),
+            limits: object.get("limits").map(limits).transpose()?.unwrap_or_default(),
+            disable: object.get("disable").map(names).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// Merges settings, given nearest first.
+    ///
+    /// For plain values the nearest that has one wins; lists are joined, nearest first, so a deny of any file
+    /// stays. Mode and level are the nearest too, but never looser than the operator's: what the operator set is
+    /// a minimum, and a person may be stricter.
+    pub fn merge(nearest_first: Vec<Settings>) -> Settings {
+        let mode = no_looser_than_bound(&nearest_first, |settings| settings.permissions.mode);
+        let level = no_looser_than_bound(&nearest_first, |settings| settings.permissions.level);
+        let mut merged = Settings::default();
+        for settings in nearest_first {
+            merged.model = merged.model.or(settings.model);
+            merged.permissions.allow.extend(settings.permissions.allow);
+            merged.permissions.ask.extend(settings.permissions.ask);
+            merged.permissions.deny.extend(settings.permissions.deny);
+            merged.limits.max_turns = merged.limits.max_turns.or(settings.limits.max_turns);
+            merged.limits.max_budget_usd =
+                merged.limits.max_budget_usd.or(settings.limits.max_budget_usd);
+            merged.disable.extend(settings.disable);
+        }
+        merged.permissions.mode = mode;
+        merged.permissions.level = level;
+        merged
+    }
+}
+
+fn no_looser_than_bound<T: Ord>(
+    nearest_first: &[Settings],
+    pick: impl Fn(&Settings) -> Option<T>,
+) -> Option<T> {
+    let nearest = nearest_first.iter().find_map(&pick);
+    let binding =
+        nearest_first.iter().filter(|settings| settings.source.is_some_and(Source::binds));
+    // Nothing set is less than anything set.
+    binding.filter_map(&pick).max().max(nearest)
+}
+
+fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
+    let object = node.object()?.keys(&["mode", "level", "allow", "ask", "deny"])?;
+    let rules = |key| object.get(key).map(rules).transpose().map(Option::unwrap_or_default);
+    Ok(Permissions {
+        mode: object.get("mode").map(|node| node.one_of(Mode::WORDS)).transpose()?,
+        level: object.get("level").map(|node| node.one_of(Level::WORDS)).transpose()?,
+        allow: rules("allow")?,
+        ask: rules("ask")?,
+        deny: rules("deny")?,
+    })
+}
+
+fn rules(node: Node<'_>) -> Result<Vec<RuleText>, SettingsError> {
+    node.list()?
+        .map(|node| Ok(RuleText { text: node.non_empty_string()?.to_owned(), place: node.place() }))
+        .collect()
+}
+
+fn limits(node: Node<'_>) -> Result<Limits, SettingsError> {
+    let object = node.object()?.keys(&["maxTurns", "maxBudgetUsd"])?;
+    Ok(Limits {
+        max_turns: object.get("maxTurns").map(count).transpose()?,
+        max_budget_usd: object.get("maxBudgetUsd").map(amount).transpose()?,
+    })
+}
+
+fn count(node: Node<'_>) -> Result<u32, SettingsError> {
+    let number = node.u64_in(1..=u32::MAX.into())?;
+    u32::try_from(number).map_err(|_| node.expected("a smaller number"))
+}
+
+fn amount(node: Node<'_>) -> Result<f64, SettingsError> {
+    match node.f64()? {
+        number if number > 0.0 => Ok(number),
+        _ => Err(node.expected("a number above 0")),
+    }
+}
+
+fn names(node: Node<'_>) -> Result<Vec<String>, SettingsError> {
+    node.list()?.map(|node| node.non_empty_string().map(str::to_owned)).collect()
+}
+
+fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
+    let cannot_read =
+        |error: io::Error| SettingsError::of_file(file, "file cannot be read").with_source(error);
+    // Look before opening: opening a pipe would wait for somebody to write to it.
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return missing(path, file),
+        metadata => metadata.map_err(cannot_read)?,
+    };
+    if metadata.is_dir() {
+        return Err(SettingsError::of_file(file, "expected a file, found a folder"));
+    }
+    if !metadata.is_file() {
+        return Err(SettingsError::of_file(
+            file,
+            "expected a file, found a device, pipe or socket",
+        ));
+    }
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells the parser that the file is too large; its size alone may change.
+    let limit = MAX_BYTES as u64 + 1;
+    let opened = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    opened.map_err(cannot_read)?;
+    Ok(Some(bytes))
+}
+
+/// A file that is not there is no settings; a link to nowhere is a mistake that should be seen.
+fn missing(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(None);
+    }
+    let target = fs::read_link(path).unwrap_or_default();
+    let message = format!("link to `{}`, which does not exist", document::file_name(&target));
+    Err(SettingsError::of_file(file, message).with_hint("remove the link or create its target"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::error::Error;
+
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    fn check(input: &str, expected: Expect) {
+        check_bytes(input.as_bytes(), expected);
+    }
+
+    /// What a person would see: the settings, or the error with its hint.
+    fn check_bytes(input: &[u8], expected: Expect) {
+        let settings = Document::parse_bytes("settings.json", input)
+            .and_then(|document| Settings::from_document(&document, Source::User));
+        expected.assert_eq(&outcome(settings.map(|settings| render(&settings))));
+    }
+
+    fn check_merge(nearest_first: &[(Source, &str)], expected: Expect) {
+        let parse = |(source, text): &(Source, &str)| {
+            let document =
+                Document::parse(source.as_str(), text).expect("the test's document parses");
+            Settings::from_document(&document, *source).expect("the test's settings are good")
+        };
+        expected.assert_eq(&render(&Settings::merge(nearest_first.iter().map(parse).collect())));
+    }
+
+    fn check_load(path: &Path, expected: Expect) {
+        let folder =
+            path.parent().map(|folder| format!("{}/", folder.display())).unwrap_or_default();
+        let loaded = Settings::load(path, Source::User).map(|settings| match settings {
+            Some(settings) => render(&settings),
+            None => "none".to_owned(),
+        });
+        expected.assert_eq(&outcome(loaded).replace(&folder, ""));
+    }
+
+    /// Asks one thing of the value of `x`, to see the generic layer by itself.
+    fn check_node<T: std::fmt::Debug>(
+        value: &str,
+        ask: impl Fn(Node<'_>) -> Result<T, SettingsError>,
+        expected: Expect,
+    ) {
+        let document = Document::parse("x.json", &format!("{{\"x\": {value}}}"));
+        let answer = document.and_then(|document| {
+            ask(document.root().object()?.require("x")?).map(|answer| format!("{answer:?}"))
+        });
+        expected.assert_eq(&outcome(answer));
+    }
+
+    fn outcome(result: Result<String, SettingsError>) -> String {
+        let error = match result {
+            Ok(text) => return text,
+            Err(error) => error,
+        };
+        let mut text = format!("error: {error}");
+        if let Some(source) = error.source() {
+            text += &format!("\n  caused by: {source}");
+        }
+        if let Some(hint) = error.hint() {
+            text += &format!("\nhint: {hint}");
+        }
+        text
+    }
+
+    fn render(settings: &Settings) -> String {
+        let Settings { source: _, model, permissions, limits, disable } = settings;
+        let mut lines = Vec::new();
+        lines.extend(model.iter().map(|model| format!("model {model}")));
+        lines.extend(permissions.mode.map(|mode| format!("mode {mode}")));
+        lines.extend(permissions.level.map(|level| format!("level {level}")));
+        for (kind, rules) in
+            [("allow", &permissions.allow), ("ask", &permissions.ask), ("deny", &permissions.deny)]
+        {
+            lines.extend(rules.iter().map(|rule| {
+                let RuleText { text, place } = rule;
+                format!("{kind} {text} at {place} {}", place.path())
+            }));
+        }
+        lines.extend(limits.max_turns.map(|turns| format!("turns {turns}")));
+        lines.extend(limits.max_budget_usd.map(|usd| format!("budget {usd}")));
+        lines.extend(disable.iter().map(|name| format!("disable {name}")));
+        lines.join("\n")
+    }
+
+    const FULL: &str = r#"// everything there is
+{
+  "$schema": "https://example.org/settings.schema.json",
+  "model": "anthropic/claude-sonnet-5", /* the usual */
+  "permissions": {
+    "mode": "accept-edits", "level": "strict",
+    "allow": ["bash(git diff *)"],
+    "ask": [],
+    "deny": [
+      "read(./.env)",
+      "bash(curl * | sh)", // trailing commas are fine
+    ],
+  },
+  "limits": { "maxTurns": 40, "maxBudgetUsd": 2.5 },
+  "disable": ["space:legacy/lint"],
+}
+"#;
+
+    #[test]
+    fn a_full_file_is_read() {
+        check(
+            FULL,
+            expect![[r#"
+                model anthropic/claude-sonnet-5
+                mode accept-edits
+                level strict
+                allow bash(git diff *) at settings.json:7:15 $.permissions.allow[0]
+                deny read(./.env) at settings.json:10:7 $.permissions.deny[0]
+                deny bash(curl * | sh) at settings.json:11:7 $.permissions.deny[1]
+                turns 40
+                budget 2.5
+                disable space:legacy/lint"#]],
+        );
+    }
+
+    #[test]
+    fn an_empty_object_says_nothing() {
+        check("{}", expect![""]);
+        check("\u{feff}{ // byte order mark\n}", expect![""]);
+    }
+
+    #[test]
+    fn unknown_keys_are_errors_with_a_hint() {
+        check(
+            "{\n  \"permissions\": {\n    \"alow\": []\n  }\n}",
+            expect![[r#"
+                error: settings.json:3:5: $.permissions.alow: unknown key `alow`
+                hint: did you mean `allow`?"#]],
+        );
+        check(
+            r#"{"theme": "dark"}"#,
+            expect![[r#"
+                error: settings.json:1:2: $.theme: unknown key `theme`
+                hint: known keys are `$schema`, `model`, `permissions`, `limits`, `disable`"#]],
+        );
+        check(
+            r#"{"limits": {"max-turns": 3}}"#,
+            expect![[r#"
+                error: settings.json:1:13: $.limits.max-turns: unknown key `max-turns`
+                hint: did you mean `maxTurns`?"#]],
+        );
+        check(
+            "{\"a\\u001b[31m\u{202e}\": 1}",
+            expect![[r#"
+                error: settings.json:1:2: $["a\u001b[31m\u{202e}"]: unknown key `a\u{1b}[31m\u{202e}`
+                hint: known keys are `$schema`, `model`, `permissions`, `limits`, `disable`"#]],
+        );
+    }
+
+    #[test]
+    fn keys_of_later_versions_are_errors() {
+        check(
+            r#"{"model": 3, "hooks": {}}"#,
+            expect![[r#"
+                error: settings.json:1:14: $.hooks: `hooks` is not supported yet by this version
+                hint: remove it: this version would not run what it declares"#]],
+        );
+    }
+
+    #[test]
+    fn duplicate_keys_are_errors() {
+        check(
+            "{\"model\": \"a\",\n \"model\": \"b\"}",
+            expect![[r#"
+                error: settings.json:2:2: $.model: duplicate key `model`
+                hint: it is already at settings.json:1:2; keep one of the two"#]],
+        );
+        check(
+            r#"{"disable": [{"\u0061": 1, "a": 2}]}"#,
+            expect![[r#"
+                error: settings.json:1:28: $.disable[0].a: duplicate key `a`
+                hint: it is already at settings.json:1:15; keep one of the two"#]],
+        );
+    }
+
+    #[test]
+    fn wrong_types_are_errors() {
+        check(r#"[]"#, expect!["error: settings.json:1:1: $: expected an object, found a list"]);
+        check(
+            r#"{"model": 3}"#,
+            expect!["error: settings.json:1:11: $.model: expected a string, found the number 3"],
+        );
+        check(
+            r#"{"model": " "}"#,
+            expect![
+                "error: settings.json:1:11: $.model: expected a string that is not empty, found the string ` `"
+            ],
+        );
+        check(
+            r#"{"permissions": null}"#,
+            expect!["error: settings.json:1:17: $.permissions: expected an object, found `null`"],
+        );
+        check(
+            r#"{"permissions": {"allow": "bash"}}"#,
+            expect![
+                "error: settings.json:1:27: $.permissions.allow: expected a list, found the string `bash`"
+            ],
+        );
+        check(
+            r#"{"permissions": {"allow": ["bash", "read", {}]}}"#,
+            expect![
+                "error: settings.json:1:44: $.permissions.allow[2]: expected a string, found an object"
+            ],
+        );
+        check(
+            r#"{"permissions": {"mode": "acceptEdits"}}"#,
+            expect![[r#"
+                error: settings.json:1:26: $.permissions.mode: expected one of `ask`, `accept-edits`, `plan`, `auto`, found the string `acceptEdits`
+                hint: did you mean `accept-edits`?"#]],
+        );
+        check(
+            r#"{"permissions": {"level": 2}}"#,
+            expect![
+                "error: settings.json:1:27: $.permissions.level: expected one of `permissive`, `standard`, `strict`, `paranoid`, found the number 2"
+            ],
+        );
+    }
+
+    #[test]
+    fn limits_are_positive() {
+        for limits in [
+            r#""maxTurns": 0"#,
+            r#""maxTurns": -1"#,
+            r#""maxTurns": 1.5"#,
+            r#""maxTurns": 4294967296"#,
+            r#""maxTurns": 99999999999999999999999"#,
+            r#""maxBudgetUsd": 0"#,
+            r#""maxBudgetUsd": -0.5"#,
+            r#""maxBudgetUsd": 1e999"#,
+            r#""maxBudgetUsd": 1e-999"#,
+        ] {
+            let document = Document::parse("s", &format!("{{\"limits\": {{{limits}}}}}"));
+            let settings =
+                document.and_then(|document| Settings::from_document(&document, Source::User));
+            assert!(settings.is_err(), "{limits} passed");
+        }
+        check(
+            r#"{"limits": {"maxTurns": 0}}"#,
+            expect![
+                "error: settings.json:1:25: $.limits.maxTurns: expected a whole number from 1 to 4294967295, found the number 0"
+            ],
+        );
+        check(
+            r#"{"limits": {"maxBudgetUsd": 0.0}}"#,
+            expect![
+                "error: settings.json:1:29: $.limits.maxBudgetUsd: expected a number above 0, found the number 0.0"
+            ],
+        );
+        check(
+            r#"{"limits": {"maxBudgetUsd": 1e999}}"#,
+            expect![
+                "error: settings.json:1:29: $.limits.maxBudgetUsd: expected a number that a 64-bit float can hold, found the number 1e999"
+            ],
+        );
+    }
+
+    #[test]
+    fn missing_punctuation_is_an_error() {
+        check(
+            "",
+            expect![[r#"
+                error: settings.json:1:1: $: expected an object, found the end of the file
+                hint: an empty settings file is `{}`"#]],
+        );
+        check(
+            "// nothing\n",
+            expect![[r#"
+                error: settings.json:2:1: $: expected an object, found the end of the file
+                hint: an empty settings file is `{}`"#]],
+        );
+        check(
+            "{\"model\": \"a\"\n \"limits\": {}}",
+            expect![[
+                r#"error: settings.json:1:14: $.model: expected `,` or `}`, found `"limits"`"#
+            ]],
+        );
+        check(
+            "{\"permissions\": {\"allow\": [\"a\", \"b\" \"c\"]}}",
+            expect![[
+                r#"error: settings.json:1:36: $.permissions.allow[1]: expected `,` or `]`, found `"c"`"#
+            ]],
+        );
+        check(
+            "{\"permissions\": {\"allow\": [\"a\"}}",
+            expect![
+                "error: settings.json:1:31: $.permissions.allow[0]: expected `,` or `]`, found `}`"
+            ],
+        );
+        check(
+            "{\"model\" \"a\"}",
+            expect![[r#"error: settings.json:1:10: $.model: expected `:`, found `"a"`"#]],
+        );
+        check(
+            "{\"model\":}",
+            expect!["error: settings.json:1:10: $.model: expected a value, found `}`"],
+        );
+    }
+
+    #[test]
+    fn strange_words_are_errors() {
+        check(
+            "{model: 1}",
+            expect![[r#"
+                error: settings.json:1:2: $: expected a key in double quotes or `}`, found `model`
+                hint: keys stand in double quotes"#]],
+        );
+        check(
+            "{'model': 1}",
+            expect![[r#"
+                error: settings.json:1:2: $: expected a key in double quotes or `}`, found `'model'`
+                hint: strings stand in double quotes"#]],
+        );
+        check(
+            "{\"model\": tru}",
+            expect!["error: settings.json:1:11: $.model: expected a value, found `tru`"],
+        );
+    }
+
+    #[test]
+    fn what_is_not_closed_is_an_error() {
+        check(
+            "{\"model\": \"a\"",
+            expect![[r#"
+                error: settings.json:1:1: $: object is not closed
+                hint: add a `}`"#]],
+        );
+        check(
+            "{\"disable\": [\"a\"",
+            expect![[r#"
+                error: settings.json:1:13: $.disable: list is not closed
+                hint: add a `]`"#]],
+        );
+        check(
+            "{} {}",
+            expect!["error: settings.json:1:4: $: expected the end of the file, found `{`"],
+        );
+        check(
+            "{ /* ",
+            expect![[r#"
+                error: settings.json:1:3: $: comment is not closed
+                hint: add a `*/`"#]],
+        );
+        check("{\"a\": @}", expect!["error: settings.json:1:7: $.a: expected a value, found `@`"]);
+        check(
+            "{\"a\": 01}",
+            expect!["error: settings.json:1:8: $.a: expected `,` or `}`, found `1`"],
+        );
+    }
+
+    #[test]
+    fn strange_numbers_are_errors() {
+        check(
+            "{\"a\": 0x10}",
+            expect![[r#"
+                error: settings.json:1:7: $.a: expected a value, found `0x10`
+                hint: write the number in decimal"#]],
+        );
+        check(
+            "{\"a\": +1}",
+            expect![[r#"
+                error: settings.json:1:7: $.a: expected a value, found `+1`
+                hint: write the number without `+`"#]],
+        );
+        check(
+            "{\"a\": .5}",
+            expect![[r#"
+                error: settings.json:1:7: $.a: expected a value, found `.5`
+                hint: write a digit on both sides of the decimal point"#]],
+        );
+        check(
+            "{\"a\": NaN}",
+            expect!["error: settings.json:1:7: $.a: expected a value, found `NaN`"],
+        );
+    }
+
+    #[test]
+    fn broken_strings_name_the_place() {
+        check(
+            "{\"model\": \"a\n\"}",
+            expect![[r#"
+                error: settings.json:1:11: $.model: string is not closed on its line
+                hint: a line break in a string is written `\n`"#]],
+        );
+        check(
+            "{\"model\": \"a",
+            expect![[r#"
+                error: settings.json:1:11: $.model: string is not closed
+                hint: add a `"`"#]],
+        );
+        check(
+            "{\"model\": \"a\tb\"}",
+            expect![[r#"
+                error: settings.json:1:13: $.model: tab in a string
+                hint: write it as `\t`"#]],
+        );
+        check(
+            r#"{"model": "a\qb"}"#,
+            expect![[r#"
+                error: settings.json:1:13: $.model: unknown escape in a string
+                hint: a backslash is written `\\`"#]],
+        );
+        check(
+            r#"{"model": "\ud800"}"#,
+            expect![[r#"
+                error: settings.json:1:12: $.model: half of a surrogate pair
+                hint: write the character itself, or both halves as `\ud83d\ude42`"#]],
+        );
+        check(
+            r#"{"model": "\ud800\u0041"}"#,
+            expect![[r#"
+                error: settings.json:1:12: $.model: half of a surrogate pair
+                hint: write the character itself, or both halves as `\ud83d\ude42`"#]],
+        );
+        check(
+            r#"{"model": "\u12"}"#,
+            expect![[r#"error: settings.json:1:12: $.model: expected four hex digits after `\u`"#]],
+        );
+        check(r#"{"model": "\ud83d\ude42"}"#, expect!["model 🙂"]);
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        check(
+            "{ /* 🙂 日本\n äöü */ \"model\": 1}",
+            expect!["error: settings.json:2:18: $.model: expected a string, found the number 1"],
+        );
+        check(
+            "{\r\n\r\"model\": 1}",
+            expect!["error: settings.json:3:10: $.model: expected a string, found the number 1"],
+        );
+        check(
+            "{\"日本\": 1}",
+            expect![[r#"
+            error: settings.json:1:2: $["日本"]: unknown key `日本`
+            hint: known keys are `$schema`, `model`, `permissions`, `limits`, `disable`"#]],
+        );
+    }
+
+    #[test]
+    fn paths_quote_what_needs_it() {
+        check_node(
+            r#"{"a b": {"": [[], {"0": 5}]}}"#,
+            |node| {
+                let inner = node.object()?.require("a b")?.object()?.require("")?;
+                let second = inner.list()?.nth(1).ok_or_else(|| inner.error("no second"))?;
+                second.object()?.require("0")?.string().map(str::to_owned)
+            },
+            expect![[
+                r#"error: x.json:1:31: $.x["a b"][""][1]["0"]: expected a string, found the number 5"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn hostile_bytes_are_errors() {
+        check_bytes(
+            b"{\"model\": \"\0\"}",
+            expect![[r#"
+                error: settings.json:1:12: $.model: control character U+0000
+                hint: in a string, write it as `\u` and four digits"#]],
+        );
+        check_bytes(
+            b"\0",
+            expect![[r#"
+                error: settings.json:1:1: $: control character U+0000
+                hint: in a string, write it as `\u` and four digits"#]],
+        );
+        check_bytes(
+            b"{\n\"model\": \"\xff\"}",
+            expect![[r#"
+                error: settings.json:2:11: $.model: byte 0xff is not UTF-8
+                hint: save the file as UTF-8"#]],
+        );
+        check_bytes(
+            b"\xff\xfe{\0}\0",
+            expect![[r#"
+                error: settings.json:1:1: $: byte 0xff is not UTF-8
+                hint: save the file as UTF-8"#]],
+        );
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_before_it_is_parsed() {
+        check(
+            &"[".repeat(100_000),
+            expect![
+                "error: settings.json:1:129: $[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0…: nested deeper than 128 levels"
+            ],
+        );
+        check(
+            &"{\"a\":".repeat(100_000),
+            expect![
+                "error: settings.json:1:641: $.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a…: nested deeper than 128 levels"
+            ],
+        );
+        check(
+            &format!("{}{}", "[".repeat(128), "]".repeat(128)),
+            expect!["error: settings.json:1:1: $: expected an object, found a list"],
+        );
+        // Brackets in strings and comments are no nesting.
+        let quoted = format!("{{\"model\": \"{}\" /* {} */}}", "[".repeat(200), "{".repeat(200));
+        assert!(Document::parse("s", &quoted).is_ok());
+    }
+
+    #[test]
+    fn large_files_are_refused() {
+        check(
+            &" ".repeat(10 << 20),
+            expect![
+                "error: settings.json: file is larger than 1 MiB, the most a settings file may have"
+            ],
+        );
+        check(&format!("{{}}{}", " ".repeat(MAX_BYTES - 2)), expect![""]);
+    }
+
+    #[test]
+    fn many_rules_on_one_line_are_read_in_linear_time() {
+        let text =
+            format!("{{\"permissions\": {{\"deny\": [{}\"x\"]}}}}", "\"é\",".repeat(100_000));
+        let document = Document::parse("s", &text).expect("it is well formed");
+        let settings =
+            Settings::from_document(&document, Source::User).expect("every rule has text");
+        let last = settings.permissions.deny.last().expect("there are rules");
+        expect!["s:1:400027"].assert_eq(&last.place.to_string());
+        expect!["$.permissions.deny[100000]"].assert_eq(&last.place.path());
+    }
+
+    #[test]
+    fn a_place_makes_errors_for_those_who_judge_later() {
+        let document = Document::parse("s.json", FULL).expect("it is well formed");
+        let settings = Settings::from_document(&document, Source::User).expect("it is good");
+        let error = settings.permissions.deny[1]
+            .place
+            .error("unknown tool `bash`")
+            .with_hint("try `shell`");
+        expect![[r#"
+            error: s.json:11:7: $.permissions.deny[1]: unknown tool `bash`
+            hint: try `shell`"#]]
+        .assert_eq(&outcome(Err(error)));
+    }
+
+    #[test]
+    fn nodes_give_what_is_asked_for() {
+        check_node("true", |node| node.bool(), expect!["true"]);
+        check_node(
+            "1",
+            |node| node.bool(),
+            expect!["error: x.json:1:7: $.x: expected `true` or `false`, found the number 1"],
+        );
+        check_node("18446744073709551615", |node| node.u64(), expect!["18446744073709551615"]);
+        check_node(
+            "18446744073709551616",
+            |node| node.u64(),
+            expect![
+                "error: x.json:1:7: $.x: expected a whole number from 0 to 18446744073709551615, found the number 18446744073709551616"
+            ],
+        );
+        check_node("-1.5e3", |node| node.f64(), expect!["-1500.0"]);
+        check_node(
+            "\"1\"",
+            |node| node.f64(),
+            expect!["error: x.json:1:7: $.x: expected a number, found the string `1`"],
+        );
+        check_node("\"b\"", |node| node.one_of(&[("a", 1), ("b", 2)]), expect!["2"]);
+        check_node(
+            "\"c\"",
+            |node| node.one_of(&[("a", 1), ("b", 2)]),
+            expect!["error: x.json:1:7: $.x: expected one of `a`, `b`, found the string `c`"],
+        );
+        check_node(
+            "{\"y\": 1}",
+            |node| node.object()?.require("z").map(drop),
+            expect!["error: x.json:1:7: $.x: missing key `z`"],
+        );
+        check_node(
+            "{\"y\": 1, \"z\": 2}",
+            |node| {
+                node.object()?
+                    .members()
+                    .map(|(key, node)| Ok((key.to_owned(), node.u64()?)))
+                    .collect::<Result<Vec<_>, _>>()
+            },
+            expect![[r#"[("y", 1), ("z", 2)]"#]],
+        );
+    }
+
+    #[test]
+    fn the_nearest_plain_value_wins_and_lists_are_joined() {
+        check_merge(
+            &[
+                (
+                    Source::File,
+                    r#"{"limits": {"maxTurns": 5}, "permissions": {"allow": ["a"]}, "disable": ["x"]}"#,
+                ),
+                (
+                    Source::User,
+                    r#"{"model": "user/m", "limits": {"maxTurns": 9, "maxBudgetUsd": 1}}"#,
+                ),
+                (
+                    Source::Operator,
+                    r#"{"model": "operator/m", "permissions": {"deny": ["d"], "allow": ["b"]}}"#,
+                ),
+            ],
+            expect![[r#"
+                model user/m
+                allow a at file:1:55 $.permissions.allow[0]
+                allow b at operator:1:66 $.permissions.allow[0]
+                deny d at operator:1:50 $.permissions.deny[0]
+                turns 5
+                budget 1
+                disable x"#]],
+        );
+    }
+
+    #[test]
+    fn mode_and_level_are_the_nearest_but_no_looser_than_the_operators() {
+        let operator =
+            (Source::Operator, r#"{"permissions": {"mode": "ask", "level": "standard"}}"#);
+        let loose =
+            (Source::User, r#"{"permissions": {"mode": "accept-edits", "level": "permissive"}}"#);
+        let strict = (Source::User, r#"{"permissions": {"mode": "plan", "level": "paranoid"}}"#);
+        let file = (Source::File, r#"{"permissions": {"mode": "ask"}}"#);
+        check_merge(
+            &[loose, operator],
+            expect![[r#"
+            mode ask
+            level standard"#]],
+        );
+        check_merge(
+            &[strict, operator],
+            expect![[r#"
+            mode plan
+            level paranoid"#]],
+        );
+        check_merge(
+            &[file, strict],
+            expect![[r#"
+            mode ask
+            level paranoid"#]],
+        );
+        check_merge(
+            &[operator],
+            expect![[r#"
+            mode ask
+            level standard"#]],
+        );
+        check_merge(&[], expect![""]);
+    }
+
+    #[test]
+    fn words_are_ordered_by_strictness() {
+        assert!(Mode::AcceptEdits < Mode::Ask && Mode::Ask < Mode::Auto && Mode::Auto < Mode::Plan);
+        assert!(Level::WORDS.is_sorted_by_key(|(_, level)| *level));
+        for (word, mode) in Mode::WORDS {
+            assert_eq!((word.parse(), mode.as_str()), (Ok(*mode), *word));
+        }
+        for (word, level) in Level::WORDS {
+            assert_eq!((word.parse(), level.as_str()), (Ok(*level), *word));
+        }
+    }
+
+    #[test]
+    fn an_unknown_word_has_a_hint() {
+        let check = |word: &str, expected: Expect| {
+            let error = word.parse::<Mode>().expect_err("it is no mode");
+            expected.assert_eq(&format!("{error}; {}", error.hint().unwrap_or_default()));
+        };
+        check("pln", expect!["unknown mode `pln`; did you mean `plan`?"]);
+        check(
+            "yolo\n",
+            expect![[r#"unknown mode `yolo\n`; a mode is one of ask, accept-edits, plan, auto"#]],
+        );
+    }
+
+    #[test]
+    fn files_are_loaded() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = folder.path().join("settings.json");
+        check_load(&path, expect!["none"]);
+        check_load(&folder.path().join("no/such/settings.json"), expect!["none"]);
+        fs::write(&path, "{\n \"modle\": 1}").expect("writable");
+        check_load(
+            &path,
+            expect![[r#"
+                error: settings.json:2:2: $.modle: unknown key `modle`
+                hint: did you mean `model`?"#]],
+        );
+        fs::write(&path, "{\"model\": \"p/m\"}").expect("writable");
+        check_load(&path, expect!["model p/m"]);
+        fs::write(&path, vec![b' '; 10 << 20]).expect("writable");
+        check_load(
+            &path,
+            expect![
+                "error: settings.json: file is larger than 1 MiB, the most a settings file may have"
+            ],
+        );
+        fs::create_dir(folder.path().join("folder.json")).expect("writable");
+        check_load(
+            &folder.path().join("folder.json"),
+            expect!["error: folder.json: expected a file, found a folder"],
+        );
+        check_load(
+            &path.join("below-a-file.json"),
+            expect![[r#"
+                error: below-a-file.json: file cannot be read
+                  caused by: Not a directory (os error 20)"#]],
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn odd_files_are_errors() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = folder.path().join("settings.json");
+        std::os::unix::fs::symlink("no\nwhere.json", &path).expect("writable");
+        check_load(
+            &path,
+            expect![[r#"
+                error: settings.json: link to `no\nwhere.json`, which does not exist
+                hint: remove the link or create its target"#]],
+        );
+        let socket = folder.path().join("socket.json");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        check_load(
+            &socket,
+            expect!["error: socket.json: expected a file, found a device, pipe or socket"],
+        );
+        check_load(
+            Path::new("/dev/zero"),
+            expect!["error: zero: expected a file, found a device, pipe or socket"],
+        );
+    }
+
+    /// Reads everything there is to read; the answer does not matter.
+    fn exercise(bytes: &[u8]) {
+        let outcome = Document::parse_bytes("s", bytes)
+            .and_then(|document| Settings::from_document(&document, Source::File));
+        if let Err(error) = outcome {
+            let place = error.place().map(|place| (place.line(), place.column()));
+            assert!(place.is_none_or(|(line, column)| line > 0 && column > 0));
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            exercise(&bytes);
+        }
+
+        #[test]
+        fn arbitrary_json_like_text_never_panics(text in "[\\[\\]{}:,\"'/*\\\\ue0-9.+\\- \n\r\tabé世🙂\u{0}\u{feff}]{0,80}") {
+            exercise(text.as_bytes());
+            exercise(format!("{{\"model\": {text}}}").as_bytes());
+        }
+
+        #[test]
+        fn mutated_documents_never_panic(
+            edits in proptest::collection::vec((0..FULL.len(), 0..4usize, any::<u8>(), any::<bool>()), 1..6)
+        ) {
+            let mut bytes = FULL.as_bytes().to_vec();
+            for (at, removed, byte, punctuation) in edits {
+                let at = at.min(bytes.len());
+                let end = (at + removed).min(bytes.len());
+                let inserted = if punctuation { b"{}[],:\"\\/*\n"[usize::from(byte) % 11] } else { byte };
+                bytes.splice(at..end, [inserted]);
+            }
+            exercise(&bytes);
+        }
+    }
+}

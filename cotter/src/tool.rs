@@ -1,0 +1,295 @@
+//! Tools: what the model can call, and the pipeline that takes every call to its tool.
+
+mod ask;
+mod batch;
+mod cap;
+pub(crate) mod check;
+mod permit;
+mod prepare;
+mod run;
+
+use std::{
+    borrow::Cow, collections::HashMap, fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc,
+};
+
+use globset::GlobSet;
+use serde::Serialize;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+pub(crate) use self::{
+    cap::Cap,
+    run::{close_open_calls, run_step},
+};
+pub use self::{check::PreChecked, permit::Permit};
+use crate::{cx::Place, ext::ToolRow, message::Content, permission::Zone};
+
+/// The future of a tool at work.
+pub type Working<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
+
+/// Something the model can call.
+///
+/// `run` is called at most once per call, only with a [`Permit`], which only the pipeline makes after
+/// the decision is on record. Its future is dropped when the run is aborted. An `Err` or a panic is a
+/// result like another: the model is told, the run goes on. Nothing is retried.
+pub trait Tool: Send + Sync + 'static {
+    /// Name, description and schema, the same for the tool's whole life.
+    fn spec(&self) -> &ToolSpec;
+
+    /// What a call with this input would touch. Pure and quick: it is asked before every gate.
+    /// A tool that does not say is taken to run unknown code.
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        let _ = (input, place);
+        Facts::unknown()
+    }
+
+    /// Whether calls of this tool may run beside others of the same step.
+    fn parallel(&self) -> bool {
+        false
+    }
+
+    /// Does the work.
+    fn run(&self, permit: Permit) -> Working<'_>;
+}
+
+/// How a tool presents itself to the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// The name the model calls it by.
+    pub name: SmolStr,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON Schema of its input.
+    pub schema: Value,
+}
+
+impl ToolSpec {
+    /// A tool that takes an object of this schema.
+    pub fn new(name: impl Into<SmolStr>, description: impl Into<String>, schema: Value) -> Self {
+        ToolSpec { name: name.into(), description: description.into(), schema }
+    }
+}
+
+/// A tool made of a function.
+pub struct FnTool<F> {
+    spec: ToolSpec,
+    parallel: bool,
+    facts: Facts,
+    function: F,
+}
+
+impl<F, Fut> FnTool<F>
+where
+    F: Fn(Permit) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    /// A tool that runs `function` with the permit of each call.
+    pub fn new(spec: ToolSpec, function: F) -> Self {
+        FnTool { spec, parallel: false, facts: Facts::unknown(), function }
+    }
+
+    /// Says that calls of this tool may run beside others.
+    pub fn parallel(mut self) -> Self {
+        self.parallel = true;
+        self
+    }
+
+    /// Says what every call of this tool touches.
+    pub fn touching(mut self, facts: Facts) -> Self {
+        self.facts = facts;
+        self
+    }
+}
+
+impl<F, Fut> Tool for FnTool<F>
+where
+    F: Fn(Permit) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effects(&self, _: &Value, _: &Place) -> Facts {
+        self.facts.clone()
+    }
+
+    fn parallel(&self) -> bool {
+        self.parallel
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin((self.function)(permit))
+    }
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// What the model gets.
+    pub content: Content,
+    /// What renderers show instead; never sent to a provider.
+    pub render_data: Option<Value>,
+}
+
+impl<C: Into<Content>> From<C> for Output {
+    fn from(content: C) -> Self {
+        Output { content: content.into(), render_data: None }
+    }
+}
+
+/// Why a call has no answer. The model reads the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolError {
+    /// What kind of failure.
+    pub kind: ErrorKind,
+    /// The failure in words.
+    pub message: String,
+}
+
+impl ToolError {
+    /// A failure of some kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        ToolError { kind, message: message.into() }
+    }
+
+    /// The tool tried and failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        ToolError::new(ErrorKind::Failed, message)
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ToolError {}
+
+/// The kinds of failure of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The input does not fit the tool.
+    InvalidArgs,
+    /// There is no such tool or thing.
+    NotFound,
+    /// A person, a rule or a hook said no.
+    Denied,
+    /// It took too long.
+    Timeout,
+    /// The run was aborted.
+    Cancelled,
+    /// It cannot be had here or now.
+    Unavailable,
+    /// It tried and failed.
+    Failed,
+}
+
+impl ErrorKind {
+    const WORDS: [(ErrorKind, &'static str); 7] = [
+        (ErrorKind::InvalidArgs, "invalid_args"),
+        (ErrorKind::NotFound, "not_found"),
+        (ErrorKind::Denied, "denied"),
+        (ErrorKind::Timeout, "timeout"),
+        (ErrorKind::Cancelled, "cancelled"),
+        (ErrorKind::Unavailable, "unavailable"),
+        (ErrorKind::Failed, "failed"),
+    ];
+
+    /// The kind's word in files and events.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("failed", |(_, word)| word)
+    }
+
+    /// The kind of that word; an unknown one is a failure.
+    pub fn parse(word: &str) -> Self {
+        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
+        known.map_or(ErrorKind::Failed, |(kind, _)| *kind)
+    }
+}
+
+/// What a call touches: the ground for every decision about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Files read, absolute, links resolved.
+    pub reads: Vec<PathBuf>,
+    /// Files written, absolute, links resolved.
+    pub writes: Vec<PathBuf>,
+    /// Hosts spoken to.
+    pub hosts: Vec<String>,
+    /// Commands run, one simple command each.
+    pub commands: Vec<String>,
+    /// The most serious zone of it all.
+    pub zone: Zone,
+}
+
+impl Facts {
+    /// Nothing is known: taken for code of the project.
+    pub fn unknown() -> Self {
+        Facts::zone(Zone::Build)
+    }
+
+    /// Nothing named, of that zone.
+    pub fn zone(zone: Zone) -> Self {
+        Facts { reads: vec![], writes: vec![], hosts: vec![], commands: vec![], zone }
+    }
+
+    /// Reads files and changes nothing.
+    pub fn reads(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Facts { reads: paths.into_iter().collect(), ..Facts::zone(Zone::Safe) }
+    }
+
+    /// Whether the call changes anything that outlives it.
+    pub fn has_effects(&self) -> bool {
+        self.zone != Zone::Safe
+    }
+}
+
+/// The tools of a request: what is shown to the model is what may be called.
+pub struct ToolSet {
+    rows: Vec<Arc<ToolRow>>,
+    by_name: HashMap<SmolStr, usize>,
+}
+
+impl ToolSet {
+    pub(crate) fn new(rows: Vec<Arc<ToolRow>>) -> Self {
+        let names = rows.iter().enumerate();
+        let by_name = names.map(|(index, row)| (row.tool.spec().name.clone(), index)).collect();
+        ToolSet { rows, by_name }
+    }
+
+    /// The same tools, limited to names that match.
+    pub(crate) fn scoped(&self, scope: &GlobSet) -> Self {
+        let inside = |row: &&Arc<ToolRow>| scope.is_match(row.tool.spec().name.as_str());
+        ToolSet::new(self.rows.iter().filter(inside).cloned().collect())
+    }
+
+    pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolRow>> {
+        self.by_name.get(name).map(|index| &self.rows[*index])
+    }
+
+    pub(crate) fn compile(
+        tool: &Arc<dyn Tool>,
+    ) -> Result<jsonschema::Validator, Cow<'static, str>> {
+        jsonschema::validator_for(&tool.spec().schema).map_err(|cause| cause.to_string().into())
+    }
+
+    /// How the tools present themselves, in order.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.rows.iter().map(|row| row.tool.spec())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl fmt::Debug for ToolSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.specs().map(|spec| &spec.name)).finish()
+    }
+}

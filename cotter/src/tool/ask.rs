@@ -1,0 +1,207 @@
+//! One question per step: every call that needs a yes, put to hooks that may answer and to the
+//! person. Nobody's answer is a no.
+
+use std::sync::Arc;
+
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{
+    ErrorKind,
+    prepare::{Judged, Stand, judge_again},
+};
+use crate::{
+    events::EventKind,
+    ext::Decided,
+    ledger::{AnsweredRow, AskedRow, Record, digest},
+    points::{Admit, Answer, Fold, PermissionAsk},
+    scene::Scene,
+    session::{StoreError, Timestamp},
+    text,
+    turn::Turn,
+    ui::{Answered, Ask, AskedCall, Decision, Question},
+};
+
+/// Asks about every call that needs it, and settles each as passed or refused.
+pub(super) async fn one_question(turn: &mut Turn, judged: &mut [Judged]) -> Result<(), StoreError> {
+    let calls: Vec<_> = judged.iter().filter_map(|judged| asked_call(turn, judged)).collect();
+    if calls.is_empty() {
+        return Ok(());
+    }
+    let limit = turn.agent().limits().question;
+    let id = format_smolstr!("{}.{}", turn.run_id(), turn.step);
+    let question = Arc::new(Question { id, calls, limit });
+    store_question(turn, &question)?;
+    let answers = settle(turn, &question, judged).await?;
+    store_answers(turn, &question, &answers)?;
+    let scene = turn.newest_scene();
+    for judged in judged.iter_mut() {
+        let Stand::Ask { asks, .. } = &judged.stand else { continue };
+        let asks = asks.clone();
+        let said = answers.decisions.iter().find(|(id, _, _)| *id == judged.call.id);
+        match said {
+            Some((_, true, _)) => {
+                judged.stand = Stand::Pass;
+                judged.approved_by = Some(answers.by.clone());
+                judge_again(judged, &scene, &asks).await;
+            }
+            Some((_, false, words)) => refuse(judged, &answers.by, words.as_deref()),
+            None => refuse(judged, &answers.by, None),
+        }
+    }
+    Ok(())
+}
+
+/// What came back: call, yes or no, words.
+struct Answers {
+    by: SmolStr,
+    decisions: Vec<(SmolStr, bool, Option<String>)>,
+}
+
+impl Answers {
+    fn all(question: &Question, by: impl Into<SmolStr>, yes: bool, words: Option<&str>) -> Self {
+        let calls = question.calls.iter();
+        let decision = |call: &AskedCall| (call.call_id.clone(), yes, words.map(str::to_owned));
+        Answers { by: by.into(), decisions: calls.map(decision).collect() }
+    }
+}
+
+async fn settle(
+    turn: &mut Turn,
+    question: &Arc<Question>,
+    judged: &[Judged],
+) -> Result<Answers, StoreError> {
+    let decided = turn.fire::<PermissionAsk>(|| Question::clone(question)).await?;
+    if let Some(decided) = decided {
+        if let Some((meta, Admit::Block(reason))) = decided.strictest() {
+            return Ok(Answers::all(question, meta.name.clone(), false, Some(reason)));
+        }
+        let open =
+            judged.iter().all(|judged| !matches!(judged.stand, Stand::Ask { open: false, .. }));
+        if open && let Some(answers) = by_hook(question, &decided) {
+            return Ok(answers);
+        }
+    }
+    let ui = turn.agent().ui().clone();
+    if !ui.present() {
+        return Ok(Answers::all(question, "nobody", false, Some("nobody is there to be asked")));
+    }
+    let cancel = turn.cancel.clone();
+    Ok(tokio::select! {
+        biased;
+        () = cancel.cancelled() => Answers::all(question, "nobody", false, Some("the run was aborted")),
+        answered = ui.ask(question.clone()) => by_person(question, answered),
+        () = tokio::time::sleep(question.limit) => {
+            Answers::all(question, "nobody", false, Some("nobody answered in time"))
+        }
+    })
+}
+
+fn by_hook(question: &Question, decided: &Decided<PermissionAsk>) -> Option<Answers> {
+    let (meta, answer) = decided.answers.iter().rev().max_by_key(|(_, answer)| answer.rank())?;
+    let by = format_smolstr!("hook {}", meta.name);
+    match answer {
+        Answer::Yes => Some(Answers::all(question, by, true, None)),
+        Answer::No(reason) => Some(Answers::all(question, by, false, Some(reason))),
+        Answer::Pass => None,
+    }
+}
+
+/// An answer counts only for the question it names, and for calls as they were shown.
+fn by_person(question: &Question, answered: Option<Answered>) -> Answers {
+    let Some(answered) = answered else {
+        return Answers::all(question, "nobody", false, Some("there was no answer"));
+    };
+    if answered.question != question.id {
+        let words = Some("the answer was to another question");
+        return Answers::all(question, answered.by, false, words);
+    }
+    let decision = |call: &AskedCall| {
+        let said = answered.decisions.iter().find(|(digest, _)| *digest == call.digest);
+        match said {
+            Some((_, Decision::Yes)) => (call.call_id.clone(), true, None),
+            Some((_, Decision::No(words))) => (call.call_id.clone(), false, words.clone()),
+            None => (call.call_id.clone(), false, None),
+        }
+    };
+    let decisions = question.calls.iter().map(decision).collect();
+    Answers { by: answered.by.clone(), decisions }
+}
+
+fn refuse(judged: &mut Judged, by: &SmolStr, words: Option<&str>) {
+    let name = &judged.call.name;
+    let because = words.map_or_else(String::new, |words| format!(": {words}"));
+    let told = format!("Permission denied for `{name}`{because}. Do not retry this exact call.");
+    let reason = words.unwrap_or("the answer was no").to_owned();
+    judged.refuse(by.clone(), ErrorKind::Denied, reason, told);
+}
+
+fn asked_call(turn: &Turn, judged: &Judged) -> Option<AskedCall> {
+    let Stand::Ask { asks, .. } = &judged.stand else { return None };
+    Some(AskedCall {
+        call_id: judged.call.id.clone(),
+        name: judged.call.name.clone(),
+        preview: preview(judged),
+        input: judged.input.clone(),
+        asks: asks.clone(),
+        digest: call_digest(&turn.scene(), judged),
+    })
+}
+
+fn preview(judged: &Judged) -> String {
+    let input = serde_json::to_string(&judged.input).unwrap_or_default();
+    text::clip(&format!("{} {input}", judged.call.name), 2000).into_owned()
+}
+
+/// Binds an answer to session, call, tool definition, input and working folder.
+fn call_digest(scene: &Scene, judged: &Judged) -> SmolStr {
+    let run = &scene.cx.run;
+    let spec = judged.row.as_ref().map(|row| row.tool.spec());
+    let schema = spec.map(|spec| spec.schema.to_string()).unwrap_or_default();
+    let description = spec.map_or("", |spec| spec.description.as_str());
+    digest(&[
+        run.session_id.as_bytes(),
+        judged.call.id.as_bytes(),
+        judged.call.name.as_bytes(),
+        description.as_bytes(),
+        schema.as_bytes(),
+        judged.input.to_string().as_bytes(),
+        run.place.cwd().as_os_str().as_encoded_bytes(),
+    ])
+}
+
+fn store_question(turn: &mut Turn, question: &Arc<Question>) -> Result<(), StoreError> {
+    let at = Timestamp::now();
+    let millis = u64::try_from(question.limit.as_millis()).unwrap_or(u64::MAX);
+    let ask = |call: &AskedCall| (call.call_id.clone(), call.asks.clone());
+    let row = AskedRow {
+        at,
+        run: turn.run_id().clone(),
+        step: turn.step,
+        id: question.id.clone(),
+        deadline: Timestamp(at.0.saturating_add(millis)),
+        calls: question.calls.iter().map(ask).collect::<Vec<(SmolStr, Vec<Ask>)>>(),
+    };
+    turn.state.record(Record::Question(row));
+    turn.state.commit_behind()?;
+    turn.emit(|| EventKind::PermissionRequest { question: question.clone() })
+}
+
+fn store_answers(
+    turn: &mut Turn,
+    question: &Question,
+    answers: &Answers,
+) -> Result<(), StoreError> {
+    let row = AnsweredRow {
+        at: Timestamp::now(),
+        run: turn.run_id().clone(),
+        question: question.id.clone(),
+        by: answers.by.clone(),
+        decisions: answers.decisions.clone(),
+    };
+    turn.state.record(Record::Answer(row));
+    turn.emit(|| EventKind::PermissionResponse {
+        id: question.id.clone(),
+        decisions: answers.decisions.clone(),
+        by: answers.by.clone(),
+    })
+}

@@ -1,0 +1,61 @@
+//! The leave to run: only the pipeline makes one, after the decision is on record.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::Facts;
+use crate::{cx::Cx, message::ToolCall};
+
+/// The leave to run one call once. There is no way to make one but through the pipeline.
+pub struct Permit {
+    call_id: SmolStr,
+    tool: SmolStr,
+    input: Arc<Value>,
+    facts: Arc<Facts>,
+    cx: Cx,
+}
+
+impl Permit {
+    /// To be called right after the ledger row of the call was stored, and nowhere else.
+    pub(super) fn after_ledger_row(
+        call: &ToolCall,
+        input: Arc<Value>,
+        facts: Arc<Facts>,
+        cx: Cx,
+    ) -> Self {
+        Permit { call_id: call.id.clone(), tool: call.name.clone(), input, facts, cx }
+    }
+
+    /// The id the model gave the call.
+    pub fn call_id(&self) -> &SmolStr {
+        &self.call_id
+    }
+
+    /// The tool's name.
+    pub fn tool(&self) -> &SmolStr {
+        &self.tool
+    }
+
+    /// The input that was decided on.
+    pub fn input(&self) -> &Value {
+        &self.input
+    }
+
+    /// What was worked out about it before it was decided on.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Where it runs.
+    pub fn cx(&self) -> &Cx {
+        &self.cx
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "permit for {} {}", self.tool, self.call_id)
+    }
+}

@@ -1,0 +1,275 @@
+//! From a call of the model to a decision: scope, schema, transforms, schema again, floor and gates.
+//! Decides; nothing runs here.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{ErrorKind, Facts, Output, ToolSet};
+use crate::{
+    ext::{Decided, Generation, Meta, Ran, ToolRow},
+    message::ToolCall,
+    notes::blocked_words,
+    permission::Ruling,
+    points::{Fold, Stop, ToolCalled, ToolPre, Verdict},
+    scene::Scene,
+    text,
+    ui::Ask,
+};
+
+/// A call and what was decided about it.
+pub(crate) struct Judged {
+    pub(crate) call: ToolCall,
+    /// The tool, where there is one.
+    pub(crate) row: Option<Arc<ToolRow>>,
+    /// The input as it would run.
+    pub(crate) input: Arc<Value>,
+    pub(crate) facts: Arc<Facts>,
+    pub(crate) stand: Stand,
+    /// Who decided.
+    pub(crate) by: SmolStr,
+    pub(crate) approved_by: Option<SmolStr>,
+    /// Who changed the input: name, before, after.
+    pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
+    /// A transform's answer in the tool's stead.
+    pub(crate) answer: Option<Output>,
+    pub(crate) ran: Vec<Ran>,
+}
+
+/// How things stand with a call.
+pub(crate) enum Stand {
+    Pass,
+    /// A person must say yes first. `open` where a hook may answer for them.
+    Ask {
+        asks: Vec<Ask>,
+        open: bool,
+    },
+    /// It does not run. `words` are for the model.
+    Refused {
+        kind: ErrorKind,
+        reason: String,
+        words: String,
+    },
+}
+
+impl Judged {
+    fn new(call: ToolCall) -> Self {
+        Judged {
+            input: call.input.clone(),
+            call,
+            row: None,
+            facts: Arc::new(Facts::unknown()),
+            stand: Stand::Pass,
+            by: SmolStr::default(),
+            approved_by: None,
+            rewrites: vec![],
+            answer: None,
+            ran: vec![],
+        }
+    }
+
+    /// A call that is not looked at any more.
+    pub(super) fn cancelled(call: ToolCall) -> Self {
+        let mut judged = Judged::new(call);
+        let words = "Cancelled: the run ended before this call started.";
+        judged.refuse("run", ErrorKind::Cancelled, words, words);
+        judged
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        by: impl Into<SmolStr>,
+        kind: ErrorKind,
+        reason: impl Into<String>,
+        words: impl Into<String>,
+    ) {
+        self.by = by.into();
+        self.stand = Stand::Refused { kind, reason: reason.into(), words: words.into() };
+    }
+
+    fn blocked_by(&mut self, meta: &Meta, reason: &str) {
+        let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
+        let words = blocked_words(&meta.name, reason);
+        self.refuse(meta.name.clone(), ErrorKind::Denied, reason, words);
+    }
+
+    fn event(&self) -> Arc<ToolCalled> {
+        Arc::new(ToolCalled {
+            call_id: self.call.id.clone(),
+            tool_name: self.call.name.clone(),
+            tool_input: self.input.clone(),
+            facts: self.facts.clone(),
+        })
+    }
+}
+
+/// Takes a call through every stage that decides about it.
+pub(super) async fn prepare(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
+    let mut judged = Judged::new(call);
+    let Some(row) = tools.row(&judged.call.name) else {
+        out_of_scope(&mut judged, tools, &scene.generation);
+        return judged;
+    };
+    judged.row = Some(row.clone());
+    if check_schema(&mut judged, row) && look_at_effects(&mut judged, row, scene) {
+        if !row.shaping.is_empty() && !transform(&mut judged, row, scene).await {
+            return judged;
+        }
+        judge(&mut judged, row, scene).await;
+    }
+    judged
+}
+
+/// What is shown to the model is what may be called.
+fn out_of_scope(judged: &mut Judged, tools: &ToolSet, generation: &Generation) {
+    let name = text::clip(&judged.call.name, 80).into_owned();
+    if generation.tools.row(&judged.call.name).is_some() {
+        let words = format!("The tool `{name}` is not available to this agent.");
+        return judged.refuse("scope", ErrorKind::Denied, words.clone(), words);
+    }
+    let names = || tools.specs().map(|spec| spec.name.as_str());
+    let hint = match text::nearest(&name, names()) {
+        Some(near) => format!(" Did you mean `{near}`?"),
+        None if tools.is_empty() => " There are no tools here.".into(),
+        None => format!(" There are: {}.", names().collect::<Vec<_>>().join(", ")),
+    };
+    let words = format!("Unknown tool: {name}.{hint}");
+    judged.refuse("scope", ErrorKind::NotFound, words.clone(), words);
+}
+
+fn check_schema(judged: &mut Judged, row: &ToolRow) -> bool {
+    let name = &judged.call.name;
+    if !judged.input.is_object() {
+        let words = format!(
+            "Invalid arguments for `{name}`: not a JSON object. Send smaller, complete arguments."
+        );
+        judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
+        return false;
+    }
+    let errors: Vec<_> = row
+        .validator
+        .iter_errors(&judged.input)
+        .take(4)
+        .map(|error| {
+            let place = error.instance_path().to_string();
+            let what = text::clip(&error.to_string(), 300).into_owned();
+            if place.is_empty() { what } else { format!("{place}: {what}") }
+        })
+        .collect();
+    if errors.is_empty() {
+        return true;
+    }
+    let words = format!("Invalid arguments for `{name}`: {}.", errors.join("; "));
+    judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
+    false
+}
+
+fn look_at_effects(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
+    let place = &scene.cx.run.place;
+    match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&judged.input, place))) {
+        Ok(facts) => {
+            judged.facts = Arc::new(facts);
+            true
+        }
+        Err(_) => {
+            let words = "It could not be worked out what this call touches.";
+            judged.refuse("effects", ErrorKind::Denied, words, words);
+            false
+        }
+    }
+}
+
+/// Runs the transforms; what they made is checked like the model's own input.
+async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
+    let decided = scene.fire_on(&row.shaping, judged.event()).await;
+    let Decided { event, replaced, stop, ran, .. } = decided;
+    judged.ran.extend(ran);
+    let after = replaced.iter().skip(1).map(|(_, event)| event).chain([&event]);
+    judged.rewrites = replaced
+        .iter()
+        .zip(after)
+        .map(|((meta, before), after)| {
+            (meta.name.clone(), before.tool_input.clone(), after.tool_input.clone())
+        })
+        .collect();
+    judged.input = event.tool_input.clone();
+    match stop {
+        Some((meta, Stop::Block(reason))) => {
+            judged.blocked_by(&meta, &reason);
+            return false;
+        }
+        Some((_, Stop::Answer(output))) => judged.answer = Some(output),
+        None => {}
+    }
+    judged.rewrites.is_empty() || (check_schema(judged, row) && look_at_effects(judged, row, scene))
+}
+
+/// The floor and the gates, side by side: the strictest stands.
+async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
+    let ruling = rule(judged, scene);
+    if let Verdict::Block(reason) = &ruling.verdict {
+        let words = format!("Denied: {reason}. Do not retry this exact call.");
+        return judged.refuse(format_smolstr!("{}", ruling.by), ErrorKind::Denied, reason, words);
+    }
+    let decided: Decided<ToolPre> = scene.fire_on(&row.judging, judged.event()).await;
+    judged.ran.extend(decided.ran.iter().cloned());
+    if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
+        return judged.blocked_by(meta, reason);
+    }
+    judged.by = format_smolstr!("{}", ruling.by);
+    let (asks, open) = questions(&ruling, &decided.verdicts);
+    if !asks.is_empty() {
+        judged.stand = Stand::Ask { asks, open };
+    }
+}
+
+fn rule(judged: &Judged, scene: &Scene) -> Ruling {
+    let (name, place) = (&judged.call.name, &scene.cx.run.place);
+    scene.generation.policy.decide(name, &judged.facts, place)
+}
+
+/// Everybody who wants the call asked; whether only mode or zone do.
+fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, bool) {
+    let floor = match &ruling.verdict {
+        Verdict::Ask(reason) => {
+            Some(Ask { by: format_smolstr!("{}", ruling.by), reason: reason.clone() })
+        }
+        _ => None,
+    };
+    let open = ruling.by.leaves_the_answer_open() && verdicts.is_empty();
+    let gates = verdicts.iter().map(|(meta, verdict)| Ask {
+        by: meta.name.clone(),
+        reason: verdict.reason().unwrap_or_default().to_owned(),
+    });
+    (floor.into_iter().chain(gates).collect(), open)
+}
+
+/// Asks gates and floor once more, of the newest generation: before an approval counts, and before a
+/// permit when the registry has changed. What was asked and answered is not asked again; anything
+/// new that is stricter refuses.
+pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene, answered: &[Ask]) {
+    let Some(row) = scene.generation.tools.row(&judged.call.name).cloned() else {
+        let words = "The tool is no longer there.";
+        return judged.refuse("scope", ErrorKind::NotFound, words, words);
+    };
+    let ruling = rule(judged, scene);
+    if let Verdict::Block(reason) = &ruling.verdict {
+        let words = format!("Denied: {reason}. Do not retry this exact call.");
+        return judged.refuse(format_smolstr!("{}", ruling.by), ErrorKind::Denied, reason, words);
+    }
+    let decided = scene.fire_on(&row.judging.gates_only(), judged.event()).await;
+    judged.ran.extend(decided.ran.iter().cloned());
+    if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
+        return judged.blocked_by(meta, reason);
+    }
+    let (asks, _) = questions(&ruling, &decided.verdicts);
+    let known = |ask: &&Ask| answered.iter().any(|known| known.by == ask.by);
+    if let Some(ask) = asks.iter().find(|ask| !known(ask)) {
+        let words = format!("Denied: {} asks for it only now: {}.", ask.by, ask.reason);
+        judged.refuse(ask.by.clone(), ErrorKind::Denied, ask.reason.clone(), words);
+    }
+}

@@ -1,0 +1,333 @@
+//! The calls of one step, from decision to result. The only place that makes permits.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::{FutureExt, StreamExt, future::join_all, stream};
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::{
+    ErrorKind, Output, ToolError, ask, batch,
+    cap::Cap,
+    permit::Permit,
+    prepare::{Judged, Stand, judge_again, prepare},
+};
+use crate::{
+    events::EventKind,
+    ext::{Ran, ToolRow},
+    ledger::{DecisionRow, OutcomeRow, Record, Table, TableHook},
+    message::{Content, Message, ToolCall, ToolResultMessage},
+    points::{Outcome, PointId, Refused, ToolPost, ToolRan},
+    scene::Scene,
+    session::{Body, StoreError, Timestamp},
+    turn::{Exit, Turn},
+};
+
+/// The most calls of one step that run at the same time.
+const SIDE_BY_SIDE: usize = 32;
+
+/// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
+pub(crate) async fn run_step(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<(), Exit> {
+    let mut judged = decide(turn, calls).await?;
+    ask::one_question(turn, &mut judged).await?;
+    let parallel: Vec<_> = judged.iter().map(runs_beside_others).collect();
+    let mut judged = judged.into_iter();
+    for segment in batch::segments(&parallel) {
+        let together = judged.by_ref().take(segment.len()).collect();
+        run_segment(turn, together).await?;
+    }
+    turn.state.commit_behind()?;
+    if turn.cancel.is_cancelled() { Err(Exit::aborted()) } else { Ok(()) }
+}
+
+/// Answers calls that were left open, so that history is always well paired.
+pub(crate) fn close_open_calls(turn: &mut Turn) {
+    // Providers reject a call without a result.
+    for call in turn.state.open_calls() {
+        turn.state.close_call(
+            &call,
+            ErrorKind::Cancelled,
+            "Cancelled: the run ended before this call did.",
+        );
+    }
+}
+
+async fn decide(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<Vec<Judged>, StoreError> {
+    if turn.generation.has(PointId::ToolPre) {
+        turn.state.commit()?;
+    }
+    let resumed = turn.resumed.take();
+    let scene = turn.scene();
+    let tools = turn.tools.clone();
+    let each = |call: ToolCall| {
+        let (scene, tools) = (scene.clone(), tools.clone());
+        let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
+        async move { if gone { Judged::cancelled(call) } else { prepare(&scene, &tools, call).await } }
+    };
+    let mut calls = calls;
+    if calls.len() == 1 {
+        let only = calls.remove(0);
+        return Ok(vec![each(only).await]);
+    }
+    Ok(join_all(calls.into_iter().map(each)).await)
+}
+
+fn runs_beside_others(judged: &Judged) -> bool {
+    match (&judged.stand, &judged.row, &judged.answer) {
+        (Stand::Pass, Some(row), None) => row.tool.parallel(),
+        _ => true,
+    }
+}
+
+async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exit> {
+    let moved = turn.agent().live().number() != turn.generation.number;
+    for judged in &mut judged {
+        if turn.cancel.is_cancelled() && matches!(judged.stand, Stand::Pass) {
+            *judged = Judged::cancelled(judged.call.clone());
+        } else if moved && matches!(judged.stand, Stand::Pass) {
+            judge_again(judged, &turn.newest_scene(), &[]).await;
+        }
+        store_decision(turn, judged);
+    }
+    let effects = |judged: &Judged| judged.runs() && judged.facts.has_effects();
+    if judged.iter().any(effects) {
+        turn.state.commit_synced().await?;
+    } else {
+        turn.state.commit()?;
+    }
+    let scene = turn.scene();
+    let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
+    let works = judged.into_iter().enumerate().map(|(index, judged)| {
+        let (scene, cap) = (scene.clone(), turn.agent().cap(&scene.cx));
+        async move { (index, finish(scene, cap, judged).await) }
+    });
+    let works: Vec<_> = works.collect();
+    let mut done = stream::iter(works).buffer_unordered(SIDE_BY_SIDE);
+    while let Some((index, finished)) = done.next().await {
+        results[index] = Some(finished.store(turn)?);
+    }
+    for result in results.into_iter().flatten() {
+        let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
+        turn.emit(|| EventKind::Message { entry })?;
+    }
+    Ok(())
+}
+
+impl Judged {
+    /// Whether its tool will run.
+    fn runs(&self) -> bool {
+        matches!(self.stand, Stand::Pass) && self.answer.is_none()
+    }
+}
+
+/// Stages the ledger row: the decision and, where it passed, the start.
+fn store_decision(turn: &mut Turn, judged: &mut Judged) {
+    let (verdict, reason) = match &judged.stand {
+        Stand::Refused { reason, .. } => ("block", Some(reason.clone())),
+        _ if judged.answer.is_some() => ("answer", None),
+        _ => ("pass", None),
+    };
+    let ran = std::mem::take(&mut judged.ran);
+    if !ran.is_empty() {
+        store_table(turn);
+    }
+    let run = turn.run_id().clone();
+    turn.state.record(Record::Ledger(Box::new(DecisionRow {
+        at: Timestamp::now(),
+        run,
+        step: turn.step,
+        call_id: judged.call.id.clone(),
+        tool: judged.call.name.clone(),
+        input: judged.input.clone(),
+        generation: turn.generation.number,
+        verdict,
+        by: judged.by.clone(),
+        reason,
+        approved_by: judged.approved_by.clone(),
+        zone: judged.facts.zone.as_str(),
+        rewrites: judged.rewrites.clone(),
+        ran,
+    })));
+}
+
+/// The names behind the numbers, once per generation.
+fn store_table(turn: &mut Turn) {
+    let number = turn.generation.number;
+    if turn.state.table == Some(number) {
+        return;
+    }
+    turn.state.table = Some(number);
+    let hook = |meta: &Arc<crate::ext::Meta>| TableHook {
+        id: meta.id.0,
+        name: meta.name.clone(),
+        origin: meta.owner.origin.to_string(),
+        point: meta.point,
+        power: meta.power,
+        tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
+    };
+    let hooks = turn.generation.metas().map(hook).collect();
+    turn.state.record(Record::Generation(Table { number, hooks }));
+}
+
+/// A call that is over.
+struct Finished {
+    call: ToolCall,
+    told: Told,
+    result: ToolResultMessage,
+    ran: Vec<Ran>,
+}
+
+enum Told {
+    Ran { outcome: Outcome, ms: u64, text: Arc<str> },
+    Refused { by: SmolStr, reason: String },
+    Answered,
+}
+
+impl Finished {
+    /// Stores the outcome and tells it; the result follows in call order.
+    fn store(self, turn: &mut Turn) -> Result<ToolResultMessage, StoreError> {
+        let Finished { call, told, result, ran } = self;
+        let (call_id, name) = (call.id, call.name);
+        let error = result.error;
+        match told {
+            Told::Ran { outcome, ms, text } => {
+                let run = turn.run_id().clone();
+                turn.state.record(Record::Outcome(OutcomeRow {
+                    at: Timestamp::now(),
+                    run,
+                    call_id: call_id.clone(),
+                    outcome: OutcomeRow::word(outcome),
+                    error,
+                    ms,
+                    ran,
+                }));
+                turn.emit(|| EventKind::ToolResult { call_id, name, output: text, error, ms })?;
+            }
+            Told::Refused { by, reason } => {
+                turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })?;
+            }
+            Told::Answered => {
+                let output = result.content.text().as_ref().into();
+                turn.emit(|| EventKind::ToolResult { call_id, name, output, error, ms: 0 })?;
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// Runs a call that may run; answers one that may not.
+async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
+    let Judged { call, row, input, facts, stand, by, rewrites, answer, .. } = judged;
+    if let Stand::Refused { kind, reason, words } = stand {
+        return refuse(&scene, call, row, input, by, (kind, reason, words)).await;
+    }
+    let Some(row) = row else {
+        let words = "The tool is no longer there.".to_owned();
+        return refuse(&scene, call, None, input, by, (ErrorKind::NotFound, words.clone(), words))
+            .await;
+    };
+    if let Some(output) = answer {
+        let result = result_of(&call, Ok(output), &cap);
+        return Finished { call, told: Told::Answered, result, ran: vec![] };
+    }
+    if scene.hub.is_heard() {
+        let (call_id, name) = (call.id.clone(), call.name.clone());
+        scene.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
+    }
+    let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), scene.cx.clone());
+    let started = Instant::now();
+    let output = work(&row, permit, &scene).await;
+    let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let original = rewrites.first().map(|(_, before, _)| before.clone());
+    let (outcome, text) = told_of(&output);
+    if row.post.is_empty() {
+        let result = result_of(&call, output, &cap);
+        return Finished { call, told: Told::Ran { outcome, ms, text }, result, ran: vec![] };
+    }
+    let event = Arc::new(ToolRan {
+        call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        tool_input: input,
+        original_input: original,
+        facts,
+        result: text,
+        is_error: output.is_err(),
+        outcome,
+        duration_ms: ms,
+        output: Arc::new(output),
+    });
+    let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
+    let output = Result::clone(&decided.event.output);
+    let text = decided.event.result.clone();
+    let result = result_of(&call, output, &cap);
+    Finished { call, told: Told::Ran { outcome, ms, text }, result, ran: decided.ran }
+}
+
+/// The tool at work. A panic is its failure; an abort drops it.
+async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, ToolError> {
+    let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
+    tokio::select! {
+        biased;
+        () = scene.cx.run.cancel.cancelled() => {
+            Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+        }
+        done = work => done.unwrap_or_else(|panic| {
+            let words = crate::ext::panic_words(&*panic);
+            Err(ToolError::failed(format!("the tool panicked: {words}")))
+        }),
+    }
+}
+
+async fn refuse(
+    scene: &Scene,
+    call: ToolCall,
+    row: Option<Arc<ToolRow>>,
+    tool_input: Arc<serde_json::Value>,
+    by: SmolStr,
+    (kind, reason, words): (ErrorKind, String, String),
+) -> Finished {
+    if scene.generation.has(PointId::ToolRefused) {
+        let event = Arc::new(Refused {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            tool_input,
+            by: by.clone(),
+            reason: reason.clone(),
+        });
+        let chain = scene.generation.chain::<crate::points::ToolRefused>();
+        match row {
+            Some(row) => scene.fire_on(&row.refused, event).await,
+            None => scene.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,
+        };
+    }
+    let result = ToolResultMessage {
+        call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content: Content::Text(crate::notes::escape(&words)),
+        error: Some(kind),
+        render_data: None,
+    };
+    Finished { call, told: Told::Refused { by, reason }, result, ran: vec![] }
+}
+
+fn told_of(output: &Result<Output, ToolError>) -> (Outcome, Arc<str>) {
+    match output {
+        Ok(output) => (Outcome::Ok, output.content.text().as_ref().into()),
+        Err(error) => (Outcome::of(error.kind), error.message.as_str().into()),
+    }
+}
+
+fn result_of(call: &ToolCall, output: Result<Output, ToolError>, cap: &Cap) -> ToolResultMessage {
+    let (content, error, render_data) = match output {
+        Ok(output) => (output.content, None, output.render_data),
+        Err(error) => (Content::Text(error.message), Some(error.kind), None),
+    };
+    let content = if content.is_empty() { "(no output)".into() } else { content };
+    ToolResultMessage {
+        call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content: cap.apply(content, &call.id),
+        error,
+        render_data,
+    }
+}

@@ -1,0 +1,350 @@
+//! The loop. Everything hangs on [`Turn::go`]: prompt, then request, tools, request, … until the
+//! model stops, a limit is reached or somebody aborts. One entrance, one exit.
+
+mod attempt;
+mod prompt;
+
+use std::sync::Arc;
+
+use smol_str::{SmolStr, format_smolstr};
+use tokio::sync::OwnedMutexGuard;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::{Agent, Limits},
+    cx::Cx,
+    events::EventKind,
+    ext::{Decided, Generation},
+    ledger::Record,
+    message::{AssistantMessage, Content, Message, StopReason, ToolCall, Usage},
+    points::{
+        Error, Point, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, TurnEnd,
+        TurnEnding, TurnVerdict,
+    },
+    run::{Reason, Reply},
+    scene::Scene,
+    session::{Entry, Interrupted, Session, State, StoreError, Timestamp},
+    tool::{self, ToolSet},
+};
+
+/// How often in a row a gate may send the model on, or a reply may be cut off.
+const GO_ON: u32 = 8;
+const CUT_OFF: u32 = 3;
+
+/// How a run begins.
+pub(crate) enum Begin {
+    Prompt(Content),
+    Resume(Interrupted),
+}
+
+/// A run from its entrance to its single exit.
+pub(crate) async fn run(session: Session, begin: Begin, cancel: CancellationToken) -> Reply {
+    let state = session.shared.state.clone().lock_owned().await;
+    let mut turn = Turn::new(session, state, &begin, cancel);
+    let exit = match turn.go(begin).await {
+        Ok(never) => match never {},
+        Err(exit) => exit,
+    };
+    turn.end(exit).await
+}
+
+/// One run under way.
+pub(crate) struct Turn {
+    pub(crate) session: Session,
+    pub(crate) state: OwnedMutexGuard<State>,
+    pub(crate) cx: Cx,
+    pub(crate) cancel: CancellationToken,
+    /// Pinned for a step from start to end.
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) tools: Arc<ToolSet>,
+    pub(crate) step: u32,
+    /// The calls a taken-up question was about; its other calls are gone.
+    pub(crate) resumed: Option<Vec<SmolStr>>,
+    replies: Vec<Arc<Entry>>,
+    usage: Usage,
+    /// `None` once a price was not known.
+    cost: Option<f64>,
+}
+
+/// Why the loop was left.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    reason: Reason,
+    failed: Option<RunFailed>,
+}
+
+impl Turn {
+    /// The loop.
+    async fn go(&mut self, begin: Begin) -> Result<Never, Exit> {
+        let mut patience = Patience::default();
+        let mut calls = self.start(begin).await?;
+        loop {
+            if calls.is_empty() {
+                self.check_limits()?;
+                self.next_step();
+                let reply = self.request().await?;
+                calls = reply.calls().cloned().collect();
+                if calls.is_empty() {
+                    self.stop_or_go_on(&reply, &mut patience).await?;
+                    continue;
+                }
+            }
+            patience = Patience::default();
+            tool::run_step(self, std::mem::take(&mut calls)).await?;
+        }
+    }
+
+    /// Stores the start and the prompt, or takes up an interrupted step: the calls still open.
+    async fn start(&mut self, begin: Begin) -> Result<Vec<ToolCall>, Exit> {
+        self.state.check_writable()?;
+        match begin {
+            Begin::Resume(interrupted) => {
+                self.step = interrupted.step;
+                self.cx.run.set_step(self.step);
+                self.take_up(&interrupted)
+            }
+            Begin::Prompt(content) => {
+                if let Some(interrupted) = self.state.pending.take() {
+                    self.state.abandon(&interrupted);
+                }
+                let (at, model) = (Timestamp::now(), self.agent().model().name().clone());
+                let (run, agent) = (self.run_id().clone(), self.agent().id().clone());
+                self.state.record(Record::RunStart { run, at, model: model.clone(), agent });
+                self.emit(|| EventKind::SessionStart { model: model.clone() })?;
+                self.fire::<SessionStart>(|| SessionStarted { model }).await?;
+                self.prompt(content).await?;
+                Ok(vec![])
+            }
+        }
+    }
+
+    /// A step is one request and the calls it led to; it reads one generation from start to end.
+    fn next_step(&mut self) {
+        self.step += 1;
+        self.cx.run.set_step(self.step);
+        if self.agent().live().number() != self.generation.number {
+            self.generation = self.agent().generation();
+            self.tools = self.agent().scoped(&self.generation.tools);
+        }
+    }
+
+    fn check_limits(&self) -> Result<(), Exit> {
+        let Limits { max_steps, max_budget_usd, max_tokens, .. } = *self.agent().limits();
+        if self.cancel.is_cancelled() {
+            return Err(Exit::aborted());
+        }
+        if max_steps.is_some_and(|max| self.step >= max) {
+            let message = format!("the run took {} steps, as many as it may", self.step);
+            return Err(Exit::failed(Reason::MaxTurns, message));
+        }
+        if let Some(max) = max_tokens.filter(|max| self.usage.total() >= *max) {
+            let message = format!("the run used {} tokens of {max}", self.usage.total());
+            return Err(Exit::failed(Reason::BudgetExceeded, message));
+        }
+        match (max_budget_usd, self.cost) {
+            (Some(max), Some(cost)) if cost >= max => {
+                let message = format!("the run cost {cost:.4} USD of {max:.4}");
+                Err(Exit::failed(Reason::BudgetExceeded, message))
+            }
+            (Some(_), None) => {
+                let message = "the price of a reply is not known, so the budget cannot be kept";
+                Err(Exit::failed(Reason::BudgetExceeded, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The model called nothing: it is done, was cut off, or is sent on.
+    async fn stop_or_go_on(
+        &mut self,
+        reply: &AssistantMessage,
+        patience: &mut Patience,
+    ) -> Result<(), Exit> {
+        match reply.stop_reason {
+            StopReason::Refusal => return Err(Exit::plain(Reason::Refusal)),
+            StopReason::Aborted => return Err(Exit::aborted()),
+            StopReason::MaxTokens if patience.cut_off < CUT_OFF => {
+                patience.cut_off += 1;
+                let words = "Your reply was cut off at its length limit. Go on where it stopped.";
+                self.session.shared.notes.say(words.into());
+                return Ok(());
+            }
+            StopReason::MaxTokens => {
+                let message = "the reply did not fit into its length limit";
+                return Err(Exit::failed(Reason::MaxTokens, message));
+            }
+            StopReason::EndTurn | StopReason::ToolUse => {}
+        }
+        let gone_on = patience.gone_on;
+        let text = || TurnEnding { text: reply.text(), gone_on };
+        let decided = self.fire::<TurnEnd>(text).await?;
+        match decided.as_ref().and_then(Decided::strictest) {
+            Some((meta, TurnVerdict::GoOn(why))) if gone_on < GO_ON => {
+                patience.gone_on += 1;
+                let words = format!("Hook \"{}\" asks you to go on: {why}", meta.name);
+                self.session.shared.notes.say(words);
+                Ok(())
+            }
+            _ => Err(Exit::plain(Reason::EndTurn)),
+        }
+    }
+
+    /// The single exit.
+    async fn end(mut self, mut exit: Exit) -> Reply {
+        // History is always well paired, whatever happened.
+        tool::close_open_calls(&mut self);
+        let (run, at) = (self.run_id().clone(), Timestamp::now());
+        let (steps, usage, cost) = (self.step, self.usage, self.cost);
+        let reason = exit.reason;
+        if self.state.check_writable().is_ok() {
+            self.state.record(Record::RunEnd { run, at, reason, steps, usage, cost });
+            if let Err(error) = self.state.commit_behind() {
+                exit = Exit::from(error);
+            }
+        }
+        let reason = exit.reason;
+        if let Some(failed) = &exit.failed {
+            let _ = self.emit(|| EventKind::Error(failed.clone()));
+            let _ = self.fire::<Error>(|| failed.clone()).await;
+        }
+        let _ = self.fire::<SessionEnd>(|| SessionEnded { reason }).await;
+        let _ = self.emit(|| EventKind::SessionEnd { reason });
+        Reply {
+            session_id: self.session.id().clone(),
+            run_id: self.run_id().clone(),
+            messages: self.replies,
+            reason,
+            error: exit.failed,
+            steps: self.step,
+            usage: self.usage,
+            cost_usd: self.cost,
+        }
+    }
+}
+
+/// What the loop has put up with since the last tool call.
+#[derive(Default)]
+struct Patience {
+    gone_on: u32,
+    cut_off: u32,
+}
+
+/// The loop is only ever left by an [`Exit`].
+enum Never {}
+
+impl Turn {
+    fn new(
+        session: Session,
+        mut state: OwnedMutexGuard<State>,
+        begin: &Begin,
+        cancel: CancellationToken,
+    ) -> Self {
+        let run_id: SmolStr = match begin {
+            Begin::Resume(interrupted) => interrupted.run.clone(),
+            Begin::Prompt(_) => {
+                state.next_run += 1;
+                format_smolstr!("r{}", state.next_run - 1)
+            }
+        };
+        let generation = session.agent.generation();
+        Turn {
+            cx: session.cx(run_id, cancel.clone()),
+            tools: session.agent.scoped(&generation.tools),
+            session,
+            state,
+            cancel,
+            generation,
+            step: 0,
+            resumed: None,
+            replies: vec![],
+            usage: Usage::default(),
+            cost: Some(0.0),
+        }
+    }
+
+    /// The calls of an interrupted step: those that were asked about go on, the others are closed.
+    fn take_up(&mut self, interrupted: &Interrupted) -> Result<Vec<ToolCall>, Exit> {
+        let open = self.state.open_calls();
+        let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
+        if Timestamp::now() >= interrupted.deadline || !open.iter().any(asked) {
+            return Err(Exit::aborted());
+        }
+        self.resumed = Some(interrupted.asked.clone());
+        Ok(open)
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.session.agent
+    }
+
+    pub(crate) fn run_id(&self) -> &SmolStr {
+        &self.cx.run.run_id
+    }
+
+    /// Tells whoever listens. What is told has been stored.
+    pub(crate) fn emit(&mut self, kind: impl FnOnce() -> EventKind) -> Result<(), StoreError> {
+        if self.session.shared.hub.is_heard() {
+            self.state.commit()?;
+            self.scene().emit(kind());
+        }
+        Ok(())
+    }
+
+    /// Where this step fires its points.
+    pub(crate) fn scene(&self) -> Scene {
+        let hub = self.session.shared.hub.clone();
+        Scene { generation: self.generation.clone(), hub, cx: self.cx.clone() }
+    }
+
+    /// The same with the newest generation: tightening acts at once.
+    pub(crate) fn newest_scene(&self) -> Scene {
+        Scene { generation: self.agent().generation(), ..self.scene() }
+    }
+
+    /// Fires a point, where anybody is registered there. What handlers see has been stored.
+    pub(crate) async fn fire<P: Point>(
+        &mut self,
+        event: impl FnOnce() -> P::Event,
+    ) -> Result<Option<Decided<P>>, StoreError> {
+        if !self.generation.has(P::ID) {
+            return Ok(None);
+        }
+        self.state.commit()?;
+        Ok(self.scene().fire::<P>(event).await)
+    }
+
+    fn record_reply(&mut self, entry: &Arc<Entry>, cost: Option<f64>) {
+        if let Some(Message::Assistant(assistant)) = entry.message() {
+            self.usage += assistant.usage;
+        }
+        self.cost = self.cost.zip(cost).map(|(so_far, more)| so_far + more);
+        self.replies.push(entry.clone());
+    }
+}
+
+impl Exit {
+    pub(crate) fn plain(reason: Reason) -> Self {
+        Exit { reason, failed: None }
+    }
+
+    pub(crate) fn aborted() -> Self {
+        Exit::plain(Reason::Aborted)
+    }
+
+    pub(crate) fn failed(reason: Reason, message: impl Into<String>) -> Self {
+        Exit::coded(reason, reason.as_str(), message)
+    }
+
+    pub(crate) fn coded(reason: Reason, code: &str, message: impl Into<String>) -> Self {
+        let failed = RunFailed { code: code.into(), message: message.into() };
+        Exit { reason, failed: Some(failed) }
+    }
+}
+
+impl From<StoreError> for Exit {
+    fn from(error: StoreError) -> Self {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        let message = format!("{error}{}", cause.unwrap_or_default());
+        Exit::coded(Reason::Error, "store", message)
+    }
+}

@@ -1,0 +1,120 @@
+//! The person, as the runtime sees them: somebody who may be asked, or nobody.
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use serde::Serialize;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+/// A future of the person's.
+pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A person who can be asked.
+///
+/// The runtime calls `ask` at most once per step, with every call that needs a yes. It drops the
+/// future when the run is aborted or the question's time is over; both count as no answer, and no
+/// answer is a no.
+pub trait Ui: Send + Sync + 'static {
+    /// Whether there is anybody.
+    fn present(&self) -> bool;
+
+    /// Puts a question. `None` is no answer.
+    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>>;
+
+    /// Asks yes or no.
+    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+        let _ = text;
+        Box::pin(async { false })
+    }
+
+    /// Tells something.
+    fn notify(&self, text: &str) {
+        let _ = text;
+    }
+}
+
+/// Nobody: every question is a no.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Headless;
+
+impl Ui for Headless {
+    fn present(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        Box::pin(async { None })
+    }
+}
+
+/// One question of one step: every call that needs a yes, and everybody who wants it asked.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Question {
+    /// Its id, unique within the session.
+    pub id: SmolStr,
+    /// The calls, in call order.
+    pub calls: Vec<AskedCall>,
+    /// How long the person has.
+    #[serde(skip)]
+    pub limit: Duration,
+}
+
+/// One call of a question.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedCall {
+    /// The call.
+    pub call_id: SmolStr,
+    /// The tool's name.
+    pub name: SmolStr,
+    /// What would run.
+    pub preview: String,
+    /// The whole input.
+    #[serde(skip)]
+    pub input: Arc<Value>,
+    /// Who wants it asked, and why.
+    pub asks: Vec<Ask>,
+    /// Binds the answer to session, call, tool definition, input and working folder.
+    #[serde(skip)]
+    pub digest: SmolStr,
+}
+
+/// Somebody who wants a call asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ask {
+    /// A hook, a rule, the zone or the mode.
+    pub by: SmolStr,
+    /// Why.
+    pub reason: String,
+}
+
+/// A person's answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The question it answers.
+    pub question: SmolStr,
+    /// A decision per call, by digest. A call without one is a no.
+    pub decisions: Vec<(SmolStr, Decision)>,
+    /// Who answered.
+    pub by: SmolStr,
+}
+
+impl Answered {
+    /// The same decision for every call of a question.
+    pub fn all(question: &Question, decision: Decision, by: impl Into<SmolStr>) -> Self {
+        let decisions =
+            question.calls.iter().map(|call| (call.digest.clone(), decision.clone())).collect();
+        Answered { question: question.id.clone(), decisions, by: by.into() }
+    }
+}
+
+/// What a person said about one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// It may run, this once.
+    Yes,
+    /// It may not; the words are for the model.
+    No(Option<String>),
+}

@@ -1,0 +1,74 @@
+//! Whole runs of the loop, compared as transcripts.
+
+use cotter::{
+    Agent, FnTool, ToolSpec, Verdict,
+    permission::Zone,
+    points::{ToolCalled, ToolPre},
+    tool::Facts,
+};
+use cotter_test::{Scripted, Step, transcript};
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+async fn check(agent: Agent, prompts: &[&str], expected: Expect) {
+    for prompt in prompts {
+        let _ = agent.process_request(*prompt).await;
+    }
+    expected.assert_eq(&transcript(&agent.main_session().await).await);
+}
+
+fn echo() -> impl cotter::Tool {
+    let spec = ToolSpec::new("echo", "says it again", json!({"type":"object"}));
+    FnTool::new(
+        spec,
+        |permit| async move { Ok(permit.input()["text"].as_str().unwrap_or("").into()) },
+    )
+    .touching(Facts::zone(Zone::Safe))
+}
+
+#[tokio::test]
+async fn a_prompt_gets_a_reply() {
+    let agent = Agent::builder(Scripted::new([Step::text("hello there")])).build().unwrap();
+    check(
+        agent,
+        &["hi"],
+        expect![[r#"
+        user: hi
+        assistant: hello there
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_runs_and_its_result_goes_back() {
+    let script = Scripted::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
+    let agent = Agent::builder(script).tool(echo()).build().unwrap();
+    check(
+        agent,
+        &["go"],
+        expect![[r#"
+        user: go
+        call c1.1: echo {"text":"a"}
+        result c1.1: a
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+fn no_a(call: &ToolCalled) -> Verdict {
+    if call.tool_input["text"] == "a" { Verdict::block("no a here") } else { Verdict::Pass }
+}
+
+#[tokio::test]
+async fn a_gate_refuses_and_the_model_is_told_why() {
+    let script = Scripted::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
+    let agent = Agent::builder(script).tool(echo()).on(ToolPre, no_a).build().unwrap();
+    check(agent, &["go"], expect![[r#"
+        user: go
+        call c1.1: echo {"text":"a"}
+        result c1.1 (denied): Hook "no_a" blocked the action: no a here. Adjust your approach; do not retry the exact same call.
+        assistant: done
+    "#]]).await;
+}

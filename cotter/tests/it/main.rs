@@ -1,0 +1,3 @@
+//! The core from outside, through its public API only.
+
+mod loops;

@@ -1,0 +1,66 @@
+//! Running programs: a command is a line of words, as one would type it in the workspace's root.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+};
+
+use crate::failure::Failure;
+
+/// The root of the workspace that cargo runs us in.
+///
+/// Read when we run rather than when we were built: one build may serve two checkouts.
+pub(crate) fn root() -> Result<PathBuf, Failure> {
+    env::var_os("CARGO_MANIFEST_DIR")
+        .and_then(|xtask| Path::new(&xtask).parent().map(Path::to_owned))
+        .ok_or_else(|| {
+            Failure::new("the workspace was not found: `CARGO_MANIFEST_DIR` is not set")
+                .with_hint("run `cargo xtask`, not the binary")
+        })
+}
+
+/// Runs `line` to its end, its output going to the terminal.
+///
+/// `env` is added to the environment of this one command.
+pub(crate) fn run(line: &str, env: &[(&str, &str)]) -> Result<(), Failure> {
+    let status = command(line)?
+        .envs(env.iter().copied())
+        .status()
+        .map_err(|error| not_started(line).with_cause(error))?;
+    succeeded(line, status)
+}
+
+/// Runs `line` to its end and returns what it printed on stdout.
+pub(crate) fn output(line: &str) -> Result<String, Failure> {
+    let output = command(line)?
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| not_started(line).with_cause(error))?;
+    succeeded(line, output.status)?;
+    String::from_utf8(output.stdout).map_err(|error| {
+        Failure::new(format!("the output of `{line}` is not UTF-8")).with_cause(error)
+    })
+}
+
+/// Whether `line` can be started and succeeds; its output is dropped.
+pub(crate) fn succeeds(line: &str) -> Result<bool, Failure> {
+    let status = command(line)?.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    Ok(status.is_ok_and(|status| status.success()))
+}
+
+fn command(line: &str) -> Result<Command, Failure> {
+    let mut words = line.split_whitespace();
+    let program = words.next().expect("a command line has a first word");
+    let mut command = Command::new(program);
+    command.args(words).current_dir(root()?).stdin(Stdio::null());
+    Ok(command)
+}
+
+fn not_started(line: &str) -> Failure {
+    Failure::new(format!("`{line}` could not be started"))
+}
+
+fn succeeded(line: &str, status: ExitStatus) -> Result<(), Failure> {
+    if status.success() { Ok(()) } else { Err(Failure::new(format!("`{line}` failed: {status}"))) }
+}

@@ -1,0 +1,123 @@
+//! Chores of the workspace, run as `cargo xtask TASK`.
+//!
+//! Plain std, so that it builds in a moment. Each task is a file; this one reads the arguments.
+
+use std::{env, process::ExitCode};
+
+mod bench;
+mod ci;
+mod command;
+mod docs;
+mod failure;
+mod region;
+
+use crate::{docs::Mode, failure::Failure};
+
+const USAGE: &str = "\
+Usage: cargo xtask TASK
+
+Tasks:
+  ci              run every check that CI runs, stop at the first that fails
+  docs            write the generated regions of README.md and docs/
+  docs --check    write nothing, fail when a generated region is stale
+  bench [FILTER]  run the benches of the core, all or those that match FILTER";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let Some(task) = parse(&args) else {
+        eprintln!("{}\n\n{USAGE}", complaint(&args));
+        return ExitCode::from(2);
+    };
+    match run(task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the arguments ask for.
+#[derive(Debug, Clone, Copy)]
+enum Task<'a> {
+    Help,
+    Ci,
+    Docs(Mode),
+    Bench,
+    BenchMatching(&'a str),
+}
+
+/// Reads the arguments; `None` when they name no task.
+fn parse<'a>(args: &[&'a str]) -> Option<Task<'a>> {
+    match *args {
+        ["help" | "--help" | "-h"] | [_, "--help" | "-h"] => Some(Task::Help),
+        ["ci"] => Some(Task::Ci),
+        ["docs"] => Some(Task::Docs(Mode::Write)),
+        ["docs", "--check"] => Some(Task::Docs(Mode::Check)),
+        ["bench"] => Some(Task::Bench),
+        ["bench", filter] => Some(Task::BenchMatching(filter)),
+        _ => None,
+    }
+}
+
+fn complaint(args: &[&str]) -> Failure {
+    match args {
+        [] => Failure::new("no task given"),
+        args => Failure::new(format!("no such task: `{}`", args.join(" "))),
+    }
+}
+
+fn run(task: Task<'_>) -> Result<(), Failure> {
+    match task {
+        Task::Help => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        Task::Ci => ci::run(),
+        Task::Docs(mode) => docs::run(mode),
+        Task::Bench => bench::run(),
+        Task::BenchMatching(filter) => bench::run_matching(filter),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::{complaint, parse};
+
+    fn check(line: &str, expected: Expect) {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        expected.assert_eq(&match parse(&args) {
+            Some(task) => format!("{task:?}"),
+            None => complaint(&args).to_string(),
+        });
+    }
+
+    #[test]
+    fn tasks() {
+        check("ci", expect!["Ci"]);
+        check("docs", expect!["Docs(Write)"]);
+        check("docs --check", expect!["Docs(Check)"]);
+        check("bench", expect!["Bench"]);
+        check("bench turn", expect![[r#"BenchMatching("turn")"#]]);
+    }
+
+    #[test]
+    fn help_is_asked_for_anywhere() {
+        check("--help", expect!["Help"]);
+        check("-h", expect!["Help"]);
+        check("help", expect!["Help"]);
+        check("bench --help", expect!["Help"]);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        check("", expect!["error: no task given"]);
+        check("clean", expect!["error: no such task: `clean`"]);
+        check("ci --fast", expect!["error: no such task: `ci --fast`"]);
+        check("docs --fast", expect!["error: no such task: `docs --fast`"]);
+        check("bench a b", expect!["error: no such task: `bench a b`"]);
+    }
+}
