@@ -261,6 +261,8 @@ pub(crate) struct State {
     log: Box<dyn Log>,
     /// Appended, but not yet handed to the log.
     staged: Vec<Line>,
+    /// Whether something was handed to the log since the last sync.
+    unsynced: bool,
     next_entry: u64,
     pub(crate) next_run: u32,
     /// The generation whose table of hooks was stored last.
@@ -284,6 +286,7 @@ impl State {
             tree: Tree::default(),
             log,
             staged: vec![],
+            unsynced: false,
             next_entry: 1,
             next_run: 1,
             table: None,
@@ -360,19 +363,24 @@ impl State {
         }
         self.log.append(&self.staged)?;
         self.staged.clear();
+        self.unsynced = true;
         Ok(())
     }
 
     /// Stores what was added and waits until it is on the disk.
     pub(crate) async fn commit_synced(&mut self) -> Result<(), StoreError> {
         self.commit()?;
-        self.log.sync().await
+        self.log.sync().await?;
+        self.unsynced = false;
+        Ok(())
     }
 
     /// Stores what was added and lets the disk follow.
     pub(crate) fn commit_behind(&mut self) -> Result<(), StoreError> {
         self.commit()?;
-        self.log.sync_behind();
+        if std::mem::take(&mut self.unsynced) {
+            self.log.sync_behind();
+        }
         Ok(())
     }
 

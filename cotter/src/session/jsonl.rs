@@ -220,6 +220,13 @@ impl JsonlLog {
     }
 }
 
+impl Drop for JsonlLog {
+    fn drop(&mut self) {
+        // The syncer may hold the file a little longer; who opens the session next need not wait.
+        let _ = self.file.unlock();
+    }
+}
+
 impl Log for JsonlLog {
     fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
         let failed = |cause| StoreError::io(format!("cannot write {}", self.path.display()), cause);
