@@ -254,6 +254,16 @@ impl RunCx {
     }
 }
 
+/// Eight hex digits, more when they no longer suffice.
+fn entry_id(number: u64) -> SmolStr {
+    let Ok(number) = u32::try_from(number) else { return format_smolstr!("{number:08x}") };
+    let mut digits = *b"00000000";
+    for (place, digit) in digits.iter_mut().rev().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (4 * place) & 15) as usize];
+    }
+    SmolStr::new_inline(std::str::from_utf8(&digits).unwrap_or_default())
+}
+
 /// A session's tree and the growing end of its file. Whoever holds it is the only writer.
 pub(crate) struct State {
     pub(crate) header: Header,
@@ -337,7 +347,7 @@ impl State {
 
     /// An entry that would come next, but is not there yet.
     pub(crate) fn draft(&self, body: Body) -> Arc<Entry> {
-        let id = format_smolstr!("{:08x}", self.next_entry);
+        let id = entry_id(self.next_entry);
         Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), Timestamp::now(), body))
     }
 

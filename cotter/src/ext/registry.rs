@@ -15,7 +15,7 @@ use super::{
 use crate::{
     permission::{Level, Mode, Rule},
     points::{Answered, Chains, Gated, Point, Power, Transformed},
-    tool::{Tool, ToolSet},
+    tool::{Schema, Tool},
 };
 
 /// The registrations of one owner, on their way into the registry.
@@ -88,12 +88,9 @@ impl Registry {
 
     /// Registers a tool that is shared already.
     pub fn shared_tool(&mut self, tool: Arc<dyn Tool>) -> &mut Self {
-        match ToolSet::compile(&tool) {
-            Ok(validator) => self.items.push(Item::Tool { tool, validator: Arc::new(validator) }),
-            Err(cause) => {
-                let name = &tool.spec().name;
-                self.fail(format!("tool `{name}` has a schema that is none: {cause}"), None);
-            }
+        match Schema::new(&tool.spec().schema) {
+            Ok(schema) => self.items.push(Item::Tool { tool, schema: Arc::new(schema) }),
+            Err(cause) => self.fail(format!("tool `{}`: {cause}", tool.spec().name), None),
         }
         self
     }
@@ -209,7 +206,7 @@ pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
 #[derive(Clone)]
 pub(crate) enum Item {
     Handler { meta: Arc<Meta>, install: Arc<Install> },
-    Tool { tool: Arc<dyn Tool>, validator: Arc<jsonschema::Validator> },
+    Tool { tool: Arc<dyn Tool>, schema: Arc<Schema> },
     Rule(Rule),
     Mode(Mode),
     Level(Level),

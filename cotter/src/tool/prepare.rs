@@ -142,28 +142,8 @@ fn out_of_scope(judged: &mut Judged, tools: &ToolSet, generation: &Generation) {
 }
 
 fn check_schema(judged: &mut Judged, row: &ToolRow) -> bool {
-    let name = &judged.call.name;
-    if !judged.input.is_object() {
-        let words = format!(
-            "Invalid arguments for `{name}`: not a JSON object. Send smaller, complete arguments."
-        );
-        judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
-        return false;
-    }
-    let errors: Vec<_> = row
-        .validator
-        .iter_errors(&judged.input)
-        .take(4)
-        .map(|error| {
-            let place = error.instance_path().to_string();
-            let what = text::clip(&error.to_string(), 300).into_owned();
-            if place.is_empty() { what } else { format!("{place}: {what}") }
-        })
-        .collect();
-    if errors.is_empty() {
-        return true;
-    }
-    let words = format!("Invalid arguments for `{name}`: {}.", errors.join("; "));
+    let Err(faults) = row.schema.check(&judged.input) else { return true };
+    let words = format!("Invalid arguments for `{}`: {faults}.", judged.call.name);
     judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
     false
 }

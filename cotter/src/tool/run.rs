@@ -53,7 +53,8 @@ pub(crate) fn close_open_calls(turn: &mut Turn) {
 }
 
 async fn decide(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<Vec<Judged>, StoreError> {
-    if turn.generation.has(PointId::ToolPre) {
+    let watched = |call: &ToolCall| turn.tools.row(&call.name).is_some_and(|row| row.watched);
+    if calls.iter().any(watched) {
         turn.state.commit()?;
     }
     let resumed = turn.resumed.take();
@@ -96,6 +97,12 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
         turn.state.commit()?;
     }
     let scene = turn.scene();
+    if judged.len() == 1 {
+        let cap = turn.agent().cap(&scene.cx);
+        let only = judged.remove(0);
+        let result = finish(scene, cap, only).await.store(turn)?;
+        return store_result(turn, result);
+    }
     let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
     let works = judged.into_iter().enumerate().map(|(index, judged)| {
         let (scene, cap) = (scene.clone(), turn.agent().cap(&scene.cx));
@@ -106,11 +113,12 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
     while let Some((index, finished)) = done.next().await {
         results[index] = Some(finished.store(turn)?);
     }
-    for result in results.into_iter().flatten() {
-        let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
-        turn.emit(|| EventKind::Message { entry })?;
-    }
-    Ok(())
+    results.into_iter().flatten().try_for_each(|result| store_result(turn, result))
+}
+
+fn store_result(turn: &mut Turn, result: ToolResultMessage) -> Result<(), Exit> {
+    let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
+    Ok(turn.emit(|| EventKind::Message { entry })?)
 }
 
 impl Judged {
@@ -268,13 +276,13 @@ async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, To
     let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
     tokio::select! {
         biased;
-        () = scene.cx.run.cancel.cancelled() => {
-            Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
-        }
         done = work => done.unwrap_or_else(|panic| {
             let words = crate::ext::panic_words(&*panic);
             Err(ToolError::failed(format!("the tool panicked: {words}")))
         }),
+        () = scene.cx.run.cancel.cancelled() => {
+            Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+        }
     }
 }
 
