@@ -117,7 +117,7 @@ impl Session {
 
     /// The entries from the root to the leaf, oldest first.
     pub async fn entries(&self) -> Vec<Arc<Entry>> {
-        self.shared.state.lock().await.tree.path()
+        self.whole().await.tree.path()
     }
 
     /// The messages the model would get now, before any transform.
@@ -127,7 +127,7 @@ impl Session {
 
     /// What could not be read when the session was opened, one line each.
     pub async fn diagnostics(&self) -> Vec<String> {
-        self.shared.state.lock().await.diagnostics.clone()
+        self.whole().await.diagnostics.clone()
     }
 
     /// Stores an extension's own entry: any type but the core's, ignored by the core and kept.
@@ -139,14 +139,14 @@ impl Session {
 
     /// Names an entry, or takes its name away.
     pub async fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
-        let mut state = self.writable().await?;
+        let mut state = self.whole().await;
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
         state.store(Body::Label { target: id.into(), label: label.map(str::to_owned) })
     }
 
     /// The name of an entry.
     pub async fn label(&self, id: &str) -> Option<String> {
-        self.shared.state.lock().await.tree.label(id)
+        self.whole().await.tree.label(id)
     }
 
     /// Names the session; blank text takes the name away.
@@ -157,7 +157,7 @@ impl Session {
 
     /// The session's name.
     pub async fn name(&self) -> Option<String> {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         state.tree.last(|entry| match entry.body() {
             Body::SessionInfo(name) => Some(name.clone()),
             _ => None,
@@ -171,7 +171,7 @@ impl Session {
 
     /// The model the session last used or was set to.
     pub async fn model(&self) -> Option<SmolStr> {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         state.tree.last(|entry| match entry.body() {
             Body::ModelChange(model) => Some(model.clone()),
             Body::Message(Message::Assistant(assistant)) => Some(assistant.model.clone()),
@@ -181,7 +181,7 @@ impl Session {
 
     /// The thinking level the session was set to.
     pub async fn thinking_level(&self) -> SmolStr {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         let set = state.tree.last(|entry| match entry.body() {
             Body::ThinkingLevel(level) => Some(level.clone()),
             _ => None,
@@ -192,7 +192,7 @@ impl Session {
     /// Moves the leaf to an entry, or before the first: what follows starts a new branch. The entries
     /// left behind stay. Waits for a run under way; moving to where the leaf is stores nothing.
     pub async fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
-        let mut state = self.writable().await?;
+        let mut state = self.whole().await;
         if state.tree.leaf_id().map(SmolStr::as_str) == to {
             return Ok(());
         }
@@ -207,7 +207,7 @@ impl Session {
 
     /// Starts a session of its own with the entries up to here. Ids stay as they are.
     pub async fn fork(&self) -> Result<Session, StoreError> {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         self.agent.forked(&state.header, state.tree.path(), state.next_entry).await
     }
 
@@ -239,12 +239,16 @@ impl Session {
         }))
     }
 
-    async fn writable(&self) -> Result<OwnedMutexGuard<State>, StoreError> {
-        Ok(self.shared.state.clone().lock_owned().await)
+    /// The state with all of its history, also where only its end was read.
+    async fn whole(&self) -> OwnedMutexGuard<State> {
+        let mut state = self.shared.state.clone().lock_owned().await;
+        let diagnostics = state.tree.complete();
+        state.diagnostics.extend(diagnostics);
+        state
     }
 
     async fn store(&self, body: Body) -> Result<SmolStr, StoreError> {
-        self.writable().await?.store(body)
+        self.whole().await.store(body)
     }
 }
 
@@ -317,7 +321,10 @@ impl State {
         // Our own ids grow; a file from elsewhere may have others, and may have them anywhere.
         state.next_entry = opened.entries.iter().filter_map(own).max().unwrap_or(0) + 1;
         let diagnostics = &mut state.diagnostics;
-        state.tree = Tree::load(opened.entries, |what| diagnostics.push(what));
+        state.tree = match opened.earlier {
+            None => Tree::load(opened.entries, |what| diagnostics.push(what)),
+            earlier => Tree::load_end(opened.entries, earlier),
+        };
         if state.read_only.is_none() {
             recover::recover(&mut state, &opened.records)?;
         }

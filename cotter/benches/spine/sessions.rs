@@ -67,6 +67,7 @@ pub(crate) fn measure(table: &mut Table) {
         let session = runtime.block_on(agent.session("compacted")).expect("it opens");
         let summary = Compaction::new("what was said", "0001869a".into(), 0);
         runtime.block_on(session.store_compaction(summary)).expect("it is stored");
+        runtime.block_on(session.prompt("go on")).expect("it runs");
         drop(session);
         let open = time_prepared(
             15,

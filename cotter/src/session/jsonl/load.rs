@@ -22,25 +22,35 @@ pub struct Loaded {
     pub entries: Vec<Arc<Entry>>,
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) last_hash: Option<SmolStr>,
+    /// Whether the file ends within a line.
+    pub(crate) torn: bool,
     /// What could not be read: `LINE: what is wrong`.
     pub diagnostics: Vec<String>,
 }
 
 /// Reads the bytes of a session file. Never fails: what cannot be read is left out and reported.
 pub fn load(bytes: Vec<u8>) -> Loaded {
+    let end = memchr::memchr(b'\n', &bytes).unwrap_or(bytes.len());
+    let header = wire::read_header(&bytes[..end]);
+    Loaded { header, ..load_lines(bytes, end + 1, 1) }
+}
+
+/// Reads lines from the middle of a session file.
+pub(super) fn load_part(bytes: Vec<u8>) -> Loaded {
+    load_lines(bytes, 0, 0)
+}
+
+fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> Loaded {
     let file = Arc::new(bytes);
     // One look at the whole is quicker than one at every line.
     let all_text = std::str::from_utf8(&file).is_ok();
-    let mut loaded = Loaded::default();
-    let mut start = 0;
-    let mut number = 0;
+    let torn = !file.is_empty() && !file.ends_with(b"\n");
+    let mut loaded = Loaded { torn, ..Loaded::default() };
     while start < file.len() {
         let end = memchr::memchr(b'\n', &file[start..]).map_or(file.len(), |offset| start + offset);
         number += 1;
         let line = &file[start..end];
-        if number == 1 {
-            loaded.header = wire::read_header(line);
-        } else if !line.trim_ascii().is_empty() {
+        if !line.trim_ascii().is_empty() {
             let raw = Raw { file: file.clone(), start, end };
             let text = all_text || std::str::from_utf8(line).is_ok();
             let taken = if text { loaded.take(line, raw) } else { Err("not UTF-8") };
