@@ -1,3 +1,4 @@
 //! The core from outside, through its public API only.
 
+mod conformance;
 mod loops;
