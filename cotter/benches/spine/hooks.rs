@@ -76,7 +76,9 @@ fn waiting(table: &mut Table) {
     }
     let agent = builder.build().expect("the agent builds");
     let runtime = runtime();
-    let one = time(|| runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await }));
+    let one = time(|| {
+        runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await })
+    });
     let ten = time(|| drop(runtime.block_on(agent.run_pre("noop", serde_json::json!({})))));
     table.add_beside(what, ten, ("one sleep", one), Goal::Ratio(1.4));
 }

@@ -13,7 +13,8 @@ mod turns;
 use measure::Table;
 
 fn main() {
-    let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let filter: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let mut table = Table::new(filter);
     hooks::measure(&mut table);
     turns::measure(&mut table);

@@ -63,7 +63,9 @@ impl Table {
             };
             let (goal, met) = match row.goal {
                 Goal::Nanos(nanos) => (format!("≤ {}", shown(nanos)), Some(row.ours <= nanos)),
-                Goal::Bytes(bytes) => (format!("≤ {}", shown_bytes(bytes)), Some(row.ours <= bytes)),
+                Goal::Bytes(bytes) => {
+                    (format!("≤ {}", shown_bytes(bytes)), Some(row.ours <= bytes))
+                }
                 Goal::Ratio(most) => {
                     let floor = row.floor.as_ref().map_or(f64::NAN, |(_, floor)| *floor);
                     (format!("≤ {most} ×"), Some(row.ours / floor <= most))
@@ -110,7 +112,9 @@ pub(crate) fn time(mut call: impl FnMut()) -> f64 {
     }
     let mut samples: Vec<f64> = vec![];
     let measuring = Instant::now();
-    while samples.len() < 25 || (measuring.elapsed() < Duration::from_millis(300) && samples.len() < 400) {
+    while samples.len() < 25
+        || (measuring.elapsed() < Duration::from_millis(300) && samples.len() < 400)
+    {
         let start = Instant::now();
         (0..batch).for_each(|_| call());
         samples.push(start.elapsed().as_nanos() as f64 / f64::from(batch));
@@ -122,7 +126,11 @@ pub(crate) fn time(mut call: impl FnMut()) -> f64 {
 }
 
 /// The median time of `call`, with `prepare` before each and not measured.
-pub(crate) fn time_prepared<T>(times: usize, mut prepare: impl FnMut() -> T, mut call: impl FnMut(T)) -> f64 {
+pub(crate) fn time_prepared<T>(
+    times: usize,
+    mut prepare: impl FnMut() -> T,
+    mut call: impl FnMut(T),
+) -> f64 {
     let mut samples: Vec<f64> = (0..times)
         .map(|_| {
             let ready = prepare();

@@ -1,6 +1,9 @@
 //! Calls of one step side by side.
 
-use std::{sync::atomic::{AtomicBool, Ordering}, time::Duration};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use cotter::{
     Agent, FnTool, ToolSpec,

@@ -50,10 +50,14 @@ pub(crate) fn measure(table: &mut Table) {
         let agent = agent(folder.path());
         let path = folder.path().join("long.jsonl");
         let bare = time_prepared(15, || (), |()| assert!(std::fs::read(&path).is_ok()));
-        let open = time_prepared(15, || (), |()| {
-            let session = runtime.block_on(agent.session("long")).expect("it opens");
-            assert_eq!(runtime.block_on(session.messages()).len(), 100_000);
-        });
+        let open = time_prepared(
+            15,
+            || (),
+            |()| {
+                let session = runtime.block_on(agent.session("long")).expect("it opens");
+                assert_eq!(runtime.block_on(session.messages()).len(), 100_000);
+            },
+        );
         table.add_beside(what, open, ("reading the file", bare), Goal::Nanos(30e6));
     }
     let what = "the same after a compaction";
@@ -64,10 +68,14 @@ pub(crate) fn measure(table: &mut Table) {
         let summary = Compaction::new("what was said", "0001869a".into(), 0);
         runtime.block_on(session.store_compaction(summary)).expect("it is stored");
         drop(session);
-        let open = time_prepared(15, || (), |()| {
-            let session = runtime.block_on(agent.session("compacted")).expect("it opens");
-            assert!(runtime.block_on(session.messages()).len() < 20);
-        });
+        let open = time_prepared(
+            15,
+            || (),
+            |()| {
+                let session = runtime.block_on(agent.session("compacted")).expect("it opens");
+                assert!(runtime.block_on(session.messages()).len() < 20);
+            },
+        );
         table.add(what, open, Goal::Nanos(5e6));
     }
     for entries in [1_000, 10_000, 100_000] {

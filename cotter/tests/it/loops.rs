@@ -1,7 +1,7 @@
 //! Whole runs of the loop, compared as transcripts.
 
 use cotter::{
-    Agent, FnTool, ToolSpec, Verdict,
+    Agent, FnTool, Permit, ToolSpec, Verdict,
     permission::Zone,
     points::{ToolCalled, ToolPre},
     tool::Facts,
@@ -71,4 +71,29 @@ async fn a_gate_refuses_and_the_model_is_told_why() {
         result c1.1 (denied): Hook "no_a" blocked the action: no a here. Adjust your approach; do not retry the exact same call.
         assistant: done
     "#]]).await;
+}
+
+#[tokio::test]
+async fn a_tool_speaks_under_its_own_name() {
+    let spec = ToolSpec::new("tide", "knows the tide", json!({"type":"object"}));
+    let speaks = FnTool::new(spec, |permit: Permit| async move {
+        permit.cx().note("it turns at noon");
+        Ok("high".into())
+    });
+    let script = Scripted::new([Step::call("tide", json!({})), Step::text("done")]);
+    let agent = Agent::builder(script).tool(speaks.touching(Facts::zone(Zone::Safe)));
+    check(
+        agent.build().unwrap(),
+        &["go"],
+        expect![[r#"
+        user: go
+        call c1.1: tide {}
+        result c1.1: high
+        note: <system-reminder>
+        From the tool "tide": it turns at noon
+        </system-reminder>
+        assistant: done
+    "#]],
+    )
+    .await;
 }
