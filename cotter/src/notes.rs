@@ -38,11 +38,18 @@ pub(crate) enum Speaker {
 }
 
 /// One note.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     speaker: Speaker,
     kind: NoteKind,
     text: String,
+}
+
+impl Note {
+    fn left_out() -> Self {
+        let text = "There were more notes than fit; the rest is left out.".into();
+        Note { speaker: Speaker::Runtime, kind: NoteKind::Context, text }
+    }
 }
 
 /// A note as it was sent: who said it, and the words.
@@ -62,8 +69,15 @@ impl Notes {
             return;
         }
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < CAP_WAITING {
-            notes.push(Note { speaker, kind, text });
+        let note = Note { speaker, kind, text };
+        // A gate that is asked again says the same again.
+        if notes.contains(&note) {
+            return;
+        }
+        match notes.len() {
+            ..CAP_WAITING => notes.push(note),
+            CAP_WAITING => notes.push(Note::left_out()),
+            _ => {}
         }
     }
 

@@ -509,6 +509,7 @@ pub(super) async fn a_flood_of_notes_hides_no_block() {
     })
     .await;
     holds(played.results()[0], "still told");
+    holds(played.notes(2).last().map_or("", String::as_str), "the rest is left out");
     assert!(played.sent(2).iter().any(|line| line.contains("still told")));
 }
 
