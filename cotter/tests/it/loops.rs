@@ -1,12 +1,12 @@
 //! Whole runs of the loop, compared as transcripts.
 
 use cotter::{
-    Agent, FnTool, ToolSpec, Verdict,
+    Agent, Cx, FnTool, Permit, ToolSpec, Verdict, named,
     permission::Zone,
     points::{ToolCalled, ToolPre},
     tool::Facts,
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -71,4 +71,55 @@ async fn a_gate_refuses_and_the_model_is_told_why() {
         result c1.1 (denied): Hook "no_a" blocked the action: no a here. Adjust your approach; do not retry the exact same call.
         assistant: done
     "#]]).await;
+}
+
+#[tokio::test]
+async fn a_tool_speaks_under_its_own_name() {
+    let spec = ToolSpec::new("tide", "knows the tide", json!({"type":"object"}));
+    let speaks = FnTool::new(spec, |permit: Permit| async move {
+        permit.cx().note("it turns at noon");
+        Ok("high".into())
+    });
+    let script = Scripted::new([Step::call("tide", json!({})), Step::text("done")]);
+    let agent = Agent::builder(script).tool(speaks.touching(Facts::zone(Zone::Safe)));
+    check(
+        agent.build().unwrap(),
+        &["go"],
+        expect![[r#"
+        user: go
+        call c1.1: tide {}
+        result c1.1: high
+        note: <system-reminder>
+        From the tool "tide": it turns at noon
+        </system-reminder>
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_gate_that_is_asked_again_before_an_approval_counts_is_heard_once() {
+    let spec = ToolSpec::new("push", "pushes", json!({"type":"object"}));
+    let push = FnTool::new(spec, |_| async { Ok("pushed".into()) });
+    let warns = |_: &ToolCalled, cx: &Cx| {
+        cx.note("it is Friday");
+        Verdict::Pass
+    };
+    let script = Scripted::new([Step::call("push", json!({})), Step::text("done")]);
+    let agent = Agent::builder(script).tool(push).on(ToolPre, named("friday", warns));
+    check(
+        agent.ui(ScriptedUi::new([Said::Yes])).build().unwrap(),
+        &["go"],
+        expect![[r#"
+        user: go
+        call c1.1: push {}
+        result c1.1: pushed
+        note: <system-reminder>
+        From hook "friday": it is Friday
+        </system-reminder>
+        assistant: done
+    "#]],
+    )
+    .await;
 }
