@@ -18,7 +18,7 @@ use super::{
     registry::{Item, RegisterError, Registry, Reload},
 };
 use crate::{
-    permission::Policy,
+    permission::{Policy, Rule},
     points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
     tool::{Schema, Tool, ToolSet},
 };
@@ -114,7 +114,7 @@ impl Generation {
                     Item::Handler { meta, .. } if off.contains(&meta.id) => {}
                     Item::Handler { meta, install } => install(&mut chains, meta.clone()),
                     Item::Tool { tool, schema } => tools.push((tool, schema)),
-                    Item::Rule(rule) => policy.add(rule.clone()),
+                    Item::Rule(rule) => policy.add(Rule::clone(rule)),
                     Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
                     Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
                 }

@@ -88,6 +88,10 @@ impl Registry {
 
     /// Registers a tool that is shared already.
     pub fn shared_tool(&mut self, tool: Arc<dyn Tool>) -> &mut Self {
+        if !is_tool_name(&tool.spec().name) {
+            let shown = crate::text::show_line(&tool.spec().name).into_owned();
+            self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAMES.into()));
+        }
         match Schema::new(&tool.spec().schema) {
             Ok(schema) => self.items.push(Item::Tool { tool, schema: Arc::new(schema) }),
             Err(cause) => self.fail(format!("tool `{}`: {cause}", tool.spec().name), None),
@@ -103,7 +107,7 @@ impl Registry {
                 Some("move it to the user's own settings".into()),
             );
         }
-        self.items.push(Item::Rule(rule));
+        self.items.push(Item::Rule(Arc::new(rule)));
         self
     }
 
@@ -199,6 +203,13 @@ impl Registry {
     }
 }
 
+const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
+
+fn is_tool_name(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    (1..=128).contains(&name.len()) && name.bytes().all(fits)
+}
+
 /// Puts a handler into the chains of a generation that is being built.
 pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
 
@@ -207,7 +218,7 @@ pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
 pub(crate) enum Item {
     Handler { meta: Arc<Meta>, install: Arc<Install> },
     Tool { tool: Arc<dyn Tool>, schema: Arc<Schema> },
-    Rule(Rule),
+    Rule(Arc<Rule>),
     Mode(Mode),
     Level(Level),
 }

@@ -75,9 +75,13 @@ impl Judged {
     /// A call that is not looked at any more.
     pub(super) fn cancelled(call: ToolCall) -> Self {
         let mut judged = Judged::new(call);
-        let words = "Cancelled: the run ended before this call started.";
-        judged.refuse("run", ErrorKind::Cancelled, words, words);
+        judged.cancel();
         judged
+    }
+
+    fn cancel(&mut self) {
+        let words = "Cancelled: the run ended before this call started.";
+        self.refuse("run", ErrorKind::Cancelled, words, words);
     }
 
     pub(super) fn refuse(
@@ -91,7 +95,10 @@ impl Judged {
         self.stand = Stand::Refused { kind, reason: reason.into(), words: words.into() };
     }
 
-    fn blocked_by(&mut self, meta: &Meta, reason: &str) {
+    fn blocked_by(&mut self, meta: &Meta, reason: &str, scene: &Scene) {
+        if scene.cx.run.cancel.is_cancelled() {
+            return self.cancel();
+        }
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
         let words = blocked_words(&meta.name, reason);
         self.refuse(meta.name.clone(), ErrorKind::Denied, reason, words);
@@ -179,7 +186,7 @@ async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
     judged.input = event.tool_input.clone();
     match stop {
         Some((meta, Stop::Block(reason))) => {
-            judged.blocked_by(&meta, &reason);
+            judged.blocked_by(&meta, &reason, scene);
             return false;
         }
         Some((_, Stop::Answer(output))) => judged.answer = Some(output),
@@ -198,7 +205,7 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
     let decided: Decided<ToolPre> = scene.fire_on(&row.judging, judged.event()).await;
     judged.ran.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return judged.blocked_by(meta, reason);
+        return judged.blocked_by(meta, reason, scene);
     }
     judged.by = format_smolstr!("{}", ruling.by);
     let (asks, open) = questions(&ruling, &decided.verdicts);
@@ -244,7 +251,7 @@ pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene, answered: &[
     let decided = scene.fire_on(&row.judging.gates_only(), judged.event()).await;
     judged.ran.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return judged.blocked_by(meta, reason);
+        return judged.blocked_by(meta, reason, scene);
     }
     let (asks, _) = questions(&ruling, &decided.verdicts);
     let known = |ask: &&Ask| answered.iter().any(|known| known.by == ask.by);

@@ -186,7 +186,7 @@ struct Finished {
 }
 
 enum Told {
-    Ran { outcome: Outcome, ms: u64, text: Arc<str> },
+    Ran { outcome: Outcome, ms: u64 },
     Refused { by: SmolStr, reason: String },
     Answered,
 }
@@ -198,7 +198,7 @@ impl Finished {
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
         match told {
-            Told::Ran { outcome, ms, text } => {
+            Told::Ran { outcome, ms } => {
                 let run = turn.run_id().clone();
                 turn.state.record(Record::Outcome(OutcomeRow {
                     at: Timestamp::now(),
@@ -209,14 +209,21 @@ impl Finished {
                     ms,
                     ran,
                 }));
-                turn.emit(|| EventKind::ToolResult { call_id, name, output: text, error, ms })?;
+                let output = || result.content.text().as_ref().into();
+                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })?;
             }
             Told::Refused { by, reason } => {
                 turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })?;
             }
             Told::Answered => {
-                let output = result.content.text().as_ref().into();
-                turn.emit(|| EventKind::ToolResult { call_id, name, output, error, ms: 0 })?;
+                let output = || result.content.text().as_ref().into();
+                turn.emit(|| EventKind::ToolResult {
+                    call_id,
+                    name,
+                    output: output(),
+                    error,
+                    ms: 0,
+                })?;
             }
         }
         Ok(result)
@@ -247,10 +254,11 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
     let output = work(&row, permit, &scene).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let original = rewrites.first().map(|(_, before, _)| before.clone());
-    let (outcome, text) = told_of(&output);
+    let outcome = output.as_ref().map_or_else(|error| Outcome::of(error.kind), |_| Outcome::Ok);
+    let told = Told::Ran { outcome, ms };
     if row.post.is_empty() {
         let result = result_of(&call, output, &cap);
-        return Finished { call, told: Told::Ran { outcome, ms, text }, result, ran: vec![] };
+        return Finished { call, told, result, ran: vec![] };
     }
     let event = Arc::new(ToolRan {
         call_id: call.id.clone(),
@@ -258,7 +266,7 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
         tool_input: input,
         original_input: original,
         facts,
-        result: text,
+        result: text_of(&output),
         is_error: output.is_err(),
         outcome,
         duration_ms: ms,
@@ -266,9 +274,8 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
     });
     let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
     let output = Result::clone(&decided.event.output);
-    let text = decided.event.result.clone();
     let result = result_of(&call, output, &cap);
-    Finished { call, told: Told::Ran { outcome, ms, text }, result, ran: decided.ran }
+    Finished { call, told, result, ran: decided.ran }
 }
 
 /// The tool at work. A panic is its failure; an abort drops it.
@@ -318,10 +325,10 @@ async fn refuse(
     Finished { call, told: Told::Refused { by, reason }, result, ran: vec![] }
 }
 
-fn told_of(output: &Result<Output, ToolError>) -> (Outcome, Arc<str>) {
+fn text_of(output: &Result<Output, ToolError>) -> Arc<str> {
     match output {
-        Ok(output) => (Outcome::Ok, output.content.text().as_ref().into()),
-        Err(error) => (Outcome::of(error.kind), error.message.as_str().into()),
+        Ok(output) => output.content.text().as_ref().into(),
+        Err(error) => error.message.as_str().into(),
     }
 }
 

@@ -8,7 +8,7 @@ use cotter_test::{Scripted, Step, transcript};
 
 fn agent(folder: &std::path::Path, replies: usize) -> Agent {
     let steps = (0..replies).map(|n| Step::text(format!("reply {n}")));
-    Agent::builder(Scripted::new(steps)).store(JsonlStore::new(folder)).build().unwrap()
+    Agent::builder(Scripted::new(steps)).store(JsonlStore::new(folder)).build().expect("it builds")
 }
 
 /// P10: what is read late is the same as what is read at once.

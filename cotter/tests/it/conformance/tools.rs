@@ -180,7 +180,7 @@ pub(super) async fn unparsable_arguments_are_answered() {
     .await;
     assert_eq!(played.results().len(), 1);
     holds(played.results()[0], "c1.1 (invalid_args)");
-    holds(played.results()[0], "Send smaller, complete arguments");
+    holds(played.results()[0], "send complete arguments, smaller if they were cut off");
     assert_eq!((log.lines().len(), played.reason()), (0, "end_turn"));
 }
 
