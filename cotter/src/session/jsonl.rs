@@ -220,6 +220,13 @@ impl JsonlLog {
     }
 }
 
+impl Drop for JsonlLog {
+    fn drop(&mut self) {
+        // A sync may still be under way behind us; whoever comes next need not wait for it.
+        let _ = self.file.unlock();
+    }
+}
+
 impl Log for JsonlLog {
     fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
         let failed = |cause| StoreError::io(format!("cannot write {}", self.path.display()), cause);
