@@ -104,9 +104,7 @@ impl Turn {
                 self.take_up(&interrupted)
             }
             Begin::Prompt(content) => {
-                if let Some(interrupted) = self.state.pending.take() {
-                    self.state.abandon(&interrupted);
-                }
+                self.abandon_question().await?;
                 let (at, model) = (Timestamp::now(), self.agent().model().name().clone());
                 let (run, agent) = (self.run_id().clone(), self.agent().id().clone());
                 self.state.record(Record::RunStart { run, at, model: model.clone(), agent });
@@ -260,6 +258,16 @@ impl Turn {
             usage: Usage::default(),
             cost: Some(0.0),
         }
+    }
+
+    /// A new prompt in place of an answer: the run that waited for it gets its end.
+    async fn abandon_question(&mut self) -> Result<(), StoreError> {
+        let Some(interrupted) = self.state.pending.take() else { return Ok(()) };
+        self.state.abandon(&interrupted);
+        self.state.commit()?;
+        let crashed = || SessionEnded { reason: Reason::Crashed };
+        self.session.scene(interrupted.run).fire::<SessionEnd>(crashed).await;
+        Ok(())
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.

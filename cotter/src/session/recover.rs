@@ -37,7 +37,8 @@ pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(),
         return Ok(());
     } else {
         close_calls(state, &last);
-        end_crashed(state, last.run.clone());
+        state.end_crashed(last.run.clone());
+        state.crashed = Some(last.run);
     }
     state.commit_behind()
 }
@@ -47,7 +48,13 @@ impl State {
     pub(crate) fn abandon(&mut self, interrupted: &Interrupted) {
         let last = LastRun { run: interrupted.run.clone(), ..LastRun::default() };
         close_calls(self, &last);
-        end_crashed(self, interrupted.run.clone());
+        self.end_crashed(interrupted.run.clone());
+    }
+
+    fn end_crashed(&mut self, run: SmolStr) {
+        let (at, reason) = (Timestamp::now(), Reason::Crashed);
+        let usage = Usage::default();
+        self.record(Record::RunEnd { run, at, reason, steps: 0, usage, cost: None });
     }
 
     /// The calls of the last reply that have no result yet, in call order.
@@ -99,13 +106,6 @@ fn close_calls(state: &mut State, last: &LastRun) {
             state.close_call(&call, ErrorKind::Cancelled, words);
         }
     }
-}
-
-fn end_crashed(state: &mut State, run: SmolStr) {
-    state.crashed = Some(run.clone());
-    let (at, reason) = (Timestamp::now(), Reason::Crashed);
-    let usage = Usage::default();
-    state.record(Record::RunEnd { run, at, reason, steps: 0, usage, cost: None });
 }
 
 /// What the records tell of a session's last run.
