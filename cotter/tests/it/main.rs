@@ -1,3 +1,5 @@
 //! The core from outside, through its public API only.
 
+mod kit;
 mod loops;
+mod crash;
