@@ -183,6 +183,7 @@ impl Turn {
                 self.session.shared.notes.say(words);
                 Ok(())
             }
+            _ if self.cancel.is_cancelled() => Err(Exit::aborted()),
             _ => Err(Exit::plain(Reason::EndTurn)),
         }
     }

@@ -105,6 +105,9 @@ impl Turn {
         let built = || ContextBuild { messages: messages.clone() };
         let Some(decided) = self.fire::<Context>(built).await? else { return Ok(messages) };
         if let Some((meta, Stop::Block(reason))) = &decided.stop {
+            if self.cancel.is_cancelled() {
+                return Err(Exit::aborted());
+            }
             let message = format!("hook \"{}\" failed to build the context: {reason}", meta.name);
             return Err(Exit::coded(Reason::Error, "context", message));
         }
