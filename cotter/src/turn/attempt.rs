@@ -29,7 +29,7 @@ impl Turn {
         let models = self.agent().models();
         let mut attempt = 0;
         let mut last = ModelError::new(ModelErrorKind::Other, "there is no model");
-        for model in models.iter() {
+        for (index, model) in models.iter().enumerate() {
             for retry in 0..=limits.retries {
                 attempt += 1;
                 match self.attempt(model, attempt).await? {
@@ -39,8 +39,13 @@ impl Turn {
                 if !last.kind.is_passing() || retry == limits.retries {
                     break;
                 }
-                let wait = last.retry_after.unwrap_or_else(|| limits.backoff * 2u32.pow(retry));
+                let wait = last
+                    .retry_after
+                    .unwrap_or_else(|| limits.backoff.saturating_mul(2u32.saturating_pow(retry)));
                 self.wait_before_retry(attempt, &last, wait).await?;
+            }
+            if index + 1 < models.len() {
+                self.wait_before_retry(attempt, &last, Duration::ZERO).await?;
             }
         }
         Err(Exit::coded(Reason::Error, last.kind.as_str(), last.message))
