@@ -4,7 +4,7 @@
 mod attempt;
 mod prompt;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smol_str::{SmolStr, format_smolstr};
 use tokio::sync::OwnedMutexGuard;
@@ -37,10 +37,16 @@ pub(crate) enum Begin {
     Resume(Interrupted),
 }
 
-/// A run from its entrance to its single exit.
-pub(crate) async fn run(session: Session, begin: Begin, cancel: CancellationToken) -> Reply {
+/// A run from its entrance to its single exit. It gets its `id` when its turn comes.
+pub(crate) async fn run(
+    session: Session,
+    begin: Begin,
+    cancel: CancellationToken,
+    id: Arc<OnceLock<SmolStr>>,
+) -> Reply {
     let state = session.shared.state.clone().lock_owned().await;
     let mut turn = Turn::new(session, state, &begin, cancel);
+    id.get_or_init(|| turn.run_id().clone());
     let exit = match turn.go(begin).await {
         Ok(never) => match never {},
         Err(exit) => exit,
