@@ -111,6 +111,8 @@ impl Turn {
             }
             Begin::Prompt(content) => {
                 self.abandon_question().await?;
+                // The leaf may have been moved between calls and their results.
+                tool::close_open_calls(self);
                 let (at, model) = (Timestamp::now(), self.agent().model().name().clone());
                 let (run, agent) = (self.run_id().clone(), self.agent().id().clone());
                 self.state.record(Record::RunStart { run, at, model: model.clone(), agent });
