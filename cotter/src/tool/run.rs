@@ -85,7 +85,7 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
         if turn.cancel.is_cancelled() && matches!(judged.stand, Stand::Pass) {
             *judged = Judged::cancelled(judged.call.clone());
         } else if moved && matches!(judged.stand, Stand::Pass) {
-            judge_again(judged, &turn.newest_scene(), &[]).await;
+            judge_again(judged, &turn.newest_scene()).await;
         }
         store_decision(turn, judged);
     }
