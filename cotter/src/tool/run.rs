@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     events::EventKind,
-    ext::{Ran, ToolRow},
+    ext::{Generation, Ran, ToolRow},
     ledger::{DecisionRow, OutcomeRow, Record, Table, TableHook},
     message::{Content, Message, ToolCall, ToolResultMessage},
     points::{Outcome, PointId, Refused, ToolPost, ToolRan},
@@ -129,7 +129,7 @@ fn store_decision(turn: &mut Turn, judged: &mut Judged) {
     };
     let ran = std::mem::take(&mut judged.ran);
     if !ran.is_empty() {
-        store_table(turn);
+        store_tables(turn);
     }
     let run = turn.run_id().clone();
     turn.state.record(Record::Ledger(Box::new(DecisionRow {
@@ -150,10 +150,18 @@ fn store_decision(turn: &mut Turn, judged: &mut Judged) {
     })));
 }
 
-/// The names behind the numbers, once per generation.
-fn store_table(turn: &mut Turn) {
-    let number = turn.generation.number;
-    if turn.state.table == Some(number) {
+/// The names behind the numbers, once per generation: this step's, and the newest, of which those are
+/// that were asked again.
+fn store_tables(turn: &mut Turn) {
+    if turn.state.table < Some(turn.agent().live().number()) {
+        store_table(turn, &turn.generation.clone());
+        store_table(turn, &turn.agent().generation());
+    }
+}
+
+fn store_table(turn: &mut Turn, generation: &Generation) {
+    let number = generation.number;
+    if turn.state.table >= Some(number) {
         return;
     }
     turn.state.table = Some(number);
@@ -165,7 +173,7 @@ fn store_table(turn: &mut Turn) {
         power: meta.power,
         tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
     };
-    let hooks = turn.generation.metas().map(hook).collect();
+    let hooks = generation.metas().map(hook).collect();
     turn.state.record(Record::Generation(Table { number, hooks }));
 }
 
