@@ -40,8 +40,10 @@ pub fn load(bytes: Vec<u8>) -> Loaded {
             loaded.header = wire::read_header(line);
         } else if !line.trim_ascii().is_empty() {
             let raw = Raw { file: file.clone(), start, end };
-            if let Err(what) = loaded.take(line, raw) {
-                let torn = if end == file.len() { " (the file ends within it)" } else { "" };
+            // A line that has its end is one of ours; what the file ends within is read whole.
+            let ended = end < file.len();
+            if let Err(what) = loaded.take(line, raw, ended) {
+                let torn = if ended { "" } else { " (the file ends within it)" };
                 loaded.diagnostics.push(format!("{number}: {what}{torn}"));
             }
         }
@@ -62,11 +64,12 @@ pub(super) fn first_words(bytes: &[u8]) -> Option<String> {
 }
 
 impl Loaded {
-    fn take(&mut self, line: &[u8], raw: Raw) -> Result<(), &'static str> {
+    fn take(&mut self, line: &[u8], raw: Raw, ended: bool) -> Result<(), &'static str> {
         if std::str::from_utf8(line).is_err() {
             return Err("not UTF-8");
         }
-        let Some(head) = head_by_position(line) else { return self.take_slowly(line, raw) };
+        let head = if ended { head_by_position(line) } else { None };
+        let Some(head) = head else { return self.take_slowly(line, raw) };
         match head {
             Head::Entry { kind, id, parent } => {
                 self.entries.push(Arc::new(Entry::lazy(id, parent, kind, raw)));
