@@ -99,13 +99,20 @@ impl Store for JsonlStore {
             .map_err(|cause| StoreError::io(format!("cannot read {}", path.display()), cause))?;
         let torn = !bytes.is_empty() && !bytes.ends_with(b"\n");
         let mut loaded = load(bytes);
-        let Some(header) = loaded.header.take() else {
+        let Some(mut header) = loaded.header.take() else {
             let message = format!(
                 "{}:1: not a session: expected a line with \"type\":\"session\"",
                 path.display()
             );
             return Err(StoreError::new(message).with_hint("the file was left as it is"));
         };
+        if header.id != id {
+            // The name of the file is the session's; what the file says may be anything, a path too.
+            let said = crate::text::show_line(&header.id);
+            let said = crate::text::clip(&said, 40);
+            loaded.diagnostics.push(format!("1: it says it is session `{said}`"));
+            header.id = id.into();
+        }
         let read_only = (header.v > VERSION).then(|| {
             format!(
                 "it was written by a newer version (format {}, this one knows {VERSION})",

@@ -29,7 +29,7 @@ pub(crate) struct Interrupted {
 /// Closes what is open, but for a question that can still be answered.
 pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(), StoreError> {
     let last = LastRun::read(records);
-    state.next_run = last.number + 1;
+    state.next_run = last.number.saturating_add(1);
     if last.ended {
         close_calls(state, &last);
     } else if let Some(interrupted) = last.interrupted(Timestamp::now()) {
@@ -131,15 +131,22 @@ impl LastRun {
         let text =
             |value: &Value, key: &str| SmolStr::from(value[key].as_str().unwrap_or_default());
         last.run = text(&records[start].json(), "runId");
-        last.number = last.run.trim_start_matches('r').parse().unwrap_or(0);
+        let starts = records[..=start].iter().rev().filter(|record| record.kind() == "run.start");
+        let number = |run: SmolStr| run.strip_prefix('r')?.parse().ok();
+        let numbers = starts.filter_map(|record| number(text(&record.json(), "runId")));
+        last.number = numbers.take(1).next().unwrap_or(0);
         for record in &records[start + 1..] {
             let value = record.json();
             match record.kind() {
                 "run.end" => last.ended = true,
                 "ledger" => {
                     last.step = value["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0);
+                    // Some providers give an id again in a later step: the last row counts.
+                    let call = text(&value, "callId");
+                    last.finished.retain(|finished| *finished != call);
+                    last.started.retain(|started| *started != call);
                     if value["verdict"] == "pass" {
-                        last.started.push(text(&value, "callId"));
+                        last.started.push(call);
                     }
                 }
                 "outcome" => last.finished.push(text(&value, "callId")),
