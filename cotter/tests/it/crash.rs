@@ -135,7 +135,9 @@ fn l6_a_question_nobody_takes_up_again_ends_its_run_as_crashed() {
                 result n0.0 (cancelled): Cancelled: the process ended before this call started.
                 user: go on
             "#]]
-            .assert_eq(&transcript(&session).await.split_inclusive('\n').take(5).collect::<String>());
+            .assert_eq(
+                &transcript(&session).await.split_inclusive('\n').take(5).collect::<String>(),
+            );
         });
         assert_eq!(diary.shown(), "r1 crashed\nr2 end_turn\n");
         drop(agent);
@@ -471,7 +473,8 @@ impl Model for Planner {
         };
         let text = [Delta::Text(format!("reply {n}"))];
         let done = [Delta::Done { stop_reason, usage: Usage::default() }];
-        let deltas: Vec<_> = text.into_iter().chain(calls.into_iter().map(call)).chain(done).collect();
+        let deltas: Vec<_> =
+            text.into_iter().chain(calls.into_iter().map(call)).chain(done).collect();
         let reached = self.0.clone();
         Box::pin(stream::iter(deltas).map(move |delta| {
             reached(None);

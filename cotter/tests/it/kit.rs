@@ -63,7 +63,10 @@ pub(crate) fn solo(diary: &Diary) -> impl Tool {
         .touching(Facts::zone(Zone::Safe))
 }
 
-async fn napping(permit: cotter::Permit, diary: Diary) -> Result<cotter::Output, cotter::ToolError> {
+async fn napping(
+    permit: cotter::Permit,
+    diary: Diary,
+) -> Result<cotter::Output, cotter::ToolError> {
     diary.add(format!("{} starts", permit.call_id()));
     tokio::time::sleep(Duration::from_millis(permit.input()["ms"].as_u64().unwrap_or(0))).await;
     diary.add(format!("{} ends", permit.call_id()));
@@ -72,10 +75,9 @@ async fn napping(permit: cotter::Permit, diary: Diary) -> Result<cotter::Output,
 
 /// A tool that says again what it is told.
 pub(crate) fn echo() -> impl Tool {
-    FnTool::new(
-        spec("echo"),
-        |permit| async move { Ok(permit.input()["text"].as_str().unwrap_or("").into()) },
-    )
+    FnTool::new(spec("echo"), |permit| async move {
+        Ok(permit.input()["text"].as_str().unwrap_or("").into())
+    })
     .touching(Facts::zone(Zone::Safe))
 }
 

@@ -2,4 +2,5 @@
 
 mod kit;
 mod loops;
+mod gates;
 mod crash;
