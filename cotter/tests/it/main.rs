@@ -2,5 +2,9 @@
 
 mod kit;
 mod loops;
+mod attempts;
+mod limits;
+mod aborts;
 mod gates;
+mod folding;
 mod crash;
