@@ -7,4 +7,6 @@ mod limits;
 mod aborts;
 mod gates;
 mod folding;
+mod pipeline;
+mod ledger;
 mod crash;
