@@ -8,5 +8,7 @@ mod aborts;
 mod gates;
 mod folding;
 mod pipeline;
+mod questions;
+mod registry;
 mod ledger;
 mod crash;
