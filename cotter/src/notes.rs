@@ -115,12 +115,12 @@ pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<Se
         };
         let words = cut(&note.text, CAP_PER_OWNER.saturating_sub(*room));
         *room += words.len();
-        let words = escape(&words);
+        let words = escape(&format!("{lead}{words}"));
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = write!(text, "{OPEN}\n{lead}{words}\n{CLOSE}");
-        sent.push(Sent { owner, text: format!("{lead}{words}") });
+        let _ = write!(text, "{OPEN}\n{words}\n{CLOSE}");
+        sent.push(Sent { owner, text: words });
     }
     (text, sent)
 }

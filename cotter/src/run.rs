@@ -7,7 +7,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
@@ -124,6 +124,10 @@ type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub struct Run {
     session: Session,
     cancel: CancellationToken,
+    /// There from the moment the run's turn comes.
+    id: Arc<OnceLock<SmolStr>>,
+    /// Whether dropping it leaves nothing to end.
+    idle: bool,
     running: Option<Running>,
     events: Option<Events>,
     reply: Option<Reply>,
@@ -139,9 +143,10 @@ impl Run {
     }
 
     fn begin(session: Session, begin: Begin) -> Self {
-        let cancel = CancellationToken::new();
-        let running = Box::pin(turn::run(session.clone(), begin, cancel.clone()));
-        Run { session, cancel, running: Some(running), events: None, reply: None }
+        let (cancel, id) = (CancellationToken::new(), Arc::default());
+        let idle = matches!(begin, Begin::Prompt(_));
+        let running = Box::pin(turn::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
+        Run { session, cancel, id, idle, running: Some(running), events: None, reply: None }
     }
 
     /// Aborts the run: it ends at the next moment, properly, with the reason `aborted`.
@@ -162,15 +167,19 @@ impl Run {
         std::future::poll_fn(|task| {
             self.drive(task);
             let Some(events) = &mut self.events else { return Poll::Ready(None) };
-            match events.poll_next(task) {
-                Poll::Ready(event) => {
-                    if matches!(event.kind, EventKind::SessionEnd { .. }) {
-                        self.events = None;
+            loop {
+                match events.poll_next(task) {
+                    // Another run of the session, served before this one.
+                    Poll::Ready(event) if self.id.get() != Some(&event.run_id) => {}
+                    Poll::Ready(event) => {
+                        if matches!(event.kind, EventKind::SessionEnd { .. }) {
+                            self.events = None;
+                        }
+                        return Poll::Ready(Some(event));
                     }
-                    Poll::Ready(Some(event))
+                    Poll::Pending if self.reply.is_some() => return Poll::Ready(None),
+                    Poll::Pending => return Poll::Pending,
                 }
-                Poll::Pending if self.reply.is_some() => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
             }
         })
         .await
@@ -189,6 +198,7 @@ impl Run {
     }
 
     fn drive(&mut self, task: &mut Context<'_>) {
+        self.idle = false;
         if let Some(running) = &mut self.running
             && let Poll::Ready(reply) = running.as_mut().poll(task)
         {
@@ -217,7 +227,7 @@ impl Future for Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
+        if let Some(running) = self.running.take_if(|_| !self.idle) {
             self.cancel.cancel();
             // Without a runtime nobody can end it: the session closes it when it is opened again.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {

@@ -74,11 +74,13 @@ impl Scene {
     }
 }
 
-/// At the end of things an abort no longer counts: an audit trail that skips aborted runs is none.
+/// What has happened is told, abort or not: an audit trail that skips aborted runs is none.
 fn heeds_cancel(point: PointId) -> bool {
     !matches!(
         point,
-        PointId::ToolPost
+        PointId::SessionStart
+            | PointId::ModelPost
+            | PointId::ToolPost
             | PointId::ToolRefused
             | PointId::Error
             | PointId::SessionEnd

@@ -127,7 +127,10 @@ impl Session {
 
     /// What could not be read when the session was opened, one line each.
     pub async fn diagnostics(&self) -> Vec<String> {
-        self.whole().await.diagnostics.clone()
+        let state = self.whole().await;
+        let unreadable = state.tree.unreadable();
+        let unreadable = unreadable.map(|id| format!("entry {id}: what it says cannot be read"));
+        state.diagnostics.iter().cloned().chain(unreadable).collect()
     }
 
     /// Stores an extension's own entry: any type but the core's, ignored by the core and kept.
@@ -317,7 +320,10 @@ impl State {
         let mut state = State::with(opened.header, opened.log);
         state.diagnostics = opened.diagnostics;
         state.read_only = opened.read_only;
-        let own = |entry: &Arc<Entry>| u64::from_str_radix(entry.id(), 16).ok();
+        let own = |entry: &Arc<Entry>| match entry.id().len() {
+            ..=12 => u64::from_str_radix(entry.id(), 16).ok(),
+            _ => None,
+        };
         // Our own ids grow; a file from elsewhere may have others, and may have them anywhere.
         state.next_entry = opened.entries.iter().filter_map(own).max().unwrap_or(0) + 1;
         let diagnostics = &mut state.diagnostics;

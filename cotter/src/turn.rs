@@ -4,7 +4,7 @@
 mod attempt;
 mod prompt;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smol_str::{SmolStr, format_smolstr};
 use tokio::sync::OwnedMutexGuard;
@@ -37,10 +37,16 @@ pub(crate) enum Begin {
     Resume(Interrupted),
 }
 
-/// A run from its entrance to its single exit.
-pub(crate) async fn run(session: Session, begin: Begin, cancel: CancellationToken) -> Reply {
+/// A run from its entrance to its single exit. It gets its `id` when its turn comes.
+pub(crate) async fn run(
+    session: Session,
+    begin: Begin,
+    cancel: CancellationToken,
+    id: Arc<OnceLock<SmolStr>>,
+) -> Reply {
     let state = session.shared.state.clone().lock_owned().await;
     let mut turn = Turn::new(session, state, &begin, cancel);
+    id.get_or_init(|| turn.run_id().clone());
     let exit = match turn.go(begin).await {
         Ok(never) => match never {},
         Err(exit) => exit,
@@ -104,9 +110,9 @@ impl Turn {
                 self.take_up(&interrupted)
             }
             Begin::Prompt(content) => {
-                if let Some(interrupted) = self.state.pending.take() {
-                    self.state.abandon(&interrupted);
-                }
+                self.abandon_question().await?;
+                // The leaf may have been moved between calls and their results.
+                tool::close_open_calls(self);
                 let (at, model) = (Timestamp::now(), self.agent().model().name().clone());
                 let (run, agent) = (self.run_id().clone(), self.agent().id().clone());
                 self.state.record(Record::RunStart { run, at, model: model.clone(), agent });
@@ -182,6 +188,7 @@ impl Turn {
                 self.session.shared.notes.say(words);
                 Ok(())
             }
+            _ if self.cancel.is_cancelled() => Err(Exit::aborted()),
             _ => Err(Exit::plain(Reason::EndTurn)),
         }
     }
@@ -265,6 +272,16 @@ impl Turn {
             usage: Usage::default(),
             cost: Some(0.0),
         }
+    }
+
+    /// A new prompt in place of an answer: the run that waited for it gets its end.
+    async fn abandon_question(&mut self) -> Result<(), StoreError> {
+        let Some(interrupted) = self.state.pending.take() else { return Ok(()) };
+        self.state.abandon(&interrupted);
+        self.state.commit()?;
+        let crashed = || SessionEnded { reason: Reason::Crashed };
+        self.session.scene(interrupted.run).fire::<SessionEnd>(crashed).await;
+        Ok(())
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.

@@ -195,7 +195,7 @@ impl Live {
             let mut new = Unit { owner: unit.owner, items: unit.items };
             writing.number_handlers(&mut new.items);
             let old = units.iter().filter(|unit| unit.owner == new.owner);
-            let looser = loosened(old.flat_map(|unit| &unit.items), &new);
+            let looser = loosened(old.flat_map(|unit| &unit.items), &new, &self.current().policy);
             if !agreed && !looser.is_empty() {
                 held = looser;
                 return Err(RegisterError::new("held"));
@@ -332,10 +332,11 @@ fn check_names(units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
     Ok(())
 }
 
-/// What the old unit held that the new one does not: gates, rules, a mode or level as strict.
-fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit) -> Vec<String> {
+/// What the old unit held that the new one does not (what can block, rules, a mode or level as
+/// strict), and what the new one would let pass that nobody let pass before.
+fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit, in_force: &Policy) -> Vec<String> {
     let kept = |item: &Item| match item {
-        Item::Handler { meta, .. } if meta.power != Power::Gate => true,
+        Item::Handler { meta, .. } if matches!(meta.power, Power::Observe | Power::Answer) => true,
         Item::Handler { meta, .. } => new.items.iter().any(|other| match other {
             Item::Handler { meta: other, .. } => meta.guards_as(other),
             _ => false,
@@ -352,24 +353,30 @@ fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit) -> Vec<String> 
         }
         Item::Tool { .. } => true,
     };
-    let (mut looser, mut allowed) = (vec![], vec![]);
-    for item in old {
-        if !kept(item) {
-            looser.push(format!("gone: {}", describe(item)));
+    let old: Vec<_> = old.collect();
+    let loosens = |item: &Item| match item {
+        Item::Handler { meta, .. } if meta.power == Power::Answer => {
+            let as_before =
+                |old: &&Item| matches!(old, Item::Handler { meta: old, .. } if meta.guards_as(old));
+            !old.iter().any(as_before)
         }
-        if let Item::Rule(rule) = item {
-            allowed.push(rule.clone());
+        Item::Rule(rule) if rule.loosens() => {
+            !old.iter().any(|old| matches!(old, Item::Rule(old) if old == rule))
         }
-    }
-    for item in &new.items {
-        if let Item::Rule(rule) = item
-            && rule.loosens()
-            && !allowed.contains(rule)
-        {
-            looser.push(format!("new: {}", describe(item)));
+        Item::Mode(mode) => {
+            let before = |old: &&Item| matches!(old, Item::Mode(old) if old <= mode);
+            *mode < in_force.mode() && !old.iter().any(before)
         }
-    }
-    looser
+        Item::Level(level) => {
+            let before = |old: &&Item| matches!(old, Item::Level(old) if old <= level);
+            *level < in_force.level() && !old.iter().any(before)
+        }
+        _ => false,
+    };
+    let gone =
+        old.iter().filter(|item| !kept(item)).map(|item| format!("gone: {}", describe(item)));
+    let new = new.items.iter().filter(|item| loosens(item));
+    gone.chain(new.map(|item| format!("new: {}", describe(item)))).collect()
 }
 
 fn describe(item: &Item) -> String {

@@ -98,13 +98,20 @@ impl Store for JsonlStore {
         let file = Arc::new(file);
         let (mut loaded, earlier) = read(&file)
             .map_err(|cause| StoreError::io(format!("cannot read {}", path.display()), cause))?;
-        let Some(header) = loaded.header.take() else {
+        let Some(mut header) = loaded.header.take() else {
             let message = format!(
                 "{}:1: not a session: expected a line with \"type\":\"session\"",
                 path.display()
             );
             return Err(StoreError::new(message).with_hint("the file was left as it is"));
         };
+        if header.id != id {
+            // The name of the file is the session's; what the file says may be anything, a path too.
+            let said = crate::text::show_line(&header.id);
+            let said = crate::text::clip(&said, 40);
+            loaded.diagnostics.push(format!("1: it says it is session `{said}`"));
+            header.id = id.into();
+        }
         let read_only = (header.v > VERSION).then(|| {
             format!("a newer version wrote it (format {}, this one knows {VERSION})", header.v)
         });
@@ -226,7 +233,7 @@ impl JsonlLog {
 
 impl Drop for JsonlLog {
     fn drop(&mut self) {
-        // The syncer may hold the file a little longer; who opens the session next need not wait.
+        // A sync may still be under way behind us; whoever comes next need not wait for it.
         let _ = self.file.unlock();
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Interrupted {
 /// Closes what is open, but for a question that can still be answered.
 pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(), StoreError> {
     let last = LastRun::read(records);
-    state.next_run = last.number + 1;
+    state.next_run = last.number.saturating_add(1);
     if last.ended {
         close_calls(state, &last);
     } else if let Some(interrupted) = last.interrupted(Timestamp::now()) {
@@ -37,7 +37,8 @@ pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(),
         return Ok(());
     } else {
         close_calls(state, &last);
-        end_crashed(state, last.run.clone());
+        state.end_crashed(last.run.clone());
+        state.crashed = Some(last.run);
     }
     state.commit_behind()
 }
@@ -47,7 +48,13 @@ impl State {
     pub(crate) fn abandon(&mut self, interrupted: &Interrupted) {
         let last = LastRun { run: interrupted.run.clone(), ..LastRun::default() };
         close_calls(self, &last);
-        end_crashed(self, interrupted.run.clone());
+        self.end_crashed(interrupted.run.clone());
+    }
+
+    fn end_crashed(&mut self, run: SmolStr) {
+        let (at, reason) = (Timestamp::now(), Reason::Crashed);
+        let usage = Usage::default();
+        self.record(Record::RunEnd { run, at, reason, steps: 0, usage, cost: None });
     }
 
     /// The calls of the last reply that have no result yet, in call order.
@@ -101,13 +108,6 @@ fn close_calls(state: &mut State, last: &LastRun) {
     }
 }
 
-fn end_crashed(state: &mut State, run: SmolStr) {
-    state.crashed = Some(run.clone());
-    let (at, reason) = (Timestamp::now(), Reason::Crashed);
-    let usage = Usage::default();
-    state.record(Record::RunEnd { run, at, reason, steps: 0, usage, cost: None });
-}
-
 /// What the records tell of a session's last run.
 #[derive(Default)]
 struct LastRun {
@@ -131,15 +131,22 @@ impl LastRun {
         let text =
             |value: &Value, key: &str| SmolStr::from(value[key].as_str().unwrap_or_default());
         last.run = text(&records[start].json(), "runId");
-        last.number = last.run.trim_start_matches('r').parse().unwrap_or(0);
+        let starts = records[..=start].iter().rev().filter(|record| record.kind() == "run.start");
+        let number = |run: SmolStr| run.strip_prefix('r')?.parse().ok();
+        let numbers = starts.filter_map(|record| number(text(&record.json(), "runId")));
+        last.number = numbers.take(1).next().unwrap_or(0);
         for record in &records[start + 1..] {
             let value = record.json();
             match record.kind() {
                 "run.end" => last.ended = true,
                 "ledger" => {
                     last.step = value["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0);
+                    // Some providers give an id again in a later step: the last row counts.
+                    let call = text(&value, "callId");
+                    last.finished.retain(|finished| *finished != call);
+                    last.started.retain(|started| *started != call);
                     if value["verdict"] == "pass" {
-                        last.started.push(text(&value, "callId"));
+                        last.started.push(call);
                     }
                 }
                 "outcome" => last.finished.push(text(&value, "callId")),

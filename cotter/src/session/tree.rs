@@ -33,7 +33,7 @@ struct Node {
 
 impl Tree {
     /// The tree of entries as they stand in a file. An entry whose parent is missing, or comes after
-    /// it (a cycle needs one that does), starts a branch of its own; each is reported.
+    /// it (a cycle needs one that does), follows the entry that was the leaf; each is reported.
     pub(crate) fn load(entries: Vec<Arc<Entry>>, mut report: impl FnMut(String)) -> Self {
         let mut tree = Tree { nodes: Vec::with_capacity(entries.len()), ..Tree::default() };
         for entry in entries {
@@ -49,7 +49,7 @@ impl Tree {
                                 entry.id()
                             ));
                         }
-                        found
+                        found.or(tree.leaf)
                     }
                 },
             };
@@ -140,6 +140,12 @@ impl Tree {
             Some(Message::Assistant(assistant)) => Some((entry, assistant)),
             _ => None,
         })
+    }
+
+    /// The entries whose line is there and says nothing, on every branch. Reads every line.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = &SmolStr> {
+        let entries = self.nodes.iter().map(|node| &node.entry);
+        entries.filter(|entry| matches!(entry.body(), Body::Unreadable)).map(|entry| entry.id())
     }
 
     fn add(&mut self, entry: Arc<Entry>, parent: Option<usize>) {

@@ -186,7 +186,7 @@ fn write_body(line: &mut Object<'_>, body: &Body) {
             let envelope = ["type", "id", "parentId", "timestamp"];
             for (key, value) in fields.iter().filter(|(key, _)| !envelope.contains(&key.as_str())) {
                 let key = serde_json::to_string(key).unwrap_or_default();
-                line.put(key.trim_matches('"'), value);
+                line.put(key.get(1..key.len() - 1).unwrap_or_default(), value);
             }
         }
         Body::Unreadable => {}

@@ -35,14 +35,15 @@ pub(super) async fn one_question(turn: &mut Turn, judged: &mut [Judged]) -> Resu
     store_answers(turn, &question, &answers)?;
     let scene = turn.newest_scene();
     for judged in judged.iter_mut() {
-        let Stand::Ask { asks, .. } = &judged.stand else { continue };
-        let asks = asks.clone();
+        let Stand::Ask { asks, .. } = &mut judged.stand else { continue };
+        let asks = std::mem::take(asks);
         let said = answers.decisions.iter().find(|(id, _, _)| *id == judged.call.id);
         match said {
             Some((_, true, _)) => {
                 judged.stand = Stand::Pass;
                 judged.approved_by = Some(answers.by.clone());
-                judge_again(judged, &scene, &asks).await;
+                judged.answered = asks;
+                judge_again(judged, &scene).await;
             }
             Some((_, false, words)) => refuse(judged, &answers.by, words.as_deref()),
             None => refuse(judged, &answers.by, None),

@@ -10,12 +10,15 @@ use std::{
 #[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
-use crate::{message::Content, notes};
+use crate::{
+    message::{Content, Part},
+    notes,
+};
 
 /// How much of a result the model gets.
 #[derive(Clone, Debug)]
 pub(crate) struct Cap {
-    /// The most bytes of one text.
+    /// The most bytes of one result.
     pub(crate) bytes: usize,
     /// Where the whole of a longer one goes.
     pub(crate) spill: Option<PathBuf>,
@@ -24,15 +27,27 @@ pub(crate) struct Cap {
 impl Cap {
     /// The content as the model gets it. `name` is the spill file's, without an ending.
     pub(crate) fn apply(&self, content: Content, name: &str) -> Content {
+        let room = self.room(&content);
         content.map_text(|text| {
-            let text = if text.len() <= self.bytes { text } else { self.cut(&text, name) };
+            let text = if text.len() <= room { text } else { self.cut(&text, room, name) };
             notes::escape(&text)
         })
     }
 
-    fn cut(&self, text: &str, name: &str) -> String {
-        let head = text.floor_char_boundary(self.bytes * 2 / 3);
-        let tail = text.ceil_char_boundary(text.len() - self.bytes / 3);
+    /// How much of each text there is room for: together they keep to the cap.
+    fn room(&self, content: &Content) -> usize {
+        let Content::Parts(parts) = content else { return self.bytes };
+        let lengths = parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.len()),
+            Part::Image { .. } => None,
+        });
+        let (count, total) = lengths.fold((0, 0), |(count, sum), length| (count + 1, sum + length));
+        if total <= self.bytes { self.bytes } else { self.bytes / count }
+    }
+
+    fn cut(&self, text: &str, room: usize, name: &str) -> String {
+        let head = text.floor_char_boundary(room * 2 / 3);
+        let tail = text.ceil_char_boundary(text.len() - room / 3);
         let left_out = tail - head;
         let whole = match self.spill.as_deref().map(|folder| spill(folder, name, text)) {
             Some(Ok(path)) => format!("; the whole text is in {}", path.display()),

@@ -33,6 +33,8 @@ pub(crate) struct Judged {
     /// Who decided.
     pub(crate) by: SmolStr,
     pub(crate) approved_by: Option<SmolStr>,
+    /// The questions that were answered with yes.
+    pub(crate) answered: Vec<Ask>,
     /// Who changed the input: name, before, after.
     pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
     /// A transform's answer in the tool's stead.
@@ -66,6 +68,7 @@ impl Judged {
             stand: Stand::Pass,
             by: SmolStr::default(),
             approved_by: None,
+            answered: vec![],
             rewrites: vec![],
             answer: None,
             ran: vec![],
@@ -238,11 +241,16 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, b
 /// Asks gates and floor once more, of the newest generation: before an approval counts, and before a
 /// permit when the registry has changed. What was asked and answered is not asked again; anything
 /// new that is stricter refuses.
-pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene, answered: &[Ask]) {
+pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
     let Some(row) = scene.generation.tools.row(&judged.call.name).cloned() else {
         let words = "The tool is no longer there.";
         return judged.refuse("scope", ErrorKind::NotFound, words, words);
     };
+    let decided_on = |decided: &Arc<ToolRow>| decided.tool.spec() == row.tool.spec();
+    if !judged.row.as_ref().is_some_and(decided_on) {
+        let words = "The tool is no longer the one this call was decided on.";
+        return judged.refuse("scope", ErrorKind::Unavailable, words, words);
+    }
     let ruling = rule(judged, scene);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
@@ -254,7 +262,7 @@ pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene, answered: &[
         return judged.blocked_by(meta, reason, scene);
     }
     let (asks, _) = questions(&ruling, &decided.verdicts);
-    let known = |ask: &&Ask| answered.iter().any(|known| known.by == ask.by);
+    let known = |ask: &&Ask| judged.answered.iter().any(|known| known.by == ask.by);
     if let Some(ask) = asks.iter().find(|ask| !known(ask)) {
         let words = format!("Denied: {} asks for it only now: {}.", ask.by, ask.reason);
         judged.refuse(ask.by.clone(), ErrorKind::Denied, ask.reason.clone(), words);

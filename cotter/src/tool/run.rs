@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     events::EventKind,
-    ext::{Ran, ToolRow},
+    ext::{Generation, Ran, ToolRow},
     ledger::{DecisionRow, OutcomeRow, Record, Table, TableHook},
     message::{Content, Message, ToolCall, ToolResultMessage},
     points::{Outcome, PointId, Refused, ToolPost, ToolRan},
@@ -86,7 +86,7 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
         if turn.cancel.is_cancelled() && matches!(judged.stand, Stand::Pass) {
             *judged = Judged::cancelled(judged.call.clone());
         } else if moved && matches!(judged.stand, Stand::Pass) {
-            judge_again(judged, &turn.newest_scene(), &[]).await;
+            judge_again(judged, &turn.newest_scene()).await;
         }
         store_decision(turn, judged);
     }
@@ -137,7 +137,7 @@ fn store_decision(turn: &mut Turn, judged: &mut Judged) {
     };
     let ran = std::mem::take(&mut judged.ran);
     if !ran.is_empty() {
-        store_table(turn);
+        store_tables(turn);
     }
     let run = turn.run_id().clone();
     turn.state.record(Record::Ledger(Box::new(DecisionRow {
@@ -158,10 +158,18 @@ fn store_decision(turn: &mut Turn, judged: &mut Judged) {
     })));
 }
 
-/// The names behind the numbers, once per generation.
-fn store_table(turn: &mut Turn) {
-    let number = turn.generation.number;
-    if turn.state.table == Some(number) {
+/// The names behind the numbers, once per generation: this step's, and the newest, of which those are
+/// that were asked again.
+fn store_tables(turn: &mut Turn) {
+    if turn.state.table < Some(turn.agent().live().number()) {
+        store_table(turn, &turn.generation.clone());
+        store_table(turn, &turn.agent().generation());
+    }
+}
+
+fn store_table(turn: &mut Turn, generation: &Generation) {
+    let number = generation.number;
+    if turn.state.table >= Some(number) {
         return;
     }
     turn.state.table = Some(number);
@@ -173,7 +181,7 @@ fn store_table(turn: &mut Turn) {
         power: meta.power,
         tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
     };
-    let hooks = turn.generation.metas().map(hook).collect();
+    let hooks = generation.metas().map(hook).collect();
     turn.state.record(Record::Generation(Table { number, hooks }));
 }
 

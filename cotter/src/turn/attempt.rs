@@ -30,7 +30,7 @@ impl Turn {
         let models = self.agent().models();
         let mut attempt = 0;
         let mut last = ModelError::new(ModelErrorKind::Other, "there is no model");
-        for model in models.iter() {
+        for (index, model) in models.iter().enumerate() {
             for retry in 0..=retries {
                 attempt += 1;
                 match self.attempt(model, attempt).await? {
@@ -40,8 +40,12 @@ impl Turn {
                 if !last.kind.is_passing() || retry == retries {
                     break;
                 }
-                let wait = last.retry_after.unwrap_or_else(|| backoff * 2u32.pow(retry.min(16)));
+                let doubled = || backoff.saturating_mul(2u32.saturating_pow(retry));
+                let wait = last.retry_after.unwrap_or_else(doubled);
                 Box::pin(self.wait_before_retry(attempt, &last, wait)).await?;
+            }
+            if index + 1 < models.len() {
+                Box::pin(self.wait_before_retry(attempt, &last, Duration::ZERO)).await?;
             }
         }
         Err(Exit::coded(Reason::Error, last.kind.as_str(), last.message))
@@ -107,6 +111,9 @@ impl Turn {
         let built = || ContextBuild { messages: messages.clone() };
         let Some(decided) = self.fire::<Context>(built).await? else { return Ok(messages) };
         if let Some((meta, Stop::Block(reason))) = &decided.stop {
+            if self.cancel.is_cancelled() {
+                return Err(Exit::aborted());
+            }
             let message = format!("hook \"{}\" failed to build the context: {reason}", meta.name);
             return Err(Exit::coded(Reason::Error, "context", message));
         }

@@ -19,6 +19,9 @@ impl Turn {
         let mut message = UserMessage::new(content);
         if let Some(decided) = decided {
             if let Some((name, reason)) = refused(&decided) {
+                if self.cancel.is_cancelled() {
+                    return Err(Exit::aborted());
+                }
                 let message = format!("hook \"{name}\" refused the prompt: {reason}");
                 return Err(Exit::coded(Reason::Blocked, "blocked", message));
             }

@@ -52,10 +52,12 @@ fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> Loaded {
         let line = &file[start..end];
         if !line.trim_ascii().is_empty() {
             let raw = Raw { file: file.clone(), start, end };
+            // A line that has its end is one of ours; what the file ends within is read whole.
+            let ended = end < file.len();
             let text = all_text || std::str::from_utf8(line).is_ok();
-            let taken = if text { loaded.take(line, raw) } else { Err("not UTF-8") };
+            let taken = if text { loaded.take(line, raw, ended) } else { Err("not UTF-8") };
             if let Err(what) = taken {
-                let torn = if end == file.len() { " (the file ends within it)" } else { "" };
+                let torn = if ended { "" } else { " (the file ends within it)" };
                 loaded.diagnostics.push(format!("{number}: {what}{torn}"));
             }
         }
@@ -76,8 +78,9 @@ pub(super) fn first_words(bytes: &[u8]) -> Option<String> {
 }
 
 impl Loaded {
-    fn take(&mut self, line: &[u8], raw: Raw) -> Result<(), &'static str> {
-        let Some(head) = head_by_position(line) else { return self.take_slowly(line, raw) };
+    fn take(&mut self, line: &[u8], raw: Raw, ended: bool) -> Result<(), &'static str> {
+        let head = if ended { head_by_position(line) } else { None };
+        let Some(head) = head else { return self.take_slowly(line, raw) };
         match head {
             Head::Entry { kind, id, parent } => {
                 self.entries.push(Arc::new(Entry::lazy(id, parent, kind, raw)));

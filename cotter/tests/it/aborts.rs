@@ -1,0 +1,395 @@
+//! Aborted at every moment: the run ends there and then, history is well paired, and `session.end`
+//! fires once with the true reason. L6, L21.
+
+use std::time::Duration;
+
+use cotter::{
+    Agent, AgentBuilder, At, Cx, Reason, Session, Verdict,
+    events::EventKind,
+    model::ModelErrorKind,
+    named,
+    permission::Zone,
+    points::{
+        self, Admit, ModelPre, Requesting, SessionEnd, SessionEnded, SessionStart, SessionStarted,
+        ToolPre, TurnVerdict, UserPromptSubmit,
+    },
+};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use crate::kit::{Diary, echo, ending, fresh, nap, probe, to_the_end};
+
+/// The agent with every start and end of a run in the diary.
+fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
+    let (starts, ends) = (diary.clone(), diary.clone());
+    let started = move |_: &SessionStarted, cx: &Cx| starts.add(format!("{} starts", cx.run_id()));
+    let ended = move |ended: &SessionEnded, cx: &Cx| {
+        ends.add(format!("{} ends: {}", cx.run_id(), ended.reason.as_str()));
+    };
+    builder
+        .observe(SessionStart, named("started", started))
+        .observe(SessionEnd, named("ended", ended))
+        .build()
+        .unwrap()
+}
+
+/// A run that somebody aborts after a second, and one after it.
+async fn check(builder: AgentBuilder, expected: Expect) {
+    let diary = Diary::default();
+    let agent = watched(builder, &diary);
+    let session = fresh(&agent).await;
+    let run = session.prompt("go");
+    let cancel = run.cancel_token();
+    let start = tokio::time::Instant::now();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancel.cancel();
+    });
+    let _ = run.await;
+    let took = start.elapsed().as_millis();
+    let shown = format!("{}{took} ms\n{}", diary.shown(), transcript(&session).await);
+    expected.assert_eq(&shown);
+    assert_eq!(session.prompt("again").await.unwrap().text(), "as if nothing had been");
+}
+
+/// The script of a run that is aborted at its first step, and of the run after it.
+fn script(step: Step) -> Scripted {
+    Scripted::new([step, Step::text("as if nothing had been")])
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_while_text_streams_what_was_said_is_kept() {
+    let step = Step::text("one two three").and_delay(Duration::from_millis(400));
+    check(
+        Agent::builder(script(step)),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+        assistant: one two 
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_before_the_first_word_nothing_is_kept() {
+    let step = Step::text("late").and_delay(Duration::from_secs(9));
+    check(
+        Agent::builder(script(step)),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+    "#]],
+    )
+    .await;
+}
+
+/// Half a tool call is none: what came before it is kept, the calls are not.
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_while_calls_stream_none_of_them_is_kept() {
+    let step = Step::text("let me see").and_call("echo", json!({})).and_hang();
+    check(
+        Agent::builder(script(step)).tool(echo()),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+        assistant: let me see
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_while_a_tool_runs_every_call_gets_its_result() {
+    let step = Step::call("nap", json!({"ms": 9000}))
+        .and_call("nap", json!({"ms": 100}))
+        .and_call("write", json!({}));
+    let diary = Diary::default();
+    let builder = Agent::builder(script(step)).tool(nap(&diary));
+    check(
+        builder.tool(probe("write", Zone::Workspace, &diary)),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+        call c1.1: nap {"ms":9000}
+        call c1.2: nap {"ms":100}
+        call c1.3: write {}
+        result c1.1 (cancelled): Cancelled while it ran.
+        result c1.2: c1.2 rested
+        result c1.3 (cancelled): Cancelled: the run ended before this call started.
+    "#]],
+    )
+    .await;
+    expect![[r#"
+        c1.1 starts
+        c1.2 starts
+        c1.2 ends
+    "#]]
+    .assert_eq(&diary.shown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_during_a_gate_the_call_does_not_run() {
+    async fn slow(_: At<ToolPre>) -> Verdict {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        Verdict::Pass
+    }
+    let step = Step::call("echo", json!({}));
+    check(
+        Agent::builder(script(step)).tool(echo()).on(ToolPre, slow),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+        call c1.1: echo {}
+        result c1.1 (cancelled): Cancelled: the run ended before this call started.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_during_a_question_it_is_a_no() {
+    let diary = Diary::default();
+    let builder = Agent::builder(script(Step::call("risky", json!({}))))
+        .ui(ScriptedUi::new([Said::Silence]))
+        .tool(probe("risky", Zone::External, &diary));
+    check(builder, expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+        call c1.1: risky {}
+        result c1.1 (denied): Permission denied for `risky`: the run was aborted. Do not retry this exact call.
+    "#]]).await;
+    assert_eq!(diary.shown(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_during_the_back_off_the_wait_ends() {
+    let wait = Some(Duration::from_secs(600));
+    let step = Step::default().and_error(ModelErrorKind::RateLimited, wait);
+    check(
+        Agent::builder(script(step)),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_during_a_gate_on_the_prompt_it_is_not_stored() {
+    async fn slow(at: At<UserPromptSubmit>) -> Admit {
+        if at.prompt == "go" {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+        }
+        Admit::Pass
+    }
+    let model = Scripted::new([Step::text("as if nothing had been")]);
+    check(
+        Agent::builder(model).on(UserPromptSubmit, slow),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_aborted_while_a_gate_holds_the_end_of_the_turn() {
+    async fn slow(at: At<points::TurnEnd>) -> TurnVerdict {
+        if at.text == "done" {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        TurnVerdict::Stop
+    }
+    check(
+        Agent::builder(script(Step::text("done"))).on(points::TurnEnd, slow),
+        expect![[r#"
+        r1 starts
+        r1 ends: aborted
+        1000 ms
+        user: go
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+/// Aborted right before the request: the model is not asked.
+#[tokio::test]
+async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
+    let model = Scripted::new([Step::text("unheard")]);
+    let stop = |_: &Requesting, cx: &Cx| cx.cancel().cancel();
+    let diary = Diary::default();
+    let agent = watched(Agent::builder(model).observe(ModelPre, named("stop", stop)), &diary);
+    let session = fresh(&agent).await;
+    assert_eq!(ending(&session.prompt("go").await), "aborted");
+    assert_eq!(transcript(&session).await, "user: go\n");
+    assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\n");
+}
+
+/// Aborted before it was awaited: starts and ends in pairs all the same, and no gate is called.
+#[tokio::test]
+async fn l6_aborted_before_it_starts_a_run_has_its_start_and_its_end() {
+    let (diary, gate) = (Diary::default(), Diary::default());
+    let called = gate.clone();
+    let seen = move |_: &points::Prompt| {
+        called.add("called");
+        Admit::Pass
+    };
+    let model = Scripted::new([Step::text("unheard")]);
+    let agent = watched(Agent::builder(model.clone()).on(UserPromptSubmit, seen), &diary);
+    let session = fresh(&agent).await;
+    let run = session.prompt("go");
+    run.abort();
+    assert_eq!(ending(&run.await), "aborted");
+    assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\n");
+    assert_eq!((gate.shown().as_str(), model.requests()), ("", 0), "LM-017: not called");
+}
+
+/// A run that is dropped is handed to the runtime and ended properly.
+async fn dropped_after_the_first_delta() {
+    let diary = Diary::default();
+    let agent = watched(Agent::builder(script(Step::text("one two").and_hang())), &diary);
+    let session = fresh(&agent).await;
+    let mut run = session.prompt("go");
+    while let Some(event) = run.next().await {
+        if matches!(event.kind, EventKind::TextDelta { .. }) {
+            break;
+        }
+    }
+    drop(run);
+    // The next run is served after the dropped one has ended.
+    assert_eq!(session.prompt("again").await.unwrap().reason, Reason::EndTurn);
+    assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\nr2 starts\nr2 ends: end_turn\n");
+    let kept = transcript(&session).await;
+    assert!(kept.starts_with("user: go\nassistant: one "), "{kept}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn l6_a_dropped_run_ends_as_aborted_on_one_thread() {
+    dropped_after_the_first_delta().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l6_a_dropped_run_ends_as_aborted_on_many_threads() {
+    for _ in 0..50 {
+        dropped_after_the_first_delta().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_never_awaited_leaves_nothing() {
+    let diary = Diary::default();
+    let agent = watched(Agent::builder(Scripted::new([Step::text("hello")])), &diary);
+    let session = fresh(&agent).await;
+    drop(session.prompt("never mind"));
+    assert_eq!(session.prompt("hi").await.unwrap().text(), "hello");
+    assert_eq!(transcript(&session).await, "user: hi\nassistant: hello\n");
+    assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\n");
+}
+
+#[tokio::test]
+async fn a_detached_run_goes_on_by_itself() {
+    let diary = Diary::default();
+    let step = Step::text("by myself").and_delay(Duration::from_millis(1));
+    let agent = watched(Agent::builder(Scripted::new([step])), &diary);
+    let session = fresh(&agent).await;
+    let mut events = session.events();
+    session.prompt("go").detach();
+    while !matches!(events.next().await.kind, EventKind::SessionEnd { .. }) {}
+    assert_eq!(transcript(&session).await, "user: go\nassistant: by myself\n");
+    assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\n");
+}
+
+/// Two at once: one after the other, each with its own events.
+async fn two_at_once(session: &Session) -> (String, String) {
+    let (first, second) =
+        tokio::join!(to_the_end(session.prompt("a")), to_the_end(session.prompt("b")));
+    (first.0, second.0)
+}
+
+#[tokio::test]
+async fn two_prompts_on_one_session_are_served_one_after_the_other() {
+    let diary = Diary::default();
+    let reply = |text: &str| Step::text(text).and_delay(Duration::from_millis(1));
+    let agent = watched(Agent::builder(Scripted::new([reply("one"), reply("two")])), &diary);
+    let session = fresh(&agent).await;
+    let (first, second) = two_at_once(&session).await;
+    expect![[r#"
+        session.start
+        hook session.start started observe seen
+        message user: a
+        text.start
+        text.delta "one"
+        text.end
+        message assistant: one
+        model.post
+        hook session.end ended observe seen
+        session.end end_turn
+        --
+        session.start
+        hook session.start started observe seen
+        message user: b
+        text.start
+        text.delta "two"
+        text.end
+        message assistant: two
+        model.post
+        hook session.end ended observe seen
+        session.end end_turn
+    "#]]
+    .assert_eq(&format!("{first}--\n{second}"));
+    expect![[r#"
+        user: a
+        assistant: one
+        user: b
+        assistant: two
+    "#]]
+    .assert_eq(&transcript(&session).await);
+    assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\nr2 starts\nr2 ends: end_turn\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_prompts_from_many_threads_keep_starts_and_ends_in_pairs() {
+    let diary = Diary::default();
+    let call = || Step::call("echo", json!({"text": "x"}));
+    let script = (0..40).flat_map(|_| [call(), Step::text("done")]);
+    let agent = watched(Agent::builder(Scripted::new(script)).tool(echo()), &diary);
+    let session = fresh(&agent).await;
+    let runs: Vec<_> = (0..40)
+        .map(|n| {
+            tokio::spawn({
+                let run = session.prompt(format!("{n}"));
+                async move { run.await.map(|reply| reply.reason) }
+            })
+        })
+        .collect();
+    for run in runs {
+        assert_eq!(run.await.unwrap().unwrap(), Reason::EndTurn);
+    }
+    let pairs = (1..=40).map(|n| format!("r{n} starts\nr{n} ends: end_turn\n"));
+    assert_eq!(diary.shown(), pairs.collect::<String>());
+    let shown = transcript(&session).await;
+    for turn in shown.split("user: ").skip(1) {
+        let lines: Vec<_> = turn.lines().skip(1).map(|line| line.split(' ').next()).collect();
+        assert_eq!(lines, [Some("call"), Some("result"), Some("assistant:")], "{turn}");
+    }
+}

@@ -1,0 +1,351 @@
+//! One request and its attempts: retries by kind, back-off, fallback models, notes that survive both.
+
+use std::time::Duration;
+
+use cotter::{
+    Agent, AgentBuilder, Cx,
+    message::{StopReason, Usage},
+    model::ModelErrorKind,
+    named,
+    points::{ModelPost, ModelPre, Replied, Requesting},
+};
+use cotter_test::{Recording, Scripted, Step, transcript};
+use expect_test::{Expect, expect};
+
+use crate::kit::{Diary, ending, fresh, to_the_end};
+
+/// One prompt: its events, how long it took, how it ended.
+async fn check(builder: AgentBuilder, expected: Expect) {
+    let agent = builder.build().unwrap();
+    let session = fresh(&agent).await;
+    let start = tokio::time::Instant::now();
+    let (events, reply) = to_the_end(session.prompt("go")).await;
+    let took = start.elapsed().as_millis();
+    expected.assert_eq(&format!("{events}{took} ms, {}\n", ending(&reply)));
+}
+
+fn fails(kind: ModelErrorKind) -> Step {
+    Step::error(kind)
+}
+
+/// L21: a passing failure is tried again, each time after twice the wait; what was streamed is gone.
+#[tokio::test(start_paused = true)]
+async fn l21_a_passing_failure_is_retried_and_its_stream_dropped() {
+    let script = [
+        Step::text("half a re").and_error(ModelErrorKind::Network, None),
+        fails(ModelErrorKind::Overloaded),
+        Step::text("whole"),
+    ];
+    check(
+        Agent::builder(Scripted::new(script)),
+        expect![[r#"
+        session.start
+        message user: go
+        text.start
+        text.delta "half "
+        text.delta "a "
+        text.delta "re"
+        text.end
+        retry 1 network 500ms
+        retry 2 overloaded 1000ms
+        text.start
+        text.delta "whole"
+        text.end
+        message assistant: whole
+        model.post
+        session.end end_turn
+        1500 ms, end_turn
+    "#]],
+    )
+    .await;
+}
+
+/// L21: the provider's own wish to be left alone is heeded.
+#[tokio::test(start_paused = true)]
+async fn l21_retry_after_is_waited_for() {
+    let wait = Some(Duration::from_secs(90));
+    let limited = Step::default().and_error(ModelErrorKind::RateLimited, wait);
+    check(
+        Agent::builder(Scripted::new([limited, Step::text("ok")])),
+        expect![[r#"
+        session.start
+        message user: go
+        retry 1 rate_limited 90000ms
+        text.start
+        text.delta "ok"
+        text.end
+        message assistant: ok
+        model.post
+        session.end end_turn
+        90000 ms, end_turn
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn l21_after_the_last_retry_the_run_fails() {
+    let script = std::iter::repeat_n(fails(ModelErrorKind::Timeout), 9);
+    let builder = Agent::builder(Scripted::new(script)).limits(|limits| limits.retries = 2);
+    check(
+        builder,
+        expect![[r#"
+        session.start
+        message user: go
+        retry 1 timeout 500ms
+        retry 2 timeout 1000ms
+        error timeout: the script says so
+        session.end error
+        1500 ms, error: timeout: the script says so
+    "#]],
+    )
+    .await;
+}
+
+/// L21: only what may pass is tried again.
+#[tokio::test(start_paused = true)]
+async fn l21_each_kind_of_failure_is_retried_or_not() {
+    let mut shown = String::new();
+    for word in ModelErrorKind::words() {
+        let kind = ModelErrorKind::parse(word).unwrap();
+        let model = Scripted::new(std::iter::repeat_n(fails(kind), 9));
+        let agent = Agent::builder(model.clone()).build().unwrap();
+        let reply = fresh(&agent).await.prompt("go").await;
+        shown += &format!("{word}: {} requests, {}\n", model.requests(), ending(&reply));
+    }
+    expect![[r#"
+        auth: 1 requests, error: auth: the script says so
+        rate_limited: 4 requests, error: rate_limited: the script says so
+        overloaded: 4 requests, error: overloaded: the script says so
+        context_overflow: 1 requests, error: context_overflow: the script says so
+        bad_request: 1 requests, error: bad_request: the script says so
+        network: 4 requests, error: network: the script says so
+        timeout: 4 requests, error: timeout: the script says so
+        cancelled: 1 requests, aborted
+        other: 1 requests, error: other: the script says so
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// L21, L4: a model that does not answer is given up for the next, and `model.pre` sees every attempt.
+#[tokio::test(start_paused = true)]
+async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
+    let diary = Diary::default();
+    let seen = {
+        let diary = diary.clone();
+        move |request: &Requesting| {
+            diary.add(format!("{} {}", request.attempt, request.model));
+        }
+    };
+    let first = Scripted::new(std::iter::repeat_n(fails(ModelErrorKind::Overloaded), 2));
+    let broken = Scripted::new([Step::text("gar").and_error(ModelErrorKind::Auth, None)]);
+    let builder = Agent::builder(first.named("test/first"))
+        .fallback(broken.named("test/second"))
+        .fallback(Scripted::new([Step::text("at last")]).named("test/third"))
+        .limits(|limits| limits.retries = 1)
+        .observe(ModelPre, named("seen", seen));
+    check(
+        builder,
+        expect![[r#"
+        session.start
+        message user: go
+        hook model.pre seen observe seen
+        retry 1 overloaded 500ms
+        hook model.pre seen observe seen
+        retry 2 overloaded 0ms
+        hook model.pre seen observe seen
+        text.start
+        text.delta "gar"
+        text.end
+        retry 3 auth 0ms
+        hook model.pre seen observe seen
+        text.start
+        text.delta "at "
+        text.delta "last"
+        text.end
+        message assistant: at last
+        model.post
+        session.end end_turn
+        500 ms, end_turn
+    "#]],
+    )
+    .await;
+    expect![[r#"
+        1 test/first
+        2 test/first
+        3 test/second
+        4 test/third
+    "#]]
+    .assert_eq(&diary.shown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_before_the_reply_did_is_a_network_failure() {
+    struct Cut;
+    impl cotter::model::Model for Cut {
+        fn name(&self) -> &smol_str::SmolStr {
+            const NAME: &smol_str::SmolStr = &smol_str::SmolStr::new_static("test/cut");
+            NAME
+        }
+        fn stream(&self, _: cotter::model::Request) -> cotter::model::Streaming {
+            let half = cotter::model::Delta::Text("half".into());
+            Box::pin(futures_util::stream::iter([Ok(half)]))
+        }
+    }
+    let builder = Agent::builder(Cut).fallback(Scripted::new([Step::text("whole")]));
+    check(
+        builder.limits(|limits| limits.retries = 0),
+        expect![[r#"
+        session.start
+        message user: go
+        text.start
+        text.delta "half"
+        text.end
+        retry 1 network 0ms
+        text.start
+        text.delta "whole"
+        text.end
+        message assistant: whole
+        model.post
+        session.end end_turn
+        0 ms, end_turn
+    "#]],
+    )
+    .await;
+}
+
+/// L9, L4: a note rides on the very request it was made for, is there again after a failure, and is
+/// delivered once: it stays in history where it was sent.
+#[tokio::test(start_paused = true)]
+async fn l9_notes_are_kept_across_retries_and_delivered_once() {
+    let model = Recording::new(Scripted::new([
+        fails(ModelErrorKind::Overloaded),
+        fails(ModelErrorKind::Overloaded),
+        Step::text("one"),
+        Step::text("two"),
+    ]));
+    let remark = |request: &Requesting, cx: &Cx| {
+        if cx.run_id() == "r1" {
+            cx.note(format!("attempt {}", request.attempt));
+        }
+    };
+    let agent =
+        Agent::builder(model.clone()).observe(ModelPre, named("remark", remark)).build().unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    let _ = session.prompt("again").await;
+    expect![[r#"
+        user: go
+        note: <system-reminder>
+        From hook "remark": attempt 1
+        </system-reminder>
+        --
+        user: go
+        note: <system-reminder>
+        From hook "remark": attempt 1
+        </system-reminder>
+        <system-reminder>
+        From hook "remark": attempt 2
+        </system-reminder>
+        --
+        user: go
+        note: <system-reminder>
+        From hook "remark": attempt 1
+        </system-reminder>
+        <system-reminder>
+        From hook "remark": attempt 2
+        </system-reminder>
+        <system-reminder>
+        From hook "remark": attempt 3
+        </system-reminder>
+        --
+        user: go
+        note: <system-reminder>
+        From hook "remark": attempt 1
+        </system-reminder>
+        <system-reminder>
+        From hook "remark": attempt 2
+        </system-reminder>
+        <system-reminder>
+        From hook "remark": attempt 3
+        </system-reminder>
+        assistant: one
+        user: again
+    "#]]
+    .assert_eq(&model.shown());
+    expect![[r#"
+        user: go
+        note: <system-reminder>
+        From hook "remark": attempt 1
+        </system-reminder>
+        <system-reminder>
+        From hook "remark": attempt 2
+        </system-reminder>
+        <system-reminder>
+        From hook "remark": attempt 3
+        </system-reminder>
+        assistant: one
+        user: again
+        assistant: two
+    "#]]
+    .assert_eq(&transcript(&session).await);
+}
+
+/// L5: what a reply used and cost, once per reply that was recorded and none for a failed attempt.
+#[tokio::test(start_paused = true)]
+async fn l5_model_post_tells_of_each_recorded_reply() {
+    let diary = Diary::default();
+    let meter = {
+        let diary = diary.clone();
+        move |replied: &Replied| diary.add(serde_json::to_string(replied).unwrap())
+    };
+    let usage = Usage { input_tokens: 10, output_tokens: 5, cache_read: 3, cache_write: 1 };
+    let script = [
+        fails(ModelErrorKind::Network),
+        Step::call("nothing", serde_json::json!({})).and_usage(usage),
+        Step::text("done").and_usage(usage),
+    ];
+    let agent = Agent::builder(Scripted::new(script).priced(0.25))
+        .observe(ModelPost, named("meter", meter))
+        .build()
+        .unwrap();
+    let reply = fresh(&agent).await.prompt("go").await.unwrap();
+    assert_eq!((reply.steps, reply.usage.total(), reply.cost_usd), (2, 38, Some(0.5)));
+    expect![[r#"
+        {"model":"test/scripted","stopReason":"tool_use","inputTokens":10,"outputTokens":5,"cacheRead":3,"cacheWrite":1,"costUsd":0.25,"toolCallCount":1}
+        {"model":"test/scripted","stopReason":"end_turn","inputTokens":10,"outputTokens":5,"cacheRead":3,"cacheWrite":1,"costUsd":0.25,"toolCallCount":0}
+    "#]].assert_eq(&diary.shown());
+}
+
+/// A reply that was cut off is continued three times, then the run ends.
+#[tokio::test]
+async fn a_reply_cut_off_at_its_length_is_continued_three_times() {
+    let cut = |text: &str| Step::text(text).and_stop(StopReason::MaxTokens);
+    let model = Scripted::new([cut("a"), cut("b"), cut("c"), cut("d"), cut("e")]);
+    let agent = Agent::builder(model).build().unwrap();
+    let session = fresh(&agent).await;
+    let reply = session.prompt("go").await;
+    let shown = format!("{}\n{}", ending(&reply), transcript(&session).await);
+    expect![[r#"
+        max_tokens: max_tokens: the reply did not fit into its length limit
+        user: go
+        assistant: a
+        note: <system-reminder>
+        Your reply was cut off at its length limit. Go on where it stopped.
+        </system-reminder>
+        assistant: b
+        note: <system-reminder>
+        Your reply was cut off at its length limit. Go on where it stopped.
+        </system-reminder>
+        assistant: c
+        note: <system-reminder>
+        Your reply was cut off at its length limit. Go on where it stopped.
+        </system-reminder>
+        assistant: d
+    "#]]
+    .assert_eq(&shown);
+
+    let model = Scripted::new([cut("a"), cut("b"), cut("c"), Step::text("d")]);
+    let agent = Agent::builder(model).build().unwrap();
+    assert_eq!(ending(&fresh(&agent).await.prompt("go").await), "end_turn");
+}

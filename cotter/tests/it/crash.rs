@@ -1,0 +1,577 @@
+//! Killed at every moment, opened again, and everything of DESIGN section 8 still holds.
+//!
+//! The test binary starts itself as a worker: an agent on a JSON-lines store whose tools leave a line
+//! per effect in a file. A worker counts its moments (before and after each append and sync, at each
+//! piece of a reply, before and after each effect), says so at the one it was told, and stands still
+//! until it is killed (SIGKILL). Others are killed at random.
+
+use std::{
+    collections::HashMap,
+    env,
+    fs::{self, OpenOptions},
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use cotter::{
+    Agent, AgentBuilder, FnTool, Message, Permit, Session, Tool,
+    events::EventKind,
+    ledger,
+    message::{Mark, StopReason, Usage},
+    model::{Delta, Model, Request, Streaming},
+    permission::Zone,
+    points::{SessionEnd, SessionEnded},
+    session::{JsonlStore, Store},
+    tool::Facts,
+};
+use cotter_test::{Said, ScriptedUi, transcript};
+use expect_test::expect;
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json};
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::kit::{Diary, Dice, Moment, Spy, ending, files, fresh, spec};
+
+const PLAN: &str = "COTTER_CRASH_PLAN";
+/// The replies with calls a prompt leads to.
+const STEPS: usize = 4;
+
+/// SECURITY 26, L6, P10, B1: dies at every single moment of a run, once each.
+#[test]
+fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
+    let moments = rehearse();
+    assert!(moments > 60, "a run has many moments, not {moments}");
+    for at in 1..=moments {
+        let home = tempfile::tempdir().expect("there is room for a folder");
+        let worker = Worker::start(home.path(), None, &json!({"at": at}));
+        let (session, acknowledged) = worker.kill_when_it_says();
+        check(home.path(), &session, &acknowledged, &format!("killed at moment {at}"));
+    }
+}
+
+/// SECURITY 26, P10: the last append is cut short, as by a write that was not finished.
+#[test]
+fn p10_a_kill_within_a_write_costs_that_line_only() {
+    for seed in 0..24 {
+        let home = tempfile::tempdir().expect("there is room for a folder");
+        let plan = json!({"tear": 1 + seed, "keep": 7 * seed * seed});
+        let worker = Worker::start(home.path(), None, &plan);
+        let (session, acknowledged) = worker.kill_when_it_says();
+        check(home.path(), &session, &acknowledged, &format!("torn, seed {seed}"));
+    }
+}
+
+/// SECURITY 26, L6: one session, killed again and again at random, going on in between.
+#[test]
+fn s26_a_session_survives_one_kill_after_another() {
+    for seed in 0..8 {
+        let home = tempfile::tempdir().expect("there is room for a folder");
+        let mut dice = Dice::new(seed);
+        let (mut session, mut acknowledged) = (None, vec![]);
+        for _ in 0..4 {
+            let worker = Worker::start(home.path(), session.as_deref(), &json!({}));
+            let (id, more) = worker.kill_after(Duration::from_micros(dice.below(12_000)));
+            session = Some(id);
+            acknowledged.extend(more);
+        }
+        let session = session.expect("a worker names its session before it works");
+        check(home.path(), &session, &acknowledged, &format!("random, seed {seed}"));
+    }
+}
+
+/// L6, SECURITY 26: the question was still open and within its deadline: the same run goes on.
+#[test]
+fn l6_a_run_killed_at_its_question_goes_on_from_it() {
+    let home = tempfile::tempdir().expect("there is room for a folder");
+    let worker = Worker::start(home.path(), None, &json!({"question": 3600}));
+    let (id, _) = worker.kill_when_it_says();
+    let diary = Diary::default();
+    let ui = ScriptedUi::new([Said::Yes]);
+    let agent = watched(builder(home.path(), |_| {}).ui(ui.clone()), &diary);
+    block_on(async {
+        let session = agent.session(&id).await.expect("it opens");
+        assert_eq!(diary.shown(), "", "the run is not over");
+        let run = session.resume().await.expect("a run waits for its answer");
+        let reply = run.await.expect("the run goes on");
+        assert_eq!((reply.run_id.as_str(), reply.reason.as_str()), ("r1", "end_turn"));
+        assert!(session.resume().await.is_none(), "it waits no more");
+    });
+    expect![[r#"
+        risky {"key":"n0.0"} <- zone: zone `external` asks at level `standard`
+    "#]]
+    .assert_eq(&ui.shown());
+    assert_eq!(diary.shown(), "r1 end_turn\n");
+    assert_eq!(effects(home.path()), HashMap::from([("n0.0".to_owned(), 1)]));
+    drop(agent);
+    check(home.path(), &id, &[], "after the question was answered");
+}
+
+/// L6: its time is over, or the person says something else instead: the run gets its end, once.
+#[test]
+fn l6_a_question_nobody_takes_up_again_ends_its_run_as_crashed() {
+    for (seconds, resumes) in [(0, false), (3600, true)] {
+        let home = tempfile::tempdir().expect("there is room for a folder");
+        let worker = Worker::start(home.path(), None, &json!({"question": seconds}));
+        let (id, _) = worker.kill_when_it_says();
+        thread::sleep(Duration::from_millis(2));
+        let diary = Diary::default();
+        let agent = watched(builder(home.path(), |_| {}), &diary);
+        block_on(async {
+            let session = agent.session(&id).await.expect("it opens");
+            assert_eq!(diary.shown(), if resumes { "" } else { "r1 crashed\n" });
+            let reply = session.prompt("go on").await;
+            assert_eq!(ending(&reply), "end_turn");
+            expect![[r#"
+                user: ask
+                assistant: reply 0
+                call n0.0: risky {"key":"n0.0"}
+                result n0.0 (cancelled): Cancelled: the process ended before this call started.
+                user: go on
+            "#]]
+            .assert_eq(
+                &transcript(&session).await.split_inclusive('\n').take(5).collect::<String>(),
+            );
+        });
+        assert_eq!(diary.shown(), "r1 crashed\nr2 end_turn\n");
+        drop(agent);
+        check(home.path(), &id, &[], "after the question was dropped");
+    }
+}
+
+/// What [`Worker`] starts. Not started by one, it does the same work and nobody kills it.
+#[test]
+fn a_worker_that_nobody_kills_finishes_its_work() {
+    if let Ok(plan) = env::var(PLAN) {
+        return work(&serde_json::from_str(&plan).expect("a plan is JSON"));
+    }
+    let home = tempfile::tempdir().expect("there is room for a folder");
+    let agent = watched(builder(home.path(), |_| {}), &Diary::default());
+    let id = block_on(async {
+        let session = fresh(&agent).await;
+        assert_eq!(ending(&session.prompt("go").await), "end_turn");
+        session.id().clone()
+    });
+    drop(agent);
+    assert_eq!(effects(home.path()).len(), 8);
+    check(home.path(), &id, &[], "never killed");
+}
+
+/// A process at work.
+struct Worker {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Worker {
+    fn start(home: &Path, session: Option<&str>, plan: &Value) -> Self {
+        let mut plan = plan.clone();
+        plan["home"] = json!(home);
+        plan["session"] = json!(session);
+        let name = "crash::a_worker_that_nobody_kills_finishes_its_work";
+        let mut child = Command::new(env::current_exe().expect("a test has a binary"))
+            .args(["--exact", name, "--nocapture", "--test-threads=1"])
+            .env(PLAN, plan.to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the test binary starts");
+        let out = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        Worker { child, out }
+    }
+
+    /// Kills it at the moment it was told, or when it is done. Gives its session and what it told.
+    fn kill_when_it_says(mut self) -> (SmolStr, Vec<Value>) {
+        let mut told = vec![];
+        let mut line = String::new();
+        while self.out.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            if line.trim_end() == "now" {
+                break;
+            }
+            told.push(std::mem::take(&mut line));
+        }
+        self.killed(told)
+    }
+
+    /// Kills it some time after it named its session.
+    fn kill_after(mut self, wait: Duration) -> (SmolStr, Vec<Value>) {
+        let mut told = vec![];
+        while !told.last().is_some_and(|line: &String| line.starts_with("session ")) {
+            let mut line = String::new();
+            let bytes = self.out.read_line(&mut line).expect("the worker speaks");
+            assert!(bytes > 0, "the worker ended before it named its session: {told:?}");
+            told.push(line);
+        }
+        thread::sleep(wait);
+        self.killed(told)
+    }
+
+    fn killed(mut self, mut told: Vec<String>) -> (SmolStr, Vec<Value>) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it is gone");
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).expect("it spoke UTF-8");
+        told.extend(rest.split_inclusive('\n').map(str::to_owned));
+        // The kill may have cut its last word.
+        told.retain(|line| line.ends_with('\n'));
+        let after = |word: &str| {
+            let lines = told.iter().filter_map(|line| line.strip_prefix(word));
+            lines.map(|rest| rest.trim_end().to_owned()).collect::<Vec<_>>()
+        };
+        let session = after("session ").first().cloned();
+        let read = |line: &String| serde_json::from_str(line).expect("an entry is JSON");
+        let acknowledged = after("ack ").iter().map(read).collect();
+        (session.unwrap_or_else(|| panic!("no session in {told:?}")).into(), acknowledged)
+    }
+}
+
+/// How many moments a run has.
+fn rehearse() -> u64 {
+    let home = tempfile::tempdir().expect("there is room for a folder");
+    let count = Arc::new(AtomicU64::new(0));
+    let counter = count.clone();
+    let agent = builder(home.path(), move |_| _ = counter.fetch_add(1, Ordering::SeqCst));
+    let agent = watched(agent, &Diary::default());
+    block_on(async {
+        let session = fresh(&agent).await;
+        let _listening = session.events();
+        assert_eq!(ending(&session.prompt("go").await), "end_turn");
+    });
+    count.load(Ordering::SeqCst)
+}
+
+/// The worker's side: does its plan and never comes back from the moment it should die at.
+fn work(plan: &Value) {
+    let home = PathBuf::from(plan["home"].as_str().expect("a plan has a home"));
+    let doom = Doom::new(&home, plan);
+    let mut builder = builder(&home, move |what| doom.reached(what));
+    if let Some(seconds) = plan["question"].as_u64() {
+        builder = builder.ui(Standing).limits(|limits| {
+            limits.question = Duration::from_secs(seconds).max(Duration::from_millis(1));
+        });
+    }
+    let agent = builder.build().expect("the agent is sound");
+    block_on(async {
+        let session = match plan["session"].as_str() {
+            Some(id) => agent.session(id).await.expect("the session opens again"),
+            None => fresh(&agent).await,
+        };
+        say(&format!("session {}", session.id()));
+        loop {
+            let prompt = if plan["question"].is_null() { "go" } else { "ask" };
+            tell(&session, prompt).await;
+        }
+    });
+}
+
+/// Runs a prompt and tells of every entry that was told.
+async fn tell(session: &Session, prompt: &str) {
+    let mut run = session.prompt(prompt);
+    while let Some(event) = run.next().await {
+        if let EventKind::Message { entry } = &event.kind {
+            say(&format!("ack {}", entry.to_json()));
+        }
+    }
+    assert_eq!(ending(&run.reply().await), "end_turn");
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // The test harness may have left a line open.
+    out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
+    out.flush().expect("somebody listens");
+}
+
+fn stand_still() -> ! {
+    say("now");
+    loop {
+        thread::park();
+    }
+}
+
+/// When a worker says that it is time.
+struct Doom {
+    folder: PathBuf,
+    at: Option<u64>,
+    /// The append that is cut, and how much of it stays at most.
+    tear: Option<(u64, u64)>,
+    moments: AtomicU64,
+    appends: AtomicU64,
+    length: AtomicU64,
+}
+
+impl Doom {
+    fn new(home: &Path, plan: &Value) -> Self {
+        Doom {
+            folder: home.join("sessions"),
+            at: plan["at"].as_u64(),
+            tear: plan["tear"].as_u64().zip(plan["keep"].as_u64()),
+            moments: AtomicU64::new(0),
+            appends: AtomicU64::new(0),
+            length: AtomicU64::new(0),
+        }
+    }
+
+    fn reached(&self, what: Option<Moment>) {
+        let nth = self.moments.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.at == Some(nth) {
+            stand_still();
+        }
+        match what {
+            Some(Moment::Appending) => self.length.store(self.file_length(), Ordering::SeqCst),
+            Some(Moment::Appended) => self.tear(self.appends.fetch_add(1, Ordering::SeqCst) + 1),
+            _ => {}
+        }
+    }
+
+    fn tear(&self, append: u64) {
+        let Some((_, keep)) = self.tear.filter(|(nth, _)| *nth == append) else { return };
+        let (before, after) = (self.length.load(Ordering::SeqCst), self.file_length());
+        let length = before + keep % (after - before);
+        let file = OpenOptions::new().write(true).open(self.file()).expect("it is there");
+        file.set_len(length).expect("it can be cut");
+        stand_still();
+    }
+
+    fn file(&self) -> PathBuf {
+        let mut files = fs::read_dir(&self.folder).expect("the folder is there");
+        files.next().expect("the session is in it").expect("it can be read").path()
+    }
+
+    fn file_length(&self) -> u64 {
+        fs::metadata(self.file()).expect("it is there").len()
+    }
+}
+
+/// A person who stands before the question until the process dies.
+struct Standing;
+
+impl cotter::ui::Ui for Standing {
+    fn present(&self) -> bool {
+        true
+    }
+
+    fn ask(
+        &self,
+        _: Arc<cotter::ui::Question>,
+    ) -> cotter::ui::Asking<'_, Option<cotter::ui::Answered>> {
+        stand_still()
+    }
+}
+
+/// The agent of workers and of those who check their work.
+fn builder(home: &Path, reached: impl Fn(Option<Moment>) + Send + Sync + 'static) -> AgentBuilder {
+    let reached: Reached = Arc::new(reached);
+    let told = reached.clone();
+    let store = Spy::new(files(home), move |moment| told(Some(moment)));
+    Agent::builder(Planner(reached.clone()))
+        .store(store)
+        .tool(effect("write", Zone::Workspace, home, &reached))
+        .tool(Beside(effect("write_beside", Zone::Workspace, home, &reached)))
+        .tool(Beside(effect("look", Zone::Safe, home, &reached)))
+        .tool(effect("risky", Zone::External, home, &reached))
+}
+
+type Reached = Arc<dyn Fn(Option<Moment>) + Send + Sync>;
+
+/// The same agent, with every end of a run in the diary.
+fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
+    let diary = diary.clone();
+    let ended = move |ended: &SessionEnded, cx: &cotter::Cx| {
+        diary.add(format!("{} {}", cx.run_id(), ended.reason.as_str()));
+    };
+    builder.observe(SessionEnd, ended).build().expect("the agent is sound")
+}
+
+/// A tool that leaves a line per call.
+fn effect(name: &'static str, zone: Zone, home: &Path, reached: &Reached) -> impl Tool + use<> {
+    let (file, reached) = (home.join("effects"), reached.clone());
+    let run = move |permit: Permit| {
+        let (file, reached) = (file.clone(), reached.clone());
+        async move {
+            reached(None);
+            let mut file = OpenOptions::new().create(true).append(true).open(file).expect("a file");
+            file.write_all(format!("{}\n", permit.call_id()).as_bytes()).expect("a line");
+            reached(None);
+            tokio::task::yield_now().await;
+            Ok("done".into())
+        }
+    };
+    FnTool::new(spec(name), run).touching(Facts::zone(zone))
+}
+
+/// A tool that may run beside others.
+struct Beside<T>(T);
+
+impl<T: Tool> Tool for Beside<T> {
+    fn spec(&self) -> &cotter::ToolSpec {
+        self.0.spec()
+    }
+
+    fn effects(&self, input: &Value, place: &cotter::Place) -> Facts {
+        self.0.effects(input, place)
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> cotter::tool::Working<'_> {
+        self.0.run(permit)
+    }
+}
+
+/// A model that knows from the history alone what comes next, and never gives an id twice.
+struct Planner(Reached);
+
+impl Planner {
+    fn calls(request: &Request) -> Vec<(usize, &'static str)> {
+        let mut in_turn = 0;
+        let mut prompt = String::new();
+        for message in request.messages.iter() {
+            match message {
+                Message::User(user) if user.mark == Mark::Typed => {
+                    in_turn = 0;
+                    prompt = user.content.text().into_owned();
+                }
+                Message::Assistant(_) => in_turn += 1,
+                _ => {}
+            }
+        }
+        let names: &[&str] = match (prompt.as_str(), in_turn) {
+            ("ask", 0) => &["risky"],
+            ("ask", _) | (_, STEPS..) => &[],
+            (_, 0) => &["write"],
+            (_, 1) => &["look", "write", "write"],
+            (_, 2) => &["write_beside", "look", "write_beside"],
+            _ => &["look"],
+        };
+        names.iter().copied().enumerate().collect()
+    }
+}
+
+impl Model for Planner {
+    fn name(&self) -> &SmolStr {
+        const NAME: &SmolStr = &SmolStr::new_static("test/planner");
+        NAME
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        let replies = |message: &&Message| matches!(message, Message::Assistant(_));
+        let n = request.messages.iter().filter(replies).count();
+        let calls = Planner::calls(&request);
+        let stop_reason = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+        let call = |(i, name): (usize, &'static str)| {
+            let id = format_smolstr!("n{n}.{i}");
+            Delta::Call { input: json!({"key": id}), id, name: name.into() }
+        };
+        let text = [Delta::Text(format!("reply {n}"))];
+        let done = [Delta::Done { stop_reason, usage: Usage::default() }];
+        let deltas: Vec<_> =
+            text.into_iter().chain(calls.into_iter().map(call)).chain(done).collect();
+        let reached = self.0.clone();
+        Box::pin(stream::iter(deltas).map(move |delta| {
+            reached(None);
+            Ok(delta)
+        }))
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
+        .block_on(future)
+}
+
+/// Opens the session again, checks it, goes on with it, and checks it once more.
+fn check(home: &Path, id: &str, acknowledged: &[Value], when: &str) {
+    let diary = Diary::default();
+    let agent = watched(builder(home, |_| {}), &diary);
+    block_on(async {
+        let session = agent.session(id).await.unwrap_or_else(|error| panic!("{when}: {error}"));
+        assert!(diary.lines().len() <= 1, "{when}: {}", diary.shown());
+        check_acknowledged(&session, acknowledged, when).await;
+        check_history(&session, home, when).await;
+        check_records(home, id, when);
+        let reply = session.prompt("go").await;
+        assert_eq!(ending(&reply), "end_turn", "{when}");
+        check_acknowledged(&session, acknowledged, when).await;
+        check_history(&session, home, when).await;
+    });
+    check_records(home, id, when);
+}
+
+/// What was told was stored.
+async fn check_acknowledged(session: &Session, acknowledged: &[Value], when: &str) {
+    let there: Vec<_> = session.entries().await.iter().map(|entry| entry.to_json()).collect();
+    for entry in acknowledged {
+        assert!(there.contains(entry), "{when}: lost {entry}\nthere is {there:#?}");
+    }
+}
+
+/// Every call has exactly one result, in call order, right after the reply; what the result says of
+/// the effect is true.
+async fn check_history(session: &Session, home: &Path, when: &str) {
+    let entries = session.entries().await;
+    let shown = transcript(session).await;
+    let messages: Vec<_> = entries.iter().filter_map(|entry| entry.message()).collect();
+    let effects = effects(home);
+    assert!(effects.values().all(|count| *count == 1), "{when}: an effect ran twice: {effects:?}");
+    let mut results = messages.iter().filter(|message| matches!(message, Message::ToolResult(_)));
+    for (index, message) in messages.iter().enumerate() {
+        let Message::Assistant(reply) = message else { continue };
+        for (offset, call) in reply.calls().enumerate() {
+            let Some(Message::ToolResult(result)) = messages.get(index + 1 + offset) else {
+                panic!("{when}: {} has no result in its place\n{shown}", call.id);
+            };
+            assert_eq!(result.call_id, call.id, "{when}\n{shown}");
+            assert!(results.next().is_some());
+            let ran = effects.contains_key(call.id.as_str());
+            match result.error.map(cotter::tool::ErrorKind::as_str) {
+                None => assert!(ran, "{when}: {} did not run\n{shown}", call.id),
+                Some("cancelled") => assert!(!ran, "{when}: {} did run\n{shown}", call.id),
+                Some(kind) => assert_eq!(kind, "unavailable", "{when}\n{shown}"),
+            }
+        }
+    }
+    assert!(results.next().is_none(), "{when}: a result without a call\n{shown}");
+    for call in effects.keys() {
+        assert!(shown.contains(&format!("result {call}")), "{when}: {call} ran, unknown\n{shown}");
+    }
+}
+
+/// Every run has one start and one end, every effect its row, and the rows their chain.
+fn check_records(home: &Path, id: &str, when: &str) {
+    let store: JsonlStore = files(home);
+    let lines = store.lines(id).expect("the session is there");
+    let read = |line: &Vec<u8>| serde_json::from_slice::<Value>(line).ok();
+    let records: Vec<_> = lines.iter().filter_map(read).collect();
+    let named = |kind: &str, key: &str| -> Vec<String> {
+        let of_kind = records.iter().filter(|record| record["type"] == kind);
+        of_kind.map(|record| record[key].as_str().expect("it is named").to_owned()).collect()
+    };
+    assert_eq!(named("run.start", "runId"), named("run.end", "runId"), "{when}");
+    let rows = named("ledger", "callId");
+    for call in effects(home).keys() {
+        assert_eq!(rows.iter().filter(|row| *row == call).count(), 1, "{when}: rows of {call}");
+    }
+    let checked = ledger::verify(id, lines.iter().map(Vec::as_slice));
+    assert!(checked.is_ok(), "{when}: the chain breaks at line {checked:?}");
+}
+
+/// How often each call had its effect.
+fn effects(home: &Path) -> HashMap<String, u32> {
+    let mut counts = HashMap::new();
+    for call in fs::read_to_string(home.join("effects")).unwrap_or_default().lines() {
+        *counts.entry(call.to_owned()).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,272 @@
+//! What the tests of this folder share: a diary of what happened, tools that write into it, a store
+//! that tells what it is given, runs read to their end, records as text.
+
+use std::{
+    fmt::Write,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use cotter::{
+    Agent, FnTool, Reply, Run, RunError, Session, Tool, ToolSpec,
+    permission::Zone,
+    session::{Header, JsonlStore, Line, Log, Opened, Store, StoreError, Summary, Syncing},
+    tool::Facts,
+};
+use cotter_test::shown_event;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+/// What happened, in order. Clones write into the same diary.
+#[derive(Clone, Default)]
+pub(crate) struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    pub(crate) fn add(&self, what: impl Into<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Everything so far, a line each.
+    pub(crate) fn shown(&self) -> String {
+        self.lines().iter().map(|line| format!("{line}\n")).collect()
+    }
+}
+
+/// A tool that takes any object, writes `NAME INPUT` into the diary and answers `NAME ran`.
+pub(crate) fn probe(name: &'static str, zone: Zone, diary: &Diary) -> impl Tool {
+    let diary = diary.clone();
+    FnTool::new(spec(name), move |permit| {
+        diary.add(format!("{name} {}", permit.input()));
+        async move { Ok(format!("{name} ran").into()) }
+    })
+    .touching(Facts::zone(zone))
+}
+
+/// A harmless tool that may run beside others, takes as long as its input says (`ms`) and writes when
+/// it starts and when it ends.
+pub(crate) fn nap(diary: &Diary) -> impl Tool {
+    let diary = diary.clone();
+    FnTool::new(spec("nap"), move |permit| napping(permit, diary.clone()))
+        .parallel()
+        .touching(Facts::zone(Zone::Safe))
+}
+
+/// The same tool without the mark: a barrier.
+pub(crate) fn solo(diary: &Diary) -> impl Tool {
+    let diary = diary.clone();
+    FnTool::new(spec("solo"), move |permit| napping(permit, diary.clone()))
+        .touching(Facts::zone(Zone::Safe))
+}
+
+async fn napping(
+    permit: cotter::Permit,
+    diary: Diary,
+) -> Result<cotter::Output, cotter::ToolError> {
+    diary.add(format!("{} starts", permit.call_id()));
+    tokio::time::sleep(Duration::from_millis(permit.input()["ms"].as_u64().unwrap_or(0))).await;
+    diary.add(format!("{} ends", permit.call_id()));
+    Ok(format!("{} rested", permit.call_id()).into())
+}
+
+/// A tool that says again what it is told.
+pub(crate) fn echo() -> impl Tool {
+    FnTool::new(spec("echo"), |permit| async move {
+        Ok(permit.input()["text"].as_str().unwrap_or("").into())
+    })
+    .touching(Facts::zone(Zone::Safe))
+}
+
+pub(crate) fn spec(name: &'static str) -> ToolSpec {
+    ToolSpec::new(name, format!("the tool {name}"), json!({"type": "object"}))
+}
+
+/// Reads a run to its end: its events as text, and what came of it.
+pub(crate) async fn to_the_end(mut run: Run) -> (String, Result<Reply, RunError>) {
+    let mut events = String::new();
+    while let Some(event) = run.next().await {
+        let _ = writeln!(events, "{}", shown_event(&event));
+    }
+    (events, run.reply().await)
+}
+
+/// Why a run ended, and what it says about it.
+pub(crate) fn ending(reply: &Result<Reply, RunError>) -> String {
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => &error.reply,
+    };
+    match &reply.error {
+        Some(failed) => format!("{}: {}: {}", reply.reason.as_str(), failed.code, failed.message),
+        None => reply.reason.as_str().into(),
+    }
+}
+
+/// The lines of a session as JSON, without what differs from run to run.
+pub(crate) fn plain_lines(store: &dyn Store, id: &str) -> Vec<Value> {
+    let lines = store.lines(id).expect("the session is there");
+    let read = |line: &Vec<u8>| serde_json::from_slice(line).expect("every line is JSON");
+    let mut values: Vec<Value> = lines.iter().map(read).collect();
+    values.iter_mut().for_each(without_chance);
+    values
+}
+
+fn without_chance(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let header = fields.get("type").is_some_and(|kind| kind == "session");
+            for chance in ["at", "timestamp", "createdAt", "deadline", "hash", "ns", "ms"] {
+                fields.shift_remove(chance);
+            }
+            if header {
+                fields.shift_remove("id");
+                fields.shift_remove("parent");
+            }
+            fields.values_mut().for_each(without_chance);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_chance),
+        _ => {}
+    }
+}
+
+/// The records of a session as text, a line each: what was decided about every call, and by whom.
+pub(crate) fn records(store: &dyn Store, id: &str) -> String {
+    let kinds = ["run.start", "run.end", "question", "answer", "ledger", "outcome"];
+    let mut text = String::new();
+    for line in plain_lines(store, id) {
+        let kind = line["type"].as_str().unwrap_or_default();
+        if !kinds.contains(&kind) {
+            continue;
+        }
+        let words = |key: &str| match &line[key] {
+            Value::Null => String::new(),
+            Value::String(word) => format!(" {word}"),
+            other => format!(" {other}"),
+        };
+        let keys: &[&str] = match kind {
+            "run.start" => &["runId"],
+            "run.end" => &["runId", "reason"],
+            "question" => &["id", "calls"],
+            "answer" => &["id", "by", "decisions"],
+            "ledger" => &["callId", "tool", "input", "verdict", "by", "reason", "approvedBy"],
+            _ => &["callId", "outcome", "errorKind"],
+        };
+        let told: String = keys.iter().map(|key| words(key)).collect();
+        let _ = writeln!(text, "{kind}{told}");
+        for rewrite in line["rewrites"].as_array().into_iter().flatten() {
+            let _ = writeln!(
+                text,
+                "  {}: {} -> {}",
+                rewrite["by"].as_str().unwrap_or_default(),
+                rewrite["before"],
+                rewrite["after"]
+            );
+        }
+    }
+    text
+}
+
+/// A session of the agent, made new.
+pub(crate) async fn fresh(agent: &Agent) -> Session {
+    agent.new_session().await.expect("the store takes a new session")
+}
+
+/// The sessions of a folder.
+pub(crate) fn files(folder: &Path) -> JsonlStore {
+    JsonlStore::new(folder.join("sessions"))
+}
+
+/// What a log was told to do, before and after it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Appending,
+    Appended,
+    Syncing,
+    Synced,
+}
+
+/// A store that tells of every append and every sync that is waited for.
+pub(crate) struct Spy<S> {
+    store: S,
+    told: Arc<dyn Fn(Moment) + Send + Sync>,
+}
+
+impl<S: Store> Spy<S> {
+    pub(crate) fn new(store: S, told: impl Fn(Moment) + Send + Sync + 'static) -> Self {
+        Spy { store, told: Arc::new(told) }
+    }
+}
+
+impl<S: Store> Store for Spy<S> {
+    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+        let log = self.store.create(header)?;
+        Ok(Box::new(SpyLog { log, told: self.told.clone() }))
+    }
+
+    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+        let told = self.told.clone();
+        Ok(self.store.open(id)?.map_log(|log| Box::new(SpyLog { log, told })))
+    }
+
+    fn new_id(&self) -> SmolStr {
+        self.store.new_id()
+    }
+
+    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        self.store.list()
+    }
+
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.store.lines(id)
+    }
+}
+
+struct SpyLog {
+    log: Box<dyn Log>,
+    told: Arc<dyn Fn(Moment) + Send + Sync>,
+}
+
+impl Log for SpyLog {
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        (self.told)(Moment::Appending);
+        self.log.append(lines)?;
+        (self.told)(Moment::Appended);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Syncing {
+        (self.told)(Moment::Syncing);
+        let (synced, told) = (self.log.sync(), self.told.clone());
+        Box::pin(async move {
+            synced.await?;
+            told(Moment::Synced);
+            Ok(())
+        })
+    }
+
+    fn sync_behind(&mut self) {
+        self.log.sync_behind();
+    }
+}
+
+/// Numbers that look random and are the same for the same seed.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Dice(seed)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end.max(1)
+    }
+}

@@ -1,0 +1,205 @@
+//! No row, no run. B1: every decision is on record before its tool starts, and explains itself.
+
+use std::sync::{Arc, Mutex};
+
+use cotter::{
+    Agent, FnTool, Permit, Verdict,
+    ledger::verify,
+    named,
+    permission::Zone,
+    points::{ToolCalled, ToolPre},
+    session::{JsonlStore, MemoryStore, Store},
+    tool::Facts,
+};
+use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcript};
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec};
+
+/// B1, SECURITY 26: when a tool starts its row is stored, and on the disk if it changes anything.
+#[tokio::test]
+async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
+    let store = MemoryStore::new();
+    let last = Arc::new(Mutex::new(None));
+    let spy = {
+        let last = last.clone();
+        Spy::new(store.clone(), move |moment| *last.lock().unwrap() = Some(moment))
+    };
+    let diary = Diary::default();
+    let looking = |name: &'static str, zone: Zone| {
+        let (store, last, diary) = (store.clone(), last.clone(), diary.clone());
+        let look = move |permit: Permit| {
+            let rows = plain_lines(&store, permit.cx().session_id());
+            let own = |row: &&Value| {
+                row["type"] == "ledger" && row["callId"] == permit.call_id().as_str()
+            };
+            let verdicts: Vec<_> = rows.iter().filter(own).map(|row| &row["verdict"]).collect();
+            let moment: Option<Moment> = *last.lock().unwrap();
+            diary.add(format!("{name}: rows {verdicts:?}, {moment:?}"));
+            async { Ok("ok".into()) }
+        };
+        FnTool::new(spec(name), look).touching(Facts::zone(zone))
+    };
+    let calls = Step::call("look", json!({})).and_call("write", json!({}));
+    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+        .store(spy)
+        .tool(looking("look", Zone::Safe))
+        .tool(looking("write", Zone::Workspace))
+        .build()
+        .unwrap();
+    let _ = fresh(&agent).await.prompt("go").await;
+    expect![[r#"
+        look: rows [String("pass")], Some(Appended)
+        write: rows [String("pass")], Some(Synced)
+    "#]]
+    .assert_eq(&diary.shown());
+}
+
+/// B1: whichever append fails, from there on no tool runs, and the run ends with an error.
+#[tokio::test]
+async fn b1_a_store_that_takes_no_row_lets_no_tool_run() {
+    let mut shown = String::new();
+    for nth in 1..=6 {
+        let (ran, end) = with_fault(Fault::Append(nth)).await;
+        shown += &format!("append {nth} fails: {ran:?}, {end}\n");
+    }
+    for nth in 1..=3 {
+        let (ran, end) = with_fault(Fault::Sync(nth)).await;
+        shown += &format!("sync {nth} fails: {ran:?}, {end}\n");
+    }
+    expect![[r#"
+        append 1 fails: [], error: store: the disk is full
+        append 2 fails: [], error: store: the disk is full
+        append 3 fails: ["look {}"], error: store: the disk is full
+        append 4 fails: ["look {}", "write {}"], error: store: the disk is full
+        append 5 fails: ["look {}", "write {}"], error: store: the disk is full
+        append 6 fails: ["look {}", "write {}", "look {}"], error: store: the disk is full
+        sync 1 fails: ["look {}"], error: store: the disk does not answer
+        sync 2 fails: ["look {}", "write {}", "look {}"], error: store: the disk does not answer
+        sync 3 fails: ["look {}", "write {}", "look {}", "write {}"], end_turn
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// Two steps, each with a call that looks and one that writes; what ran, and how it ended.
+async fn with_fault(fault: Fault) -> (Vec<String>, String) {
+    let diary = Diary::default();
+    let calls = || Step::call("look", json!({})).and_call("write", json!({}));
+    let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
+        .store(FaultyStore::new(MemoryStore::new(), fault))
+        .tool(probe("look", Zone::Safe, &diary))
+        .tool(probe("write", Zone::Workspace, &diary))
+        .build()
+        .unwrap();
+    let reply = fresh(&agent).await.prompt("go").await;
+    (diary.lines(), ending(&reply))
+}
+
+/// B1: a row says who was asked, and every number in it has its name in a table of the session.
+#[tokio::test]
+async fn b1_every_hook_a_row_names_stands_in_a_table() {
+    let diary = Diary::default();
+    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
+        .ui(ScriptedUi::new([Said::Yes]))
+        .tool(probe("risky", Zone::External, &diary))
+        .on(ToolPre, named("first", |_: &ToolCalled| Verdict::ask("sure?")))
+        .build()
+        .unwrap();
+    // Registered while the person is being asked: it is heard when the gates run again.
+    let late = agent.clone();
+    agent
+        .on(
+            cotter::points::PermissionAsk,
+            named("meanwhile", move |_: &cotter::ui::Question| {
+                late.on(ToolPre, named("late", |_: &ToolCalled| Verdict::Pass)).unwrap();
+                cotter::points::Admit::Pass
+            }),
+        )
+        .unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    let lines = plain_lines(&**agent.store(), session.id());
+    let hooks = lines.iter().filter(|line| line["type"] == "generation");
+    let hooks: Vec<_> = hooks.flat_map(|line| line["hooks"].as_array().unwrap()).collect();
+    let name = |id: &Value| {
+        let hook = hooks.iter().find(|hook| hook["id"] == *id);
+        hook.unwrap_or_else(|| panic!("hook {id} stands in no table: {hooks:?}"))["name"].clone()
+    };
+    let row = lines.iter().find(|line| line["type"] == "ledger").unwrap();
+    let ran: Vec<_> = row["ran"].as_array().unwrap().iter().map(|ran| name(&ran["hook"])).collect();
+    // Before the question, after the answer, and right before the permit: the registry had moved.
+    let (before, after) = (["project-roots", "first"], ["project-roots", "first", "late"]);
+    assert_eq!(ran, [&before[..], &after[..], &after[..]].concat());
+    assert_eq!(row["approvedBy"], "test");
+}
+
+/// SECURITY 27: rows are chained; a changed, missing or moved row is found.
+#[tokio::test]
+async fn s27_a_tampered_ledger_does_not_verify() {
+    let folder = tempfile::tempdir().unwrap();
+    let diary = Diary::default();
+    let calls = || Step::call("write", json!({"n": 1})).and_call("write", json!({"n": 2}));
+    let agent =
+        Agent::builder(Scripted::new([calls(), Step::text("done"), calls(), Step::text("x")]))
+            .store(JsonlStore::new(folder.path()))
+            .tool(probe("write", Zone::Workspace, &diary))
+            .build()
+            .unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    let _ = session.prompt("go").await;
+    let id = session.id().clone();
+    let good = agent.store().lines(&id).unwrap();
+    let check = |lines: &[Vec<u8>]| verify(&id, lines.iter().map(Vec::as_slice));
+    let chained = |line: &[u8]| {
+        let kinds = ["run.", "ledger", "outcome", "generation", "question", "answer"];
+        let text = String::from_utf8_lossy(line).into_owned();
+        kinds.iter().any(|kind| text.starts_with(&format!("{{\"type\":\"{kind}")))
+    };
+    let rows: Vec<_> = (0..good.len()).filter(|index| chained(&good[*index])).collect();
+    assert_eq!(check(&good), Ok(rows.len()));
+    let last = *rows.last().unwrap();
+    for row in rows.iter().copied() {
+        let mut changed = good.clone();
+        let at = changed[row].len() / 2;
+        changed[row][at] ^= 1;
+        assert!(check(&changed).is_err(), "row {row} was changed");
+        let mut without = good.clone();
+        without.remove(row);
+        // Without a copy of the last hash outside, a missing end is not seen.
+        assert_eq!(check(&without).is_ok(), row == last, "row {row} is missing");
+    }
+    let mut moved = good.clone();
+    moved.swap(last, rows[rows.len() - 2]);
+    assert!(check(&moved).is_err(), "rows were swapped");
+    assert_eq!(verify("another", good.iter().map(Vec::as_slice)), Err(2), "of another session");
+}
+
+/// SECURITY 26: asked, answered, started, finished, in this order and on record.
+#[tokio::test]
+async fn s26_a_call_is_asked_answered_started_finished() {
+    let diary = Diary::default();
+    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
+        .ui(ScriptedUi::new([Said::Yes]))
+        .tool(probe("risky", Zone::External, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    expect![[r#"
+        run.start r1
+        question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.1 test [{"callId":"c1.1","answer":"yes"}]
+        ledger c1.1 risky {} pass zone test
+        outcome c1.1 ok
+        run.end r1 end_turn
+    "#]].assert_eq(&crate::kit::records(&**agent.store(), session.id()));
+    expect![[r#"
+        user: go
+        call c1.1: risky {}
+        result c1.1: risky ran
+        assistant: done
+    "#]]
+    .assert_eq(&transcript(&session).await);
+}

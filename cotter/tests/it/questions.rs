@@ -1,0 +1,500 @@
+//! One question per step: who asks, who may answer, and what an answer is bound to. SECURITY 4.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use cotter::{
+    Agent, AgentBuilder, Place, ToolSpec, Verdict, named,
+    permission::{Mode, Rule, RuleKind, Zone},
+    points::{Admit, Answer, PermissionAsk, SessionStart, SessionStarted, ToolCalled, ToolPre},
+    tool::Facts,
+    ui::{Answered, Asking, Decision, Question, Ui},
+};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use crate::kit::{Diary, fresh, probe, records, spec};
+
+/// Two calls that ask, put to a person: the questions, what ran, and the transcript.
+async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
+    let (diary, ui) = (Diary::default(), ScriptedUi::new([said]));
+    let calls = Step::call("risky", json!({"n": 1})).and_call("risky", json!({"n": 2}));
+    let builder = Agent::builder(Scripted::new([calls, Step::text("done")]))
+        .ui(ui.clone())
+        .tool(probe("risky", Zone::External, &diary));
+    let agent = register(builder).build().unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    let shown = transcript(&session).await;
+    expected.assert_eq(&format!("{}--\n{}--\n{shown}", ui.shown(), diary.shown()));
+}
+
+/// SECURITY 4: every call and every asker, in one question.
+#[tokio::test]
+async fn s4_one_question_lists_every_call_and_every_asker() {
+    let cautious = |call: &ToolCalled| match call.tool_input["n"].as_i64() {
+        Some(2) => Verdict::ask("two is a lot"),
+        _ => Verdict::Pass,
+    };
+    let register = |builder: AgentBuilder| {
+        builder
+            .on(ToolPre, named("cautious", cautious))
+            .rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
+    };
+    check(
+        Said::Yes,
+        register,
+        expect![[r#"
+        risky {"n":1} <- rule ask risky: the rule `ask risky` asks
+        risky {"n":2} <- rule ask risky: the rule `ask risky` asks; cautious: two is a lot
+        --
+        risky {"n":1}
+        risky {"n":2}
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1: risky ran
+        result c1.2: risky ran
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s4_calls_are_answered_one_by_one() {
+    check(
+        Said::Each(vec![false, true]),
+        |builder| builder,
+        expect![[r#"
+        risky {"n":1} <- zone: zone `external` asks at level `standard`
+        risky {"n":2} <- zone: zone `external` asks at level `standard`
+        --
+        risky {"n":2}
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`. Do not retry this exact call.
+        result c1.2: risky ran
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s4_a_no_carries_the_persons_words_to_the_model() {
+    check(Said::No("use the other one".into()), |builder| builder, expect![[r#"
+        risky {"n":1} <- zone: zone `external` asks at level `standard`
+        risky {"n":2} <- zone: zone `external` asks at level `standard`
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: use the other one. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: use the other one. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s4_an_answer_to_another_question_is_a_no() {
+    check(Said::WrongQuestion, |builder| builder, expect![[r#"
+        risky {"n":1} <- zone: zone `external` asks at level `standard`
+        risky {"n":2} <- zone: zone `external` asks at level `standard`
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: the answer was to another question. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: the answer was to another question. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s4_an_answer_for_calls_as_they_are_not_is_a_no() {
+    check(
+        Said::WrongDigest,
+        |builder| builder,
+        expect![[r#"
+        risky {"n":1} <- zone: zone `external` asks at level `standard`
+        risky {"n":2} <- zone: zone `external` asks at level `standard`
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`. Do not retry this exact call.
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s4_no_answer_is_a_no() {
+    check(Said::Nothing, |builder| builder, expect![[r#"
+        risky {"n":1} <- zone: zone `external` asks at level `standard`
+        risky {"n":2} <- zone: zone `external` asks at level `standard`
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: there was no answer. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: there was no answer. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s4_silence_past_the_limit_is_a_no() {
+    let start = tokio::time::Instant::now();
+    check(Said::Silence, |builder| builder, expect![[r#"
+        risky {"n":1} <- zone: zone `external` asks at level `standard`
+        risky {"n":2} <- zone: zone `external` asks at level `standard`
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: nobody answered in time. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: nobody answered in time. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(30 * 60));
+}
+
+#[tokio::test]
+async fn nobody_there_is_a_no_and_says_so() {
+    check(Said::Yes, |builder| builder.ui(cotter::ui::Headless), expect![[r#"
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: nobody is there to be asked. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: nobody is there to be asked. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+}
+
+/// A hook may answer for the person where only the zone asks.
+#[tokio::test]
+async fn a_hook_answers_what_zone_or_mode_asked() {
+    let yes = |builder: AgentBuilder| {
+        builder.answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes))
+    };
+    check(
+        Said::No("the person was asked".into()),
+        yes,
+        expect![[r#"
+        --
+        risky {"n":1}
+        risky {"n":2}
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1: risky ran
+        result c1.2: risky ran
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+/// The strictest answer stands.
+#[tokio::test]
+async fn of_two_hooks_that_answer_the_stricter_stands() {
+    let both = |builder: AgentBuilder| {
+        builder
+            .answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes))
+            .answer(PermissionAsk, named("no", |_: &Question| Answer::No("not now".into())))
+    };
+    check(
+        Said::Yes,
+        both,
+        expect![[r#"
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: not now. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: not now. Do not retry this exact call.
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+/// What a gate or a rule asked is the person's to answer.
+#[tokio::test]
+async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
+    let yes = || named("yes", |_: &Question| Answer::Yes);
+    let gate = |builder: AgentBuilder| {
+        let asks = |_: &ToolCalled| Verdict::ask("sure?");
+        builder.answer(PermissionAsk, yes()).on(ToolPre, named("gate", asks))
+    };
+    check(Said::No("I was asked".into()), gate, expect![[r#"
+        risky {"n":1} <- zone: zone `external` asks at level `standard`; gate: sure?
+        risky {"n":2} <- zone: zone `external` asks at level `standard`; gate: sure?
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: I was asked. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: I was asked. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+    let rule = |builder: AgentBuilder| {
+        builder.answer(PermissionAsk, yes()).rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
+    };
+    check(Said::No("I was asked".into()), rule, expect![[r#"
+        risky {"n":1} <- rule ask risky: the rule `ask risky` asks
+        risky {"n":2} <- rule ask risky: the rule `ask risky` asks
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: I was asked. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: I was asked. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn a_gate_on_the_question_refuses_before_anybody_is_asked() {
+    let quiet = |builder: AgentBuilder| {
+        let gate = |_: &Question| Admit::block("no questions at night");
+        builder.on(PermissionAsk, named("quiet", gate))
+    };
+    check(Said::Yes, quiet, expect![[r#"
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Permission denied for `risky`: no questions at night. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: no questions at night. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+}
+
+/// Mode `auto` asks nobody: what would ask is refused.
+#[tokio::test]
+async fn mode_auto_asks_nobody() {
+    check(Said::Yes, |builder| builder.mode(Mode::Auto), expect![[r#"
+        --
+        --
+        user: go
+        call c1.1: risky {"n":1}
+        call c1.2: risky {"n":2}
+        result c1.1 (denied): Denied: zone `external` asks at level `standard`, and mode `auto` asks nobody. Do not retry this exact call.
+        result c1.2 (denied): Denied: zone `external` asks at level `standard`, and mode `auto` asks nobody. Do not retry this exact call.
+        assistant: done
+    "#]]).await;
+}
+
+/// A person who does something with the agent before saying yes.
+struct Busy<F>(Diary, F);
+
+impl<F: Fn() + Send + Sync + 'static> Ui for Busy<F> {
+    fn present(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        self.0.add("asked");
+        (self.1)();
+        Box::pin(async move { Some(Answered::all(&question, Decision::Yes, "person")) })
+    }
+}
+
+/// One call that asks; `meanwhile` happens while the person thinks. What ran, and the transcript.
+async fn check_meanwhile(meanwhile: fn(&Agent), expected: Expect) {
+    let diary = Diary::default();
+    let cell = Arc::new(std::sync::OnceLock::<Agent>::new());
+    let busy = {
+        let cell = cell.clone();
+        Busy(diary.clone(), move || meanwhile(cell.get().expect("the agent is there")))
+    };
+    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
+        .ui(busy)
+        .tool(probe("risky", Zone::External, &diary))
+        .build()
+        .unwrap();
+    let _ = cell.set(agent.clone());
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    let records = records(&**agent.store(), session.id());
+    expected.assert_eq(&format!("{}{}{records}", diary.shown(), transcript(&session).await));
+}
+
+/// SECURITY 4, 2: gates run again before a yes counts.
+#[tokio::test]
+async fn s4_a_gate_registered_during_the_question_blocks() {
+    let meanwhile = |agent: &Agent| {
+        let gate = named("late", |_: &ToolCalled| Verdict::block("not any more"));
+        agent.on(ToolPre, gate).unwrap();
+    };
+    check_meanwhile(meanwhile, expect![[r#"
+        asked
+        user: go
+        call c1.1: risky {}
+        result c1.1 (denied): Hook "late" blocked the action: not any more. Adjust your approach; do not retry the exact same call.
+        assistant: done
+        run.start r1
+        question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
+        ledger c1.1 risky {} block late not any more person
+        run.end r1 end_turn
+    "#]]).await;
+}
+
+/// SECURITY 2: a question nobody has put is not answered by a yes to another.
+#[tokio::test]
+async fn s4_a_gate_that_asks_only_now_refuses() {
+    let meanwhile = |agent: &Agent| {
+        agent.on(ToolPre, named("late", |_: &ToolCalled| Verdict::ask("really?"))).unwrap();
+    };
+    check_meanwhile(meanwhile, expect![[r#"
+        asked
+        user: go
+        call c1.1: risky {}
+        result c1.1 (denied): Denied: late asks for it only now: really?.
+        assistant: done
+        run.start r1
+        question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
+        ledger c1.1 risky {} block late really? person
+        run.end r1 end_turn
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s2_a_deny_rule_made_during_the_question_acts_at_once() {
+    let meanwhile = |agent: &Agent| {
+        let deny = |unit: &mut cotter::Registry| {
+            unit.rule(Rule::parse(RuleKind::Deny, "risky").unwrap());
+        };
+        agent.extend(cotter::Owner::new(cotter::Origin::User, "settings"), deny).unwrap();
+    };
+    check_meanwhile(meanwhile, expect![[r#"
+        asked
+        user: go
+        call c1.1: risky {}
+        result c1.1 (denied): Denied: the rule `deny risky` denies it. Do not retry this exact call.
+        assistant: done
+        run.start r1
+        question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
+        ledger c1.1 risky {} block rule deny risky the rule `deny risky` denies it person
+        run.end r1 end_turn
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s2_a_tool_removed_during_the_question_does_not_run() {
+    check_meanwhile(|agent| assert!(agent.undefine_tool("risky")), expect![[r#"
+        asked
+        user: go
+        call c1.1: risky {}
+        result c1.1 (not_found): The tool is no longer there.
+        assistant: done
+        run.start r1
+        question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
+        ledger c1.1 risky {} block scope The tool is no longer there. person
+        run.end r1 end_turn
+    "#]]).await;
+}
+
+/// SECURITY 4: an answer is bound to the tool's definition.
+#[tokio::test]
+async fn s4_a_tool_redefined_during_the_question_does_not_run() {
+    let meanwhile = |agent: &Agent| {
+        agent.undefine_tool("risky");
+        let other = ToolSpec { description: "quite another".into(), ..spec("risky") };
+        let tool = cotter::FnTool::new(other, |_| async { Ok("the other ran".into()) });
+        agent.tool(tool.touching(Facts::zone(Zone::Safe))).unwrap();
+    };
+    check_meanwhile(meanwhile, expect![[r#"
+        asked
+        user: go
+        call c1.1: risky {}
+        result c1.1 (unavailable): The tool is no longer the one this call was decided on.
+        assistant: done
+        run.start r1
+        question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
+        ledger c1.1 risky {} block scope The tool is no longer the one this call was decided on. person
+        run.end r1 end_turn
+    "#]]).await;
+}
+
+/// What was approved stays approved when something else is registered.
+#[tokio::test]
+async fn s4_an_unrelated_registration_does_not_undo_a_yes() {
+    let meanwhile = |agent: &Agent| {
+        agent.observe(SessionStart, named("other", |_: &SessionStarted| ())).unwrap();
+    };
+    check_meanwhile(meanwhile, expect![[r#"
+        asked
+        risky {}
+        user: go
+        call c1.1: risky {}
+        result c1.1: risky ran
+        assistant: done
+        run.start r1
+        question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
+        ledger c1.1 risky {} pass zone person
+        outcome c1.1 ok
+        run.end r1 end_turn
+    "#]]).await;
+}
+
+/// SECURITY 4: the digest binds session, call, tool definition, input and working folder.
+#[tokio::test]
+async fn s4_the_digest_changes_with_everything_an_answer_is_bound_to() {
+    let mut digests = vec![];
+    let plain = ("risky", "n", "/project", "the tool risky");
+    for (tool, input, folder, description) in [
+        plain,
+        ("other", "n", "/project", "the tool risky"),
+        ("risky", "m", "/project", "the tool risky"),
+        ("risky", "n", "/elsewhere", "the tool risky"),
+        ("risky", "n", "/project", "another tool"),
+    ] {
+        let ui = ScriptedUi::new([]);
+        let spec = ToolSpec { description: description.into(), ..spec("risky") };
+        let spec = ToolSpec { name: tool.into(), ..spec };
+        let run = |_| async { Ok("ran".into()) };
+        let step = || Step::call(tool, json!({"key": input}));
+        let agent =
+            Agent::builder(Scripted::new([step(), Step::text("x"), step(), Step::text("x")]))
+                .place(Place::new(Path::new(folder)))
+                .ui(ui.clone())
+                .tool(cotter::FnTool::new(spec, run).touching(Facts::zone(Zone::External)))
+                .build()
+                .unwrap();
+        let _ = fresh(&agent).await.prompt("go").await;
+        // The same call id in a session of its own.
+        agent.set_model(Scripted::new([step(), Step::text("x")]));
+        let _ = fresh(&agent).await.prompt("go").await;
+        digests.extend(ui.questions().iter().map(|question| question.calls[0].digest.clone()));
+    }
+    assert_eq!(digests.len(), 10);
+    let different: std::collections::HashSet<_> = digests.iter().collect();
+    assert_eq!(different.len(), 10, "{digests:?}");
+}

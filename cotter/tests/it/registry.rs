@@ -1,0 +1,520 @@
+//! Registration is live: tightening acts at once, loosening waits for a person, a unit comes and goes
+//! whole.
+
+use std::sync::{Arc, OnceLock};
+
+use cotter::{
+    Agent, AgentBuilder, FnTool, Origin, Owner, Permit, Registry, Verdict,
+    events::EventKind,
+    ext::{Checked, Reload, ToolHook},
+    named,
+    permission::{Level, Mode, Rule, RuleKind, Zone},
+    points::{
+        Answer, CallChange, PermissionAsk, SessionStart, SessionStarted, ToolCalled, ToolPost,
+        ToolPre, ToolRan,
+    },
+    tool::Facts,
+    ui::Question,
+};
+use cotter_test::{Scripted, Step, transcript};
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use crate::kit::{Diary, echo, fresh, probe, spec};
+
+fn rule(kind: RuleKind, text: &str) -> Rule {
+    Rule::parse(kind, text).expect("a rule")
+}
+
+fn user() -> Owner {
+    Owner::new(Origin::User, "settings.json")
+}
+
+/// Three calls of one step, one after the other; the first changes the registry.
+async fn check_mid_step(change: fn(&Agent), expected: Expect) {
+    let (diary, cell) = (Diary::default(), Arc::new(OnceLock::<Agent>::new()));
+    let changer = {
+        let cell = cell.clone();
+        let run = move |_: Permit| {
+            change(cell.get().expect("the agent is there"));
+            async { Ok("changed".into()) }
+        };
+        FnTool::new(spec("change"), run).touching(Facts::zone(Zone::Safe))
+    };
+    let calls =
+        Step::call("change", json!({})).and_call("write", json!({})).and_call("look", json!({}));
+    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+        .tool(changer)
+        .tool(probe("write", Zone::Workspace, &diary))
+        .tool(probe("look", Zone::Safe, &diary))
+        .build()
+        .unwrap();
+    let _ = cell.set(agent.clone());
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    expected.assert_eq(&format!("{}{}", diary.shown(), transcript(&session).await));
+}
+
+/// SECURITY 2: a permit needs the pinned generation's yes and no "no" from the current one.
+#[tokio::test]
+async fn s2_a_gate_registered_mid_step_blocks_the_calls_still_to_run() {
+    let change = |agent: &Agent| {
+        let gate = named("late", |_: &ToolCalled| Verdict::block("closed")).tools(["write"]);
+        agent.on(ToolPre, gate).unwrap();
+    };
+    check_mid_step(change, expect![[r#"
+        look {}
+        user: go
+        call c1.1: change {}
+        call c1.2: write {}
+        call c1.3: look {}
+        result c1.1: changed
+        result c1.2 (denied): Hook "late" blocked the action: closed. Adjust your approach; do not retry the exact same call.
+        result c1.3: look ran
+        assistant: done
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s2_a_stricter_level_mid_step_acts_at_once() {
+    let change = |agent: &Agent| {
+        agent.extend(user(), |unit| _ = unit.level(Level::Strict)).unwrap();
+    };
+    check_mid_step(change, expect![[r#"
+        look {}
+        user: go
+        call c1.1: change {}
+        call c1.2: write {}
+        call c1.3: look {}
+        result c1.1: changed
+        result c1.2 (denied): Denied: zone asks for it only now: zone `workspace` asks at level `strict`.
+        result c1.3: look ran
+        assistant: done
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s2_a_tool_removed_mid_step_does_not_run() {
+    check_mid_step(
+        |agent| assert!(agent.undefine_tool("look")),
+        expect![[r#"
+        write {}
+        user: go
+        call c1.1: change {}
+        call c1.2: write {}
+        call c1.3: look {}
+        result c1.1: changed
+        result c1.2: write ran
+        result c1.3 (not_found): The tool is no longer there.
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+/// SECURITY 2: what the step's own generation refused stays refused, whatever is dropped meanwhile.
+#[tokio::test]
+async fn s2_dropping_a_gate_mid_step_loosens_nothing_of_that_step() {
+    let cell = Arc::new(OnceLock::<Agent>::new());
+    let dropper = {
+        let cell = cell.clone();
+        let run = move |_: Permit| {
+            assert!(cell.get().expect("the agent is there").unload(&user()));
+            async { Ok("dropped".into()) }
+        };
+        FnTool::new(spec("drop"), run).touching(Facts::zone(Zone::Safe))
+    };
+    let diary = Diary::default();
+    let calls = Step::call("drop", json!({})).and_call("look", json!({}));
+    let again = Step::call("look", json!({}));
+    let agent = Agent::builder(Scripted::new([calls, again, Step::text("done")]))
+        .tool(dropper)
+        .tool(probe("look", Zone::Safe, &diary))
+        .build()
+        .unwrap();
+    agent.extend(user(), |unit| _ = unit.rule(rule(RuleKind::Deny, "look"))).unwrap();
+    let _ = cell.set(agent.clone());
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    expect![[r#"
+        user: go
+        call c1.1: drop {}
+        call c1.2: look {}
+        result c1.1: dropped
+        result c1.2 (denied): Denied: the rule `deny look` denies it. Do not retry this exact call.
+        call c2.1: look {}
+        result c2.1: look ran
+        assistant: done
+    "#]]
+    .assert_eq(&transcript(&session).await);
+}
+
+/// What comes of loading an owner's unit again.
+fn check_reload(
+    before: fn(&mut Registry),
+    after: fn(&mut Registry),
+    builder: AgentBuilder,
+    expected: Expect,
+) {
+    let agent = builder.build().unwrap();
+    agent.extend(user(), before).unwrap();
+    let shown = match agent.reload(user(), false, after).unwrap() {
+        Reload::Applied => "applied\n".to_owned(),
+        Reload::Held { looser } => looser.iter().map(|line| format!("{line}\n")).collect(),
+        other => format!("{other:?}\n"),
+    };
+    expected.assert_eq(&shown);
+    // A person agreed.
+    assert_eq!(agent.reload(user(), true, after).unwrap(), Reload::Applied);
+}
+
+fn plain() -> AgentBuilder {
+    Agent::builder(Scripted::new([]))
+}
+
+fn gate(unit: &mut Registry) {
+    unit.on(ToolPre, named("gate", |_: &ToolCalled| Verdict::block("no")));
+}
+
+/// SECURITY 2: within a session no file change makes anything looser.
+#[test]
+fn s2_a_reload_that_drops_or_weakens_is_held() {
+    let nothing = |_: &mut Registry| {};
+    check_reload(
+        gate,
+        nothing,
+        plain(),
+        expect![[r#"
+        gone: gate `gate` at `tool.pre`
+    "#]],
+    );
+    let narrower = |unit: &mut Registry| {
+        let gate = named("gate", |_: &ToolCalled| Verdict::block("no")).tools(["write"]);
+        unit.on(ToolPre, gate);
+    };
+    check_reload(
+        gate,
+        narrower,
+        plain(),
+        expect![[r#"
+        gone: gate `gate` at `tool.pre`
+    "#]],
+    );
+    let only_looks = |unit: &mut Registry| {
+        unit.observe(ToolPre, named("gate", |_: &ToolCalled| ()));
+    };
+    check_reload(
+        gate,
+        only_looks,
+        plain(),
+        expect![[r#"
+        gone: gate `gate` at `tool.pre`
+    "#]],
+    );
+    let rules = |unit: &mut Registry| {
+        unit.rule(rule(RuleKind::Deny, "rm")).rule(rule(RuleKind::Ask, "push"));
+        unit.mode(Mode::Plan).level(Level::Strict);
+    };
+    let looser = |unit: &mut Registry| {
+        unit.rule(rule(RuleKind::Allow, "push")).mode(Mode::Ask).level(Level::Standard);
+    };
+    check_reload(
+        rules,
+        looser,
+        plain(),
+        expect![[r#"
+        gone: rule `deny rm`
+        gone: rule `ask push`
+        gone: mode `plan`
+        gone: level `strict`
+        new: rule `allow push`
+        new: mode `ask`
+        new: level `standard`
+    "#]],
+    );
+}
+
+/// SECURITY 2: a hook that can veto is a gate by another name.
+#[test]
+fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
+    let check = |unit: &mut Registry| {
+        unit.tool_hook(ToolHook::pre("no-prod", |_, _| Checked::Block("prod".into())));
+    };
+    check_reload(
+        check,
+        |_| {},
+        plain(),
+        expect![[r#"
+        gone: transform `no-prod` at `tool.pre`
+    "#]],
+    );
+}
+
+/// SECURITY 2: nor may a reload bring what lets more pass than before.
+#[test]
+fn s2_a_reload_that_adds_what_loosens_is_held() {
+    let yes = |unit: &mut Registry| {
+        unit.answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes));
+    };
+    check_reload(
+        gate,
+        |unit| {
+            gate(unit);
+            unit.mode(Mode::AcceptEdits);
+        },
+        plain(),
+        expect![[r#"
+        new: mode `accept-edits`
+    "#]],
+    );
+    check_reload(
+        gate,
+        |unit| {
+            gate(unit);
+            unit.level(Level::Permissive);
+        },
+        plain(),
+        expect![[r#"
+        new: level `permissive`
+    "#]],
+    );
+    check_reload(
+        |_| {},
+        yes,
+        plain(),
+        expect![[r#"
+        new: answer `yes` at `permission.ask`
+    "#]],
+    );
+    check_reload(
+        yes,
+        yes,
+        plain(),
+        expect![[r#"
+        applied
+    "#]],
+    );
+    let operator = |unit: &mut Registry| _ = unit.mode(Mode::AcceptEdits);
+    check_reload(
+        operator,
+        operator,
+        plain(),
+        expect![[r#"
+        applied
+    "#]],
+    );
+}
+
+/// What is as strict or stricter takes effect.
+#[test]
+fn s2_a_reload_that_tightens_is_applied() {
+    let stricter = |unit: &mut Registry| {
+        gate(unit);
+        unit.rule(rule(RuleKind::Deny, "rm")).mode(Mode::Plan).level(Level::Paranoid);
+    };
+    check_reload(
+        gate,
+        stricter,
+        plain(),
+        expect![[r#"
+        applied
+    "#]],
+    );
+}
+
+/// SECURITY 2: the old unit is in force while the new one is held.
+#[tokio::test]
+async fn s2_a_held_reload_changes_nothing() {
+    let agent = plain().tool(echo()).build().unwrap();
+    agent.extend(user(), gate).unwrap();
+    assert!(matches!(agent.reload(user(), false, |_| {}), Ok(Reload::Held { .. })));
+    assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "block");
+    assert_eq!(agent.reload(user(), true, |_| {}), Ok(Reload::Applied));
+    assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
+}
+
+/// Everything an owner brought goes with it, in one step.
+#[tokio::test]
+async fn unloading_drops_everything_of_an_owner() {
+    let diary = Diary::default();
+    let space = Owner::new(Origin::Space("deploy".into()), "deploy");
+    let agent = plain().tool(echo()).build().unwrap();
+    let names = |agent: &Agent| {
+        let tools: Vec<_> = agent.tools().specs().map(|spec| spec.name.to_string()).collect();
+        let hooks: Vec<_> = agent.hooks().iter().map(|hook| hook.name.to_string()).collect();
+        (tools.join(" "), hooks.join(" "))
+    };
+    let before = names(&agent);
+    agent
+        .extend(space.clone(), |unit| {
+            gate(unit);
+            unit.observe(SessionStart, named("seen", |_: &SessionStarted| ()));
+            unit.tool(probe("ship", Zone::Safe, &diary)).rule(rule(RuleKind::Deny, "echo"));
+            unit.mode(Mode::Plan);
+        })
+        .unwrap();
+    assert_eq!(names(&agent), ("echo ship".into(), "project-roots gate seen".into()));
+    assert!(agent.unload(&space));
+    assert_eq!(names(&agent), before);
+    assert!(!agent.unload(&space), "there is nothing left");
+    agent.set_model(Scripted::new([Step::call("echo", json!({"text": "hi"})), Step::text("done")]));
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert!(transcript(&session).await.contains("result c1.1: hi"), "rule and mode are gone too");
+}
+
+/// A unit loads whole or not at all.
+#[test]
+fn a_unit_with_an_error_leaves_nothing() {
+    let agent = plain().tool(echo()).build().unwrap();
+    let project = Owner::new(Origin::Project, "settings.json");
+    let change = |_: &ToolCalled| CallChange::Keep;
+    let error = agent.extend(project.clone(), |unit| {
+        gate(unit);
+        unit.transform(ToolPre, named("rewrite", change));
+    });
+    let message = "hook `rewrite`: project (settings.json) may not transform at `tool.pre`";
+    assert_eq!(error.unwrap_err().to_string(), message);
+    let error = agent.extend(project.clone(), |unit| _ = unit.rule(rule(RuleKind::Allow, "*")));
+    let message = "allow rule `allow *` from project (settings.json), which may only tighten";
+    assert_eq!(error.unwrap_err().to_string(), message);
+    assert_eq!(agent.hooks().len(), 1, "the kernel's own");
+    // With a grant it may rewrite; a profile never may, granted or not.
+    agent.extend(project.with_rewrite(), |unit| _ = unit.transform(ToolPre, change)).unwrap();
+    let profile = Owner::new(Origin::Profile("bot".into()), "agent.json").with_rewrite();
+    assert!(agent.extend(profile, |unit| _ = unit.transform(ToolPre, change)).is_err());
+}
+
+/// R2: the owner that declares a tool owns it; the second of a name is refused.
+#[tokio::test]
+async fn r2_a_tool_has_one_owner() {
+    let (mine, theirs) = (Diary::default(), Diary::default());
+    let agent = plain().tool(probe("tool", Zone::Safe, &mine)).build().unwrap();
+    let other = agent.extend(user(), |unit| _ = unit.tool(probe("tool", Zone::Safe, &theirs)));
+    let message = "tool `tool` is already registered by embedder (program)";
+    assert_eq!(other.unwrap_err().to_string(), message);
+    agent.extend(user(), |unit| _ = unit.tool(probe("more", Zone::Safe, &theirs))).unwrap();
+    let names: Vec<_> = agent.tools().specs().map(|spec| spec.name.to_string()).collect();
+    assert_eq!(names, ["tool", "more"], "the union is shown");
+    let calls = Step::call("tool", json!({})).and_call("more", json!({}));
+    agent.set_model(Scripted::new([calls, Step::text("done")]));
+    let _ = fresh(&agent).await.prompt("go").await;
+    assert_eq!((mine.shown().as_str(), theirs.shown().as_str()), ("tool {}\n", "more {}\n"));
+}
+
+/// Nothing switches the kernel's gates off.
+#[test]
+fn the_kernels_gates_stay() {
+    let agent = plain().build().unwrap();
+    let kernel = agent.hooks()[0].clone();
+    assert_eq!((kernel.name.as_str(), &kernel.owner.origin), ("project-roots", &Origin::Kernel));
+    assert!(!agent.remove(kernel.id));
+    assert!(!agent.set_enabled(kernel.id, false));
+    assert!(!agent.unload(&kernel.owner));
+    assert!(!agent.unload_origin(&Origin::Kernel));
+    assert_eq!(agent.hooks(), [kernel]);
+}
+
+/// C1, C3, C4: hooks round tools, by name or glob, in order; switched off, taken out, asked by hand.
+#[tokio::test]
+async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
+    let diary = Diary::default();
+    let double = |_: &str, input: &Value| {
+        let n = input["n"].as_i64().unwrap_or(0);
+        Checked::Modified(json!({"n": n * 2}))
+    };
+    let small = |_: &str, input: &Value| match input["n"].as_i64() {
+        Some(n) if n > 10 => Checked::Block(format!("{n} is too much")),
+        _ => Checked::Pass,
+    };
+    let post = {
+        let diary = diary.clone();
+        move |tool: &str, input: &Value, result: &str| diary.add(format!("{tool} {input} {result}"))
+    };
+    let agent = plain().build().unwrap();
+    let double = ToolHook::pre("double", double).tools(["num*"]).description("Twice as much.");
+    let double = agent.tool_hook(double).unwrap();
+    let small = agent.tool_hook(ToolHook::pre("small", small).tools(["*"])).unwrap();
+    agent.tool_hook(ToolHook::post("log", post).tools(["number"])).unwrap();
+    let pre = async |tool: &str, n: i64| {
+        let checked = agent.run_pre(tool, json!({"n": n})).await;
+        format!("{} {} {:?}", checked.verdict, checked.input, checked.reason.unwrap_or_default())
+    };
+    let mut shown = vec![pre("number", 4).await, pre("number", 6).await, pre("other", 6).await];
+    assert!(agent.set_enabled(double, false));
+    shown.push(pre("number", 6).await);
+    assert!(agent.set_enabled(double, true) && agent.remove(small) && !agent.remove(small));
+    shown.push(pre("number", 6).await);
+    expect![[r#"
+        pass {"n":8} ""
+        block {"n":12} "12 is too much"
+        pass {"n":6} ""
+        pass {"n":6} ""
+        pass {"n":12} ""
+    "#]]
+    .assert_eq(&(shown.join("\n") + "\n"));
+    assert_eq!(agent.run_post("number", json!({"n": 1}), "one").await, "one");
+    assert_eq!(agent.run_post("other", json!({}), "two").await, "two");
+    assert_eq!(diary.shown(), "number {\"n\":1} one\n");
+}
+
+/// L20, R8: every hook that ran is told: name, point, verdict, why, how long.
+#[tokio::test]
+async fn l20_r8_events_show_each_hook_and_all_that_happens() {
+    let agent = plain()
+        .tool(echo())
+        .on(ToolPre, named("no", |_: &ToolCalled| Verdict::block("not this")))
+        .observe(ToolPost, named("post", |_: &ToolRan| ()))
+        .build()
+        .unwrap();
+    agent.set_model(Scripted::new([Step::call("echo", json!({})), Step::text("done")]));
+    let mut run = fresh(&agent).await.prompt("go");
+    let mut seqs = vec![];
+    let mut hooks = String::new();
+    while let Some(event) = run.next().await {
+        seqs.push(event.seq);
+        if matches!(event.kind, EventKind::Hook { .. }) {
+            let mut wire: Value = serde_json::from_str(&event.to_json()).unwrap();
+            assert!(wire["ms"].is_number() && wire["at"].is_string());
+            wire["ms"].take();
+            wire["at"].take();
+            hooks += &format!("{wire}\n");
+        }
+    }
+    assert!(seqs.is_sorted(), "events are numbered: {seqs:?}");
+    expect![[r#"
+        {"type":"hook","v":1,"seq":5,"at":null,"sessionId":"s1","runId":"r1","step":1,"agentId":"main","point":"tool.pre","name":"project-roots","origin":"kernel","power":"gate","verdict":"pass","ms":null}
+        {"type":"hook","v":1,"seq":6,"at":null,"sessionId":"s1","runId":"r1","step":1,"agentId":"main","point":"tool.pre","name":"no","origin":"embedder","power":"gate","verdict":"block","reason":"not this","ms":null}
+    "#]].assert_eq(&hooks);
+}
+
+/// R8: a listener that does not listen slows nobody, and loses nothing but the borders of texts.
+#[tokio::test]
+async fn r8_a_slow_listener_gets_every_event_with_texts_joined() {
+    let long: String = (0..2000).map(|n| format!("{n} ")).collect();
+    let agent = plain().build().unwrap();
+    agent.set_model(Scripted::new([Step::text(long.clone())]));
+    let session = fresh(&agent).await;
+    let mut slow = session.events();
+    let _ = session.prompt("go").await;
+    let (mut text, mut others, mut count) = (String::new(), vec![], 0);
+    while let Some(event) = slow.try_next() {
+        count += 1;
+        match &event.kind {
+            EventKind::TextDelta { text: piece } => text += piece,
+            other => others.push(other.name()),
+        }
+    }
+    assert_eq!(text, long);
+    assert!(count < 300, "{count} events wait");
+    let all = [
+        "session.start",
+        "message",
+        "text.start",
+        "text.end",
+        "message",
+        "model.post",
+        "session.end",
+    ];
+    assert_eq!(others, all);
+}
