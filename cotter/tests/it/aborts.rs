@@ -61,37 +61,49 @@ fn script(step: Step) -> Scripted {
 #[tokio::test(start_paused = true)]
 async fn l6_aborted_while_text_streams_what_was_said_is_kept() {
     let step = Step::text("one two three").and_delay(Duration::from_millis(400));
-    check(Agent::builder(script(step)), expect![[r#"
+    check(
+        Agent::builder(script(step)),
+        expect![[r#"
         r1 starts
         r1 ends: aborted
         1000 ms
         user: go
         assistant: one two 
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn l6_aborted_before_the_first_word_nothing_is_kept() {
     let step = Step::text("late").and_delay(Duration::from_secs(9));
-    check(Agent::builder(script(step)), expect![[r#"
+    check(
+        Agent::builder(script(step)),
+        expect![[r#"
         r1 starts
         r1 ends: aborted
         1000 ms
         user: go
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// Half a tool call is none: what came before it is kept, the calls are not.
 #[tokio::test(start_paused = true)]
 async fn l6_aborted_while_calls_stream_none_of_them_is_kept() {
     let step = Step::text("let me see").and_call("echo", json!({})).and_hang();
-    check(Agent::builder(script(step)).tool(echo()), expect![[r#"
+    check(
+        Agent::builder(script(step)).tool(echo()),
+        expect![[r#"
         r1 starts
         r1 ends: aborted
         1000 ms
         user: go
         assistant: let me see
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +113,9 @@ async fn l6_aborted_while_a_tool_runs_every_call_gets_its_result() {
         .and_call("write", json!({}));
     let diary = Diary::default();
     let builder = Agent::builder(script(step)).tool(nap(&diary));
-    check(builder.tool(probe("write", Zone::Workspace, &diary)), expect![[r#"
+    check(
+        builder.tool(probe("write", Zone::Workspace, &diary)),
+        expect![[r#"
         r1 starts
         r1 ends: aborted
         1000 ms
@@ -112,12 +126,15 @@ async fn l6_aborted_while_a_tool_runs_every_call_gets_its_result() {
         result c1.1 (cancelled): Cancelled while it ran.
         result c1.2: c1.2 rested
         result c1.3 (cancelled): Cancelled: the run ended before this call started.
-    "#]]).await;
+    "#]],
+    )
+    .await;
     expect![[r#"
         c1.1 starts
         c1.2 starts
         c1.2 ends
-    "#]].assert_eq(&diary.shown());
+    "#]]
+    .assert_eq(&diary.shown());
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,12 +175,16 @@ async fn l6_aborted_during_a_question_it_is_a_no() {
 async fn l6_aborted_during_the_back_off_the_wait_ends() {
     let wait = Some(Duration::from_secs(600));
     let step = Step::default().and_error(ModelErrorKind::RateLimited, wait);
-    check(Agent::builder(script(step)), expect![[r#"
+    check(
+        Agent::builder(script(step)),
+        expect![[r#"
         r1 starts
         r1 ends: aborted
         1000 ms
         user: go
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,11 +196,15 @@ async fn l6_aborted_during_a_gate_on_the_prompt_it_is_not_stored() {
         Admit::Pass
     }
     let model = Scripted::new([Step::text("as if nothing had been")]);
-    check(Agent::builder(model).on(UserPromptSubmit, slow), expect![[r#"
+    check(
+        Agent::builder(model).on(UserPromptSubmit, slow),
+        expect![[r#"
         r1 starts
         r1 ends: aborted
         1000 ms
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,13 +215,17 @@ async fn l6_aborted_while_a_gate_holds_the_end_of_the_turn() {
         }
         TurnVerdict::Stop
     }
-    check(Agent::builder(script(Step::text("done"))).on(points::TurnEnd, slow), expect![[r#"
+    check(
+        Agent::builder(script(Step::text("done"))).on(points::TurnEnd, slow),
+        expect![[r#"
         r1 starts
         r1 ends: aborted
         1000 ms
         user: go
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// Aborted right before the request: the model is not asked.
@@ -322,13 +351,15 @@ async fn two_prompts_on_one_session_are_served_one_after_the_other() {
         model.post
         hook session.end ended observe seen
         session.end end_turn
-    "#]].assert_eq(&format!("{first}--\n{second}"));
+    "#]]
+    .assert_eq(&format!("{first}--\n{second}"));
     expect![[r#"
         user: a
         assistant: one
         user: b
         assistant: two
-    "#]].assert_eq(&transcript(&session).await);
+    "#]]
+    .assert_eq(&transcript(&session).await);
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\nr2 starts\nr2 ends: end_turn\n");
 }
 
@@ -340,10 +371,12 @@ async fn many_prompts_from_many_threads_keep_starts_and_ends_in_pairs() {
     let agent = watched(Agent::builder(Scripted::new(script)).tool(echo()), &diary);
     let session = fresh(&agent).await;
     let runs: Vec<_> = (0..40)
-        .map(|n| tokio::spawn({
-            let run = session.prompt(format!("{n}"));
-            async move { run.await.map(|reply| reply.reason) }
-        }))
+        .map(|n| {
+            tokio::spawn({
+                let run = session.prompt(format!("{n}"));
+                async move { run.await.map(|reply| reply.reason) }
+            })
+        })
         .collect();
     for run in runs {
         assert_eq!(run.await.unwrap().unwrap(), Reason::EndTurn);

@@ -36,7 +36,9 @@ async fn l21_a_passing_failure_is_retried_and_its_stream_dropped() {
         fails(ModelErrorKind::Overloaded),
         Step::text("whole"),
     ];
-    check(Agent::builder(Scripted::new(script)), expect![[r#"
+    check(
+        Agent::builder(Scripted::new(script)),
+        expect![[r#"
         session.start
         message user: go
         text.start
@@ -53,7 +55,9 @@ async fn l21_a_passing_failure_is_retried_and_its_stream_dropped() {
         model.post
         session.end end_turn
         1500 ms, end_turn
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// L21: the provider's own wish to be left alone is heeded.
@@ -61,7 +65,9 @@ async fn l21_a_passing_failure_is_retried_and_its_stream_dropped() {
 async fn l21_retry_after_is_waited_for() {
     let wait = Some(Duration::from_secs(90));
     let limited = Step::default().and_error(ModelErrorKind::RateLimited, wait);
-    check(Agent::builder(Scripted::new([limited, Step::text("ok")])), expect![[r#"
+    check(
+        Agent::builder(Scripted::new([limited, Step::text("ok")])),
+        expect![[r#"
         session.start
         message user: go
         retry 1 rate_limited 90000ms
@@ -72,14 +78,18 @@ async fn l21_retry_after_is_waited_for() {
         model.post
         session.end end_turn
         90000 ms, end_turn
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn l21_after_the_last_retry_the_run_fails() {
     let script = std::iter::repeat_n(fails(ModelErrorKind::Timeout), 9);
     let builder = Agent::builder(Scripted::new(script)).limits(|limits| limits.retries = 2);
-    check(builder, expect![[r#"
+    check(
+        builder,
+        expect![[r#"
         session.start
         message user: go
         retry 1 timeout 500ms
@@ -87,7 +97,9 @@ async fn l21_after_the_last_retry_the_run_fails() {
         error timeout: the script says so
         session.end error
         1500 ms, error: timeout: the script says so
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// L21: only what may pass is tried again.
@@ -111,7 +123,8 @@ async fn l21_each_kind_of_failure_is_retried_or_not() {
         timeout: 4 requests, error: timeout: the script says so
         cancelled: 1 requests, aborted
         other: 1 requests, error: other: the script says so
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// L21, L4: a model that does not answer is given up for the next, and `model.pre` sees every attempt.
@@ -131,7 +144,9 @@ async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
         .fallback(Scripted::new([Step::text("at last")]).named("test/third"))
         .limits(|limits| limits.retries = 1)
         .observe(ModelPre, named("seen", seen));
-    check(builder, expect![[r#"
+    check(
+        builder,
+        expect![[r#"
         session.start
         message user: go
         hook model.pre seen observe seen
@@ -152,13 +167,16 @@ async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
         model.post
         session.end end_turn
         500 ms, end_turn
-    "#]]).await;
+    "#]],
+    )
+    .await;
     expect![[r#"
         1 test/first
         2 test/first
         3 test/second
         4 test/third
-    "#]].assert_eq(&diary.shown());
+    "#]]
+    .assert_eq(&diary.shown());
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +193,9 @@ async fn a_stream_that_ends_before_the_reply_did_is_a_network_failure() {
         }
     }
     let builder = Agent::builder(Cut).fallback(Scripted::new([Step::text("whole")]));
-    check(builder.limits(|limits| limits.retries = 0), expect![[r#"
+    check(
+        builder.limits(|limits| limits.retries = 0),
+        expect![[r#"
         session.start
         message user: go
         text.start
@@ -189,7 +209,9 @@ async fn a_stream_that_ends_before_the_reply_did_is_a_network_failure() {
         model.post
         session.end end_turn
         0 ms, end_turn
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// L9, L4: a note rides on the very request it was made for, is there again after a failure, and is
@@ -249,7 +271,8 @@ async fn l9_notes_are_kept_across_retries_and_delivered_once() {
         </system-reminder>
         assistant: one
         user: again
-    "#]].assert_eq(&model.shown());
+    "#]]
+    .assert_eq(&model.shown());
     expect![[r#"
         user: go
         note: <system-reminder>
@@ -264,7 +287,8 @@ async fn l9_notes_are_kept_across_retries_and_delivered_once() {
         assistant: one
         user: again
         assistant: two
-    "#]].assert_eq(&transcript(&session).await);
+    "#]]
+    .assert_eq(&transcript(&session).await);
 }
 
 /// L5: what a reply used and cost, once per reply that was recorded and none for a failed attempt.
@@ -318,7 +342,8 @@ async fn a_reply_cut_off_at_its_length_is_continued_three_times() {
         Your reply was cut off at its length limit. Go on where it stopped.
         </system-reminder>
         assistant: d
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 
     let model = Scripted::new([cut("a"), cut("b"), cut("c"), Step::text("d")]);
     let agent = Agent::builder(model).build().unwrap();

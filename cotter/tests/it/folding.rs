@@ -61,9 +61,11 @@ async fn judge(gates: &[Gate]) -> (Outcome, Vec<String>, u128) {
     let (called, tools) = (Diary::default(), Diary::default());
     let ui = ScriptedUi::new([Said::Yes]);
     let script = [Step::call("tool", json!({})), Step::text("done")];
-    let mut builder = Agent::builder(Scripted::new(script))
-        .ui(ui.clone())
-        .tool(probe("tool", Zone::Safe, &tools));
+    let mut builder = Agent::builder(Scripted::new(script)).ui(ui.clone()).tool(probe(
+        "tool",
+        Zone::Safe,
+        &tools,
+    ));
     for gate in gates {
         let (own, called) = (gate.clone(), called.clone());
         builder = match gate.when {

@@ -31,7 +31,9 @@ async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
         let (store, last, diary) = (store.clone(), last.clone(), diary.clone());
         let look = move |permit: Permit| {
             let rows = plain_lines(&store, permit.cx().session_id());
-            let own = |row: &&Value| row["type"] == "ledger" && row["callId"] == permit.call_id().as_str();
+            let own = |row: &&Value| {
+                row["type"] == "ledger" && row["callId"] == permit.call_id().as_str()
+            };
             let verdicts: Vec<_> = rows.iter().filter(own).map(|row| &row["verdict"]).collect();
             let moment: Option<Moment> = *last.lock().unwrap();
             diary.add(format!("{name}: rows {verdicts:?}, {moment:?}"));
@@ -50,7 +52,8 @@ async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
     expect![[r#"
         look: rows [String("pass")], Some(Appended)
         write: rows [String("pass")], Some(Synced)
-    "#]].assert_eq(&diary.shown());
+    "#]]
+    .assert_eq(&diary.shown());
 }
 
 /// B1: whichever append fails, from there on no tool runs, and the run ends with an error.
@@ -75,7 +78,8 @@ async fn b1_a_store_that_takes_no_row_lets_no_tool_run() {
         sync 1 fails: ["look {}"], error: store: the disk does not answer
         sync 2 fails: ["look {}", "write {}", "look {}"], error: store: the disk does not answer
         sync 3 fails: ["look {}", "write {}", "look {}", "write {}"], end_turn
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// Two steps, each with a call that looks and one that writes; what ran, and how it ended.
@@ -105,10 +109,13 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
     // Registered while the person is being asked: it is heard when the gates run again.
     let late = agent.clone();
     agent
-        .on(cotter::points::PermissionAsk, named("meanwhile", move |_: &cotter::ui::Question| {
-            late.on(ToolPre, named("late", |_: &ToolCalled| Verdict::Pass)).unwrap();
-            cotter::points::Admit::Pass
-        }))
+        .on(
+            cotter::points::PermissionAsk,
+            named("meanwhile", move |_: &cotter::ui::Question| {
+                late.on(ToolPre, named("late", |_: &ToolCalled| Verdict::Pass)).unwrap();
+                cotter::points::Admit::Pass
+            }),
+        )
         .unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
@@ -133,11 +140,12 @@ async fn s27_a_tampered_ledger_does_not_verify() {
     let folder = tempfile::tempdir().unwrap();
     let diary = Diary::default();
     let calls = || Step::call("write", json!({"n": 1})).and_call("write", json!({"n": 2}));
-    let agent = Agent::builder(Scripted::new([calls(), Step::text("done"), calls(), Step::text("x")]))
-        .store(JsonlStore::new(folder.path()))
-        .tool(probe("write", Zone::Workspace, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(Scripted::new([calls(), Step::text("done"), calls(), Step::text("x")]))
+            .store(JsonlStore::new(folder.path()))
+            .tool(probe("write", Zone::Workspace, &diary))
+            .build()
+            .unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     let _ = session.prompt("go").await;
@@ -192,5 +200,6 @@ async fn s26_a_call_is_asked_answered_started_finished() {
         call c1.1: risky {}
         result c1.1: risky ran
         assistant: done
-    "#]].assert_eq(&transcript(&session).await);
+    "#]]
+    .assert_eq(&transcript(&session).await);
 }

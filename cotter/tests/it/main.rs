@@ -11,4 +11,6 @@ mod pipeline;
 mod questions;
 mod registry;
 mod ledger;
+mod stores;
+mod damage;
 mod crash;

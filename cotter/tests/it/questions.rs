@@ -16,11 +16,7 @@ use serde_json::json;
 use crate::kit::{Diary, fresh, probe, records, spec};
 
 /// Two calls that ask, put to a person: the questions, what ran, and the transcript.
-async fn check(
-    said: Said,
-    register: impl FnOnce(AgentBuilder) -> AgentBuilder,
-    expected: Expect,
-) {
+async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
     let (diary, ui) = (Diary::default(), ScriptedUi::new([said]));
     let calls = Step::call("risky", json!({"n": 1})).and_call("risky", json!({"n": 2}));
     let builder = Agent::builder(Scripted::new([calls, Step::text("done")]))
@@ -45,7 +41,10 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
             .on(ToolPre, named("cautious", cautious))
             .rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
     };
-    check(Said::Yes, register, expect![[r#"
+    check(
+        Said::Yes,
+        register,
+        expect![[r#"
         risky {"n":1} <- rule ask risky: the rule `ask risky` asks
         risky {"n":2} <- rule ask risky: the rule `ask risky` asks; cautious: two is a lot
         --
@@ -58,12 +57,17 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
         result c1.1: risky ran
         result c1.2: risky ran
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn s4_calls_are_answered_one_by_one() {
-    check(Said::Each(vec![false, true]), |builder| builder, expect![[r#"
+    check(
+        Said::Each(vec![false, true]),
+        |builder| builder,
+        expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -75,7 +79,9 @@ async fn s4_calls_are_answered_one_by_one() {
         result c1.1 (denied): Permission denied for `risky`. Do not retry this exact call.
         result c1.2: risky ran
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -112,7 +118,10 @@ async fn s4_an_answer_to_another_question_is_a_no() {
 
 #[tokio::test]
 async fn s4_an_answer_for_calls_as_they_are_not_is_a_no() {
-    check(Said::WrongDigest, |builder| builder, expect![[r#"
+    check(
+        Said::WrongDigest,
+        |builder| builder,
+        expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -123,7 +132,9 @@ async fn s4_an_answer_for_calls_as_they_are_not_is_a_no() {
         result c1.1 (denied): Permission denied for `risky`. Do not retry this exact call.
         result c1.2 (denied): Permission denied for `risky`. Do not retry this exact call.
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -180,7 +191,10 @@ async fn a_hook_answers_what_zone_or_mode_asked() {
     let yes = |builder: AgentBuilder| {
         builder.answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes))
     };
-    check(Said::No("the person was asked".into()), yes, expect![[r#"
+    check(
+        Said::No("the person was asked".into()),
+        yes,
+        expect![[r#"
         --
         risky {"n":1}
         risky {"n":2}
@@ -191,7 +205,9 @@ async fn a_hook_answers_what_zone_or_mode_asked() {
         result c1.1: risky ran
         result c1.2: risky ran
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// The strictest answer stands.
@@ -202,7 +218,10 @@ async fn of_two_hooks_that_answer_the_stricter_stands() {
             .answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes))
             .answer(PermissionAsk, named("no", |_: &Question| Answer::No("not now".into())))
     };
-    check(Said::Yes, both, expect![[r#"
+    check(
+        Said::Yes,
+        both,
+        expect![[r#"
         --
         --
         user: go
@@ -211,7 +230,9 @@ async fn of_two_hooks_that_answer_the_stricter_stands() {
         result c1.1 (denied): Permission denied for `risky`: not now. Do not retry this exact call.
         result c1.2 (denied): Permission denied for `risky`: not now. Do not retry this exact call.
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// What a gate or a rule asked is the person's to answer.
@@ -460,12 +481,13 @@ async fn s4_the_digest_changes_with_everything_an_answer_is_bound_to() {
         let spec = ToolSpec { name: tool.into(), ..spec };
         let run = |_| async { Ok("ran".into()) };
         let step = || Step::call(tool, json!({"key": input}));
-        let agent = Agent::builder(Scripted::new([step(), Step::text("x"), step(), Step::text("x")]))
-            .place(Place::new(Path::new(folder)))
-            .ui(ui.clone())
-            .tool(cotter::FnTool::new(spec, run).touching(Facts::zone(Zone::External)))
-            .build()
-            .unwrap();
+        let agent =
+            Agent::builder(Scripted::new([step(), Step::text("x"), step(), Step::text("x")]))
+                .place(Place::new(Path::new(folder)))
+                .ui(ui.clone())
+                .tool(cotter::FnTool::new(spec, run).touching(Facts::zone(Zone::External)))
+                .build()
+                .unwrap();
         let _ = fresh(&agent).await.prompt("go").await;
         // The same call id in a session of its own.
         agent.set_model(Scripted::new([step(), Step::text("x")]));

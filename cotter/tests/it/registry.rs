@@ -41,9 +41,8 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
         };
         FnTool::new(spec("change"), run).touching(Facts::zone(Zone::Safe))
     };
-    let calls = Step::call("change", json!({}))
-        .and_call("write", json!({}))
-        .and_call("look", json!({}));
+    let calls =
+        Step::call("change", json!({})).and_call("write", json!({})).and_call("look", json!({}));
     let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
         .tool(changer)
         .tool(probe("write", Zone::Workspace, &diary))
@@ -96,7 +95,9 @@ async fn s2_a_stricter_level_mid_step_acts_at_once() {
 
 #[tokio::test]
 async fn s2_a_tool_removed_mid_step_does_not_run() {
-    check_mid_step(|agent| assert!(agent.undefine_tool("look")), expect![[r#"
+    check_mid_step(
+        |agent| assert!(agent.undefine_tool("look")),
+        expect![[r#"
         write {}
         user: go
         call c1.1: change {}
@@ -106,7 +107,9 @@ async fn s2_a_tool_removed_mid_step_does_not_run() {
         result c1.2: write ran
         result c1.3 (not_found): The tool is no longer there.
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// SECURITY 2: what the step's own generation refused stays refused, whatever is dropped meanwhile.
@@ -142,7 +145,8 @@ async fn s2_dropping_a_gate_mid_step_loosens_nothing_of_that_step() {
         call c2.1: look {}
         result c2.1: look ran
         assistant: done
-    "#]].assert_eq(&transcript(&session).await);
+    "#]]
+    .assert_eq(&transcript(&session).await);
 }
 
 /// What comes of loading an owner's unit again.
@@ -176,22 +180,37 @@ fn gate(unit: &mut Registry) {
 #[test]
 fn s2_a_reload_that_drops_or_weakens_is_held() {
     let nothing = |_: &mut Registry| {};
-    check_reload(gate, nothing, plain(), expect![[r#"
+    check_reload(
+        gate,
+        nothing,
+        plain(),
+        expect![[r#"
         gone: gate `gate` at `tool.pre`
-    "#]]);
+    "#]],
+    );
     let narrower = |unit: &mut Registry| {
         let gate = named("gate", |_: &ToolCalled| Verdict::block("no")).tools(["write"]);
         unit.on(ToolPre, gate);
     };
-    check_reload(gate, narrower, plain(), expect![[r#"
+    check_reload(
+        gate,
+        narrower,
+        plain(),
+        expect![[r#"
         gone: gate `gate` at `tool.pre`
-    "#]]);
+    "#]],
+    );
     let only_looks = |unit: &mut Registry| {
         unit.observe(ToolPre, named("gate", |_: &ToolCalled| ()));
     };
-    check_reload(gate, only_looks, plain(), expect![[r#"
+    check_reload(
+        gate,
+        only_looks,
+        plain(),
+        expect![[r#"
         gone: gate `gate` at `tool.pre`
-    "#]]);
+    "#]],
+    );
     let rules = |unit: &mut Registry| {
         unit.rule(rule(RuleKind::Deny, "rm")).rule(rule(RuleKind::Ask, "push"));
         unit.mode(Mode::Plan).level(Level::Strict);
@@ -199,7 +218,11 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
     let looser = |unit: &mut Registry| {
         unit.rule(rule(RuleKind::Allow, "push")).mode(Mode::Ask).level(Level::Standard);
     };
-    check_reload(rules, looser, plain(), expect![[r#"
+    check_reload(
+        rules,
+        looser,
+        plain(),
+        expect![[r#"
         gone: rule `deny rm`
         gone: rule `ask push`
         gone: mode `plan`
@@ -207,7 +230,8 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
         new: rule `allow push`
         new: mode `ask`
         new: level `standard`
-    "#]]);
+    "#]],
+    );
 }
 
 /// SECURITY 2: a hook that can veto is a gate by another name.
@@ -216,9 +240,14 @@ fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
     let check = |unit: &mut Registry| {
         unit.tool_hook(ToolHook::pre("no-prod", |_, _| Checked::Block("prod".into())));
     };
-    check_reload(check, |_| {}, plain(), expect![[r#"
+    check_reload(
+        check,
+        |_| {},
+        plain(),
+        expect![[r#"
         gone: transform `no-prod` at `tool.pre`
-    "#]]);
+    "#]],
+    );
 }
 
 /// SECURITY 2: nor may a reload bring what lets more pass than before.
@@ -227,22 +256,53 @@ fn s2_a_reload_that_adds_what_loosens_is_held() {
     let yes = |unit: &mut Registry| {
         unit.answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes));
     };
-    check_reload(gate, |unit| { gate(unit); unit.mode(Mode::AcceptEdits); }, plain(), expect![[r#"
+    check_reload(
+        gate,
+        |unit| {
+            gate(unit);
+            unit.mode(Mode::AcceptEdits);
+        },
+        plain(),
+        expect![[r#"
         new: mode `accept-edits`
-    "#]]);
-    check_reload(gate, |unit| { gate(unit); unit.level(Level::Permissive); }, plain(), expect![[r#"
+    "#]],
+    );
+    check_reload(
+        gate,
+        |unit| {
+            gate(unit);
+            unit.level(Level::Permissive);
+        },
+        plain(),
+        expect![[r#"
         new: level `permissive`
-    "#]]);
-    check_reload(|_| {}, yes, plain(), expect![[r#"
+    "#]],
+    );
+    check_reload(
+        |_| {},
+        yes,
+        plain(),
+        expect![[r#"
         new: answer `yes` at `permission.ask`
-    "#]]);
-    check_reload(yes, yes, plain(), expect![[r#"
+    "#]],
+    );
+    check_reload(
+        yes,
+        yes,
+        plain(),
+        expect![[r#"
         applied
-    "#]]);
+    "#]],
+    );
     let operator = |unit: &mut Registry| _ = unit.mode(Mode::AcceptEdits);
-    check_reload(operator, operator, plain(), expect![[r#"
+    check_reload(
+        operator,
+        operator,
+        plain(),
+        expect![[r#"
         applied
-    "#]]);
+    "#]],
+    );
 }
 
 /// What is as strict or stricter takes effect.
@@ -252,9 +312,14 @@ fn s2_a_reload_that_tightens_is_applied() {
         gate(unit);
         unit.rule(rule(RuleKind::Deny, "rm")).mode(Mode::Plan).level(Level::Paranoid);
     };
-    check_reload(gate, stricter, plain(), expect![[r#"
+    check_reload(
+        gate,
+        stricter,
+        plain(),
+        expect![[r#"
         applied
-    "#]]);
+    "#]],
+    );
 }
 
 /// SECURITY 2: the old unit is in force while the new one is held.
@@ -386,7 +451,8 @@ async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
         pass {"n":6} ""
         pass {"n":6} ""
         pass {"n":12} ""
-    "#]].assert_eq(&(shown.join("\n") + "\n"));
+    "#]]
+    .assert_eq(&(shown.join("\n") + "\n"));
     assert_eq!(agent.run_post("number", json!({"n": 1}), "one").await, "one");
     assert_eq!(agent.run_post("other", json!({}), "two").await, "two");
     assert_eq!(diary.shown(), "number {\"n\":1} one\n");
@@ -441,6 +507,14 @@ async fn r8_a_slow_listener_gets_every_event_with_texts_joined() {
     }
     assert_eq!(text, long);
     assert!(count < 300, "{count} events wait");
-    let all = ["session.start", "message", "text.start", "text.end", "message", "model.post", "session.end"];
+    let all = [
+        "session.start",
+        "message",
+        "text.start",
+        "text.end",
+        "message",
+        "model.post",
+        "session.end",
+    ];
     assert_eq!(others, all);
 }
