@@ -14,3 +14,4 @@ mod ledger;
 mod stores;
 mod damage;
 mod crash;
+mod structure;

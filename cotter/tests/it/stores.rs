@@ -243,7 +243,7 @@ async fn a_prompt_after_a_move_into_the_middle_of_a_step_finds_its_calls_closed(
         call c1.1: echo {"text":"a"}
         call c1.2: echo {"text":"b"}
         result c1.1: a
-        result c1.2 (cancelled): Cancelled: the run ended before this call did.
+        result c1.2 (unavailable): The result of this call is not on this branch of the session.
         user: and now?
     "#]]
     .assert_eq(last.rsplit("--\n").next().unwrap());
