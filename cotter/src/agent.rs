@@ -530,6 +530,13 @@ impl Agent {
         check::run_post(&self.detached_scene(), call(tool, input), result).await
     }
 
+    /// Whether a point nobody listens to has a handler: what a bench of that test calls.
+    #[doc(hidden)]
+    pub fn silent_point_probe(&self) -> impl Fn() -> bool + use<> {
+        let generation = self.generation();
+        move || std::hint::black_box(&generation).has(SessionEnd::ID)
+    }
+
     fn detached_scene(&self) -> Scene {
         let run = RunCx {
             session_id: SmolStr::default(),

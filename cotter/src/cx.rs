@@ -12,8 +12,8 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ext::{Clock, HandlerId},
-    notes::{NoteKind, Notes},
+    ext::Clock,
+    notes::{NoteKind, Notes, Speaker},
     ui::Ui,
 };
 
@@ -61,7 +61,8 @@ impl Place {
 #[derive(Clone)]
 pub struct Cx {
     pub(crate) run: Arc<RunCx>,
-    pub(crate) handler: Option<HandlerId>,
+    /// Who speaks when a note is added.
+    pub(crate) speaker: Speaker,
     clock: Option<Arc<Clock>>,
 }
 
@@ -79,11 +80,11 @@ pub(crate) struct RunCx {
 
 impl Cx {
     pub(crate) fn new(run: Arc<RunCx>) -> Self {
-        Cx { run, handler: None, clock: None }
+        Cx { run, speaker: Speaker::Runtime, clock: None }
     }
 
     pub(crate) fn for_waiting(&self, clock: Arc<Clock>) -> Self {
-        Cx { run: self.run.clone(), handler: self.handler, clock: Some(clock) }
+        Cx { run: self.run.clone(), speaker: self.speaker.clone(), clock: Some(clock) }
     }
 
     /// The session's id.
@@ -123,12 +124,12 @@ impl Cx {
 
     /// Tells the model something with the next request. Blank text is not sent.
     pub fn note(&self, text: impl Into<String>) {
-        self.run.notes.push(self.handler, NoteKind::Context, text.into());
+        self.run.notes.push(self.speaker.clone(), NoteKind::Context, text.into());
     }
 
     /// Tells the model what a hook had to say, as that hook's output.
     pub fn output(&self, text: impl Into<String>) {
-        self.run.notes.push(self.handler, NoteKind::Output, text.into());
+        self.run.notes.push(self.speaker.clone(), NoteKind::Output, text.into());
     }
 
     /// Tells the person something. Nobody there is no error.

@@ -27,16 +27,29 @@ pub(crate) enum NoteKind {
     Context,
     /// What a hook printed.
     Output,
-    /// The runtime's own words.
+}
+
+/// Who says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
     Runtime,
+    Hook(HandlerId),
+    Tool(SmolStr),
 }
 
 /// One note.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    handler: Option<HandlerId>,
+    speaker: Speaker,
     kind: NoteKind,
     text: String,
+}
+
+impl Note {
+    fn left_out() -> Self {
+        let text = "There were more notes than fit; the rest is left out.".into();
+        Note { speaker: Speaker::Runtime, kind: NoteKind::Context, text }
+    }
 }
 
 /// A note as it was sent: who said it, and the words.
@@ -51,19 +64,26 @@ pub(crate) struct Sent {
 pub(crate) struct Notes(Mutex<Vec<Note>>);
 
 impl Notes {
-    pub(crate) fn push(&self, handler: Option<HandlerId>, kind: NoteKind, text: String) {
+    pub(crate) fn push(&self, speaker: Speaker, kind: NoteKind, text: String) {
         if text.trim().is_empty() {
             return;
         }
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < CAP_WAITING {
-            notes.push(Note { handler, kind, text });
+        let note = Note { speaker, kind, text };
+        // A gate that is asked again says the same again.
+        if notes.contains(&note) {
+            return;
+        }
+        match notes.len() {
+            ..CAP_WAITING => notes.push(note),
+            CAP_WAITING => notes.push(Note::left_out()),
+            _ => {}
         }
     }
 
     /// The runtime's own words.
     pub(crate) fn say(&self, text: String) {
-        self.push(None, NoteKind::Runtime, text);
+        self.push(Speaker::Runtime, NoteKind::Context, text);
     }
 
     /// What waits now. Nothing leaves the queue before it is acknowledged.
@@ -124,7 +144,11 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
-    let Some(id) = note.handler else { return ("cotter".into(), String::new()) };
+    let id = match &note.speaker {
+        Speaker::Runtime => return ("cotter".into(), String::new()),
+        Speaker::Tool(name) => return (name.clone(), format!("From the tool \"{name}\": ")),
+        Speaker::Hook(id) => *id,
+    };
     let Some(meta) = generation.meta(id) else {
         return ("unloaded".into(), "A hook that is no longer loaded says: ".into());
     };
@@ -138,7 +162,6 @@ fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
     let lead = match note.kind {
         NoteKind::Output => format!("Output of hook \"{name}\"{from}: "),
         NoteKind::Context => format!("From hook \"{name}\"{from}: "),
-        NoteKind::Runtime => String::new(),
     };
     (name.clone(), lead)
 }

@@ -1,7 +1,7 @@
 //! The floor under every call: rules, zones, levels and modes, in one pure function.
 //!
-//! A deny rule or zone `never` blocks; else an ask rule asks; else an allow rule passes; else zone,
-//! level and mode decide. An allow rule answers the zone's question and no other: gates are heard
+//! A deny rule, zone `never` or mode `plan` blocks; else an ask rule asks; else an allow rule passes;
+//! else zone, level and mode decide. An allow rule answers the zone's question and no other: gates are heard
 //! beside the floor, and the strictest of all stands.
 
 mod rule;
@@ -156,6 +156,10 @@ impl Policy {
             let verdict = Verdict::block("it touches what nothing may touch");
             return Ruling { verdict, by: Decider::Zone };
         }
+        if self.mode() == Mode::Plan && facts.zone != Zone::Safe {
+            let verdict = Verdict::block("mode `plan` only looks");
+            return Ruling { verdict, by: Decider::Mode };
+        }
         let asked = matching(RuleKind::Ask)
             .map(|rule| ruled(Verdict::ask(format!("the rule `{rule}` asks")), rule));
         let plain = asked
@@ -172,10 +176,6 @@ impl Policy {
 
     fn by_zone(&self, zone: Zone) -> Ruling {
         let (mode, level) = (self.mode(), self.level());
-        if mode == Mode::Plan && zone != Zone::Safe {
-            let verdict = Verdict::block("mode `plan` only looks");
-            return Ruling { verdict, by: Decider::Mode };
-        }
         if mode == Mode::AcceptEdits && zone == Zone::Workspace {
             return Ruling { verdict: Verdict::Pass, by: Decider::Mode };
         }

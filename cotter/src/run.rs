@@ -213,17 +213,15 @@ impl Future for Run {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         self.drive(task);
-        match &self.reply {
-            None => Poll::Pending,
-            Some(reply) => Poll::Ready(match (&reply.error, reply.reason) {
-                (Some(failed), Reason::Error) => Err(RunError {
-                    code: failed.code.clone(),
-                    message: failed.message.clone(),
-                    reply: Box::new(reply.clone()),
-                }),
-                _ => Ok(reply.clone()),
+        let Some(reply) = self.reply.take() else { return Poll::Pending };
+        Poll::Ready(match (&reply.error, reply.reason) {
+            (Some(failed), Reason::Error) => Err(RunError {
+                code: failed.code.clone(),
+                message: failed.message.clone(),
+                reply: Box::new(reply),
             }),
-        }
+            _ => Ok(reply),
+        })
     }
 }
 

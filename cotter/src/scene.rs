@@ -27,7 +27,8 @@ impl Scene {
         if !self.generation.has(P::ID) {
             return None;
         }
-        Some(self.fire_on(self.generation.chain::<P>(), Arc::new(event())).await)
+        // Boxed, so that a run does not carry the room for every point it may fire.
+        Some(Box::pin(self.fire_on(self.generation.chain::<P>(), Arc::new(event()))).await)
     }
 
     /// Fires a point at some of its handlers, and tells each run of one.

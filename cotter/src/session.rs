@@ -117,7 +117,7 @@ impl Session {
 
     /// The entries from the root to the leaf, oldest first.
     pub async fn entries(&self) -> Vec<Arc<Entry>> {
-        self.shared.state.lock().await.tree.path()
+        self.whole().await.tree.path()
     }
 
     /// The messages the model would get now, before any transform.
@@ -127,7 +127,7 @@ impl Session {
 
     /// What could not be read when the session was opened, one line each.
     pub async fn diagnostics(&self) -> Vec<String> {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         let unreadable = state.tree.unreadable();
         let unreadable = unreadable.map(|id| format!("entry {id}: what it says cannot be read"));
         state.diagnostics.iter().cloned().chain(unreadable).collect()
@@ -145,14 +145,14 @@ impl Session {
 
     /// Names an entry, or takes its name away.
     pub async fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
-        let mut state = self.writable().await?;
+        let mut state = self.whole().await;
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
         state.store(Body::Label { target: id.into(), label: label.map(str::to_owned) })
     }
 
     /// The name of an entry.
     pub async fn label(&self, id: &str) -> Option<String> {
-        self.shared.state.lock().await.tree.label(id)
+        self.whole().await.tree.label(id)
     }
 
     /// Names the session; blank text takes the name away.
@@ -163,7 +163,7 @@ impl Session {
 
     /// The session's name.
     pub async fn name(&self) -> Option<String> {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         state.tree.last(|entry| match entry.body() {
             Body::SessionInfo(name) => Some(name.clone()),
             _ => None,
@@ -177,7 +177,7 @@ impl Session {
 
     /// The model the session last used or was set to.
     pub async fn model(&self) -> Option<SmolStr> {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         state.tree.last(|entry| match entry.body() {
             Body::ModelChange(model) => Some(model.clone()),
             Body::Message(Message::Assistant(assistant)) => Some(assistant.model.clone()),
@@ -187,7 +187,7 @@ impl Session {
 
     /// The thinking level the session was set to.
     pub async fn thinking_level(&self) -> SmolStr {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         let set = state.tree.last(|entry| match entry.body() {
             Body::ThinkingLevel(level) => Some(level.clone()),
             _ => None,
@@ -198,7 +198,7 @@ impl Session {
     /// Moves the leaf to an entry, or before the first: what follows starts a new branch. The entries
     /// left behind stay. Waits for a run under way; moving to where the leaf is stores nothing.
     pub async fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
-        let mut state = self.writable().await?;
+        let mut state = self.whole().await;
         if state.tree.leaf_id().map(SmolStr::as_str) == to {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl Session {
 
     /// Starts a session of its own with the entries up to here. Ids stay as they are.
     pub async fn fork(&self) -> Result<Session, StoreError> {
-        let state = self.shared.state.lock().await;
+        let state = self.whole().await;
         self.agent.forked(&state.header, state.tree.path(), state.next_entry).await
     }
 
@@ -245,12 +245,16 @@ impl Session {
         }))
     }
 
-    async fn writable(&self) -> Result<OwnedMutexGuard<State>, StoreError> {
-        Ok(self.shared.state.clone().lock_owned().await)
+    /// The state with all of its history, also where only its end was read.
+    async fn whole(&self) -> OwnedMutexGuard<State> {
+        let mut state = self.shared.state.clone().lock_owned().await;
+        let diagnostics = state.tree.complete();
+        state.diagnostics.extend(diagnostics);
+        state
     }
 
     async fn store(&self, body: Body) -> Result<SmolStr, StoreError> {
-        self.writable().await?.store(body)
+        self.whole().await.store(body)
     }
 }
 
@@ -260,6 +264,16 @@ impl RunCx {
     }
 }
 
+/// Eight hex digits, more when they no longer suffice.
+fn entry_id(number: u64) -> SmolStr {
+    let Ok(number) = u32::try_from(number) else { return format_smolstr!("{number:08x}") };
+    let mut digits = *b"00000000";
+    for (place, digit) in digits.iter_mut().rev().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (4 * place) & 15) as usize];
+    }
+    SmolStr::new_inline(std::str::from_utf8(&digits).unwrap_or_default())
+}
+
 /// A session's tree and the growing end of its file. Whoever holds it is the only writer.
 pub(crate) struct State {
     pub(crate) header: Header,
@@ -267,6 +281,8 @@ pub(crate) struct State {
     log: Box<dyn Log>,
     /// Appended, but not yet handed to the log.
     staged: Vec<Line>,
+    /// Whether something was handed to the log since the last sync.
+    unsynced: bool,
     next_entry: u64,
     pub(crate) next_run: u32,
     /// The generation whose table of hooks was stored last.
@@ -290,6 +306,7 @@ impl State {
             tree: Tree::default(),
             log,
             staged: vec![],
+            unsynced: false,
             next_entry: 1,
             next_run: 1,
             table: None,
@@ -313,7 +330,10 @@ impl State {
         // Our own ids grow; a file from elsewhere may have others, and may have them anywhere.
         state.next_entry = opened.entries.iter().filter_map(own).max().unwrap_or(0) + 1;
         let diagnostics = &mut state.diagnostics;
-        state.tree = Tree::load(opened.entries, |what| diagnostics.push(what));
+        state.tree = match opened.earlier {
+            None => Tree::load(opened.entries, |what| diagnostics.push(what)),
+            earlier => Tree::load_end(opened.entries, earlier),
+        };
         if state.read_only.is_none() {
             recover::recover(&mut state, &opened.records)?;
         }
@@ -343,7 +363,7 @@ impl State {
 
     /// An entry that would come next, but is not there yet.
     pub(crate) fn draft(&self, body: Body) -> Arc<Entry> {
-        let id = format_smolstr!("{:08x}", self.next_entry);
+        let id = entry_id(self.next_entry);
         let given = match &body {
             Body::Custom(fields) => fields.get("timestamp").and_then(wire::moment),
             _ => None,
@@ -374,19 +394,24 @@ impl State {
         }
         self.log.append(&self.staged)?;
         self.staged.clear();
+        self.unsynced = true;
         Ok(())
     }
 
     /// Stores what was added and waits until it is on the disk.
     pub(crate) async fn commit_synced(&mut self) -> Result<(), StoreError> {
         self.commit()?;
-        self.log.sync().await
+        self.log.sync().await?;
+        self.unsynced = false;
+        Ok(())
     }
 
     /// Stores what was added and lets the disk follow.
     pub(crate) fn commit_behind(&mut self) -> Result<(), StoreError> {
         self.commit()?;
-        self.log.sync_behind();
+        if std::mem::take(&mut self.unsynced) {
+            self.log.sync_behind();
+        }
         Ok(())
     }
 

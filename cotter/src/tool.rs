@@ -7,10 +7,9 @@ pub(crate) mod check;
 mod permit;
 mod prepare;
 mod run;
+mod schema;
 
-use std::{
-    borrow::Cow, collections::HashMap, fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc,
-};
+use std::{collections::HashMap, fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
 use globset::GlobSet;
 use serde::Serialize;
@@ -20,6 +19,7 @@ use smol_str::SmolStr;
 pub(crate) use self::{
     cap::Cap,
     run::{close_open_calls, run_step},
+    schema::Schema,
 };
 pub use self::{check::PreChecked, permit::Permit};
 use crate::{cx::Place, ext::ToolRow, message::Content, permission::Zone};
@@ -269,12 +269,6 @@ impl ToolSet {
 
     pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolRow>> {
         self.by_name.get(name).map(|index| &self.rows[*index])
-    }
-
-    pub(crate) fn compile(
-        tool: &Arc<dyn Tool>,
-    ) -> Result<jsonschema::Validator, Cow<'static, str>> {
-        jsonschema::validator_for(&tool.spec().schema).map_err(|cause| cause.to_string().into())
     }
 
     /// How the tools present themselves, in order.

@@ -16,7 +16,7 @@ use crate::{
     events::EventKind,
     ext::{Decided, Generation},
     ledger::Record,
-    message::{AssistantMessage, Content, Message, StopReason, ToolCall, Usage},
+    message::{Content, Message, StopReason, ToolCall, Usage},
     points::{
         Error, Point, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, TurnEnd,
         TurnEnding, TurnVerdict,
@@ -89,14 +89,14 @@ impl Turn {
                 self.check_limits()?;
                 self.next_step();
                 let reply = self.request().await?;
-                calls = reply.calls().cloned().collect();
+                calls = called_by(&reply);
                 if calls.is_empty() {
                     self.stop_or_go_on(&reply, &mut patience).await?;
                     continue;
                 }
             }
             patience = Patience::default();
-            tool::run_step(self, std::mem::take(&mut calls)).await?;
+            Box::pin(tool::run_step(self, std::mem::take(&mut calls))).await?;
         }
     }
 
@@ -160,11 +160,8 @@ impl Turn {
     }
 
     /// The model called nothing: it is done, was cut off, or is sent on.
-    async fn stop_or_go_on(
-        &mut self,
-        reply: &AssistantMessage,
-        patience: &mut Patience,
-    ) -> Result<(), Exit> {
+    async fn stop_or_go_on(&mut self, reply: &Entry, patience: &mut Patience) -> Result<(), Exit> {
+        let Some(Message::Assistant(reply)) = reply.message() else { return Ok(()) };
         match reply.stop_reason {
             StopReason::Refusal => return Err(Exit::plain(Reason::Refusal)),
             StopReason::Aborted => return Err(Exit::aborted()),
@@ -233,6 +230,14 @@ impl Turn {
 struct Patience {
     gone_on: u32,
     cut_off: u32,
+}
+
+/// The calls of a reply, in order.
+fn called_by(reply: &Entry) -> Vec<ToolCall> {
+    match reply.message() {
+        Some(Message::Assistant(assistant)) => assistant.calls().cloned().collect(),
+        _ => vec![],
+    }
 }
 
 /// The loop is only ever left by an [`Exit`].

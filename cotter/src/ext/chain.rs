@@ -17,13 +17,16 @@ use crate::{
 /// A handler's future.
 pub(crate) type Answering<R> = Pin<Box<dyn Future<Output = Result<R, Failure>> + Send>>;
 
+type AnswersAtOnce<P, R> = dyn Fn(&<P as Point>::Event, &Cx) -> Result<R, Failure> + Send + Sync;
+type AnswersLater<P, R> = dyn Fn(At<P>) -> Answering<R> + Send + Sync;
+
 /// A handler without its type.
 #[doc(hidden)]
 pub enum Func<P: Point, R> {
     /// Answers at once: no future, no allocation, no timer.
-    Ready(Box<dyn Fn(&P::Event, &Cx) -> Result<R, Failure> + Send + Sync>),
+    Ready(Box<AnswersAtOnce<P, R>>),
     /// Answers later.
-    Later(Box<dyn Fn(At<P>) -> Answering<R> + Send + Sync>),
+    Later(Box<AnswersLater<P, R>>),
 }
 
 /// What is known of a handler besides its code.

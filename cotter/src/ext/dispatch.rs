@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     cx::Cx,
+    notes::Speaker,
     points::{Applied, Fold, Point, Stop},
 };
 
@@ -197,7 +198,7 @@ impl Asking<'_> {
                 heard(&bound.meta, Err(Failure::Cancelled), Duration::ZERO)?;
                 continue;
             }
-            self.cx.handler = Some(bound.meta.id);
+            self.cx.speaker = Speaker::Hook(bound.meta.id);
             let answer = match &*bound.func {
                 Func::Ready(function) => guarded(|| function(event, &self.cx)),
                 Func::Later(function) => {

@@ -18,9 +18,9 @@ use super::{
     registry::{Item, RegisterError, Registry, Reload},
 };
 use crate::{
-    permission::Policy,
+    permission::{Policy, Rule},
     points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
-    tool::{Tool, ToolSet},
+    tool::{Schema, Tool, ToolSet},
 };
 
 /// One snapshot of the registry.
@@ -46,11 +46,13 @@ struct Unit {
 /// A tool and the handlers that apply to it, matched once per generation.
 pub(crate) struct ToolRow {
     pub(crate) tool: Arc<dyn Tool>,
-    pub(crate) validator: Arc<jsonschema::Validator>,
+    pub(crate) schema: Arc<Schema>,
     /// The transforms at `tool.pre`: what they make is checked before anybody judges it.
     pub(crate) shaping: Chain<ToolPre>,
     /// The gates and observers at `tool.pre`.
     pub(crate) judging: Chain<ToolPre>,
+    /// Whether anybody but the kernel looks at its calls beforehand.
+    pub(crate) watched: bool,
     pub(crate) post: Chain<ToolPost>,
     pub(crate) refused: Chain<ToolRefused>,
 }
@@ -111,19 +113,20 @@ impl Generation {
                 match item {
                     Item::Handler { meta, .. } if off.contains(&meta.id) => {}
                     Item::Handler { meta, install } => install(&mut chains, meta.clone()),
-                    Item::Tool { tool, validator } => tools.push((tool, validator)),
-                    Item::Rule(rule) => policy.add(rule.clone()),
+                    Item::Tool { tool, schema } => tools.push((tool, schema)),
+                    Item::Rule(rule) => policy.add(Rule::clone(rule)),
                     Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
                     Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
                 }
             }
         }
-        let rows = tools.into_iter().map(|(tool, validator)| {
+        let rows = tools.into_iter().map(|(tool, schema)| {
             let name = &tool.spec().name;
             let pre = ToolPre::chain(&chains).filtered(|meta| meta.matches(name));
             Arc::new(ToolRow {
                 tool: tool.clone(),
-                validator: validator.clone(),
+                schema: schema.clone(),
+                watched: !pre.filtered(|meta| meta.owner.origin != Origin::Kernel).is_empty(),
                 shaping: pre.filtered(|meta| meta.power == Power::Transform),
                 judging: pre.filtered(|meta| meta.power != Power::Transform),
                 post: ToolPost::chain(&chains).filtered(|meta| meta.matches(name)),

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     permission::{Level, Mode, Rule},
     points::{Answered, Chains, Gated, Point, Power, Transformed},
-    tool::{Tool, ToolSet},
+    tool::{Schema, Tool},
 };
 
 /// The registrations of one owner, on their way into the registry.
@@ -88,12 +88,13 @@ impl Registry {
 
     /// Registers a tool that is shared already.
     pub fn shared_tool(&mut self, tool: Arc<dyn Tool>) -> &mut Self {
-        match ToolSet::compile(&tool) {
-            Ok(validator) => self.items.push(Item::Tool { tool, validator: Arc::new(validator) }),
-            Err(cause) => {
-                let name = &tool.spec().name;
-                self.fail(format!("tool `{name}` has a schema that is none: {cause}"), None);
-            }
+        if !is_tool_name(&tool.spec().name) {
+            let shown = crate::text::show_line(&tool.spec().name).into_owned();
+            self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAMES.into()));
+        }
+        match Schema::new(&tool.spec().schema) {
+            Ok(schema) => self.items.push(Item::Tool { tool, schema: Arc::new(schema) }),
+            Err(cause) => self.fail(format!("tool `{}`: {cause}", tool.spec().name), None),
         }
         self
     }
@@ -106,7 +107,7 @@ impl Registry {
                 Some("move it to the user's own settings".into()),
             );
         }
-        self.items.push(Item::Rule(rule));
+        self.items.push(Item::Rule(Arc::new(rule)));
         self
     }
 
@@ -202,6 +203,13 @@ impl Registry {
     }
 }
 
+const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
+
+fn is_tool_name(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    (1..=128).contains(&name.len()) && name.bytes().all(fits)
+}
+
 /// Puts a handler into the chains of a generation that is being built.
 pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
 
@@ -209,8 +217,8 @@ pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
 #[derive(Clone)]
 pub(crate) enum Item {
     Handler { meta: Arc<Meta>, install: Arc<Install> },
-    Tool { tool: Arc<dyn Tool>, validator: Arc<jsonschema::Validator> },
-    Rule(Rule),
+    Tool { tool: Arc<dyn Tool>, schema: Arc<Schema> },
+    Rule(Arc<Rule>),
     Mode(Mode),
     Level(Level),
 }

@@ -30,9 +30,12 @@ pub struct ToolHook {
     phase: Phase,
 }
 
+type Check = dyn Fn(&str, &Value) -> Checked + Send + Sync;
+type Look = dyn Fn(&str, &Value, &str) + Send + Sync;
+
 enum Phase {
-    Pre(Box<dyn Fn(&str, &Value) -> Checked + Send + Sync>),
-    Post(Box<dyn Fn(&str, &Value, &str) + Send + Sync>),
+    Pre(Box<Check>),
+    Post(Box<Look>),
 }
 
 impl ToolHook {

@@ -34,7 +34,7 @@ impl Fold for TurnVerdict {
         u8::from(matches!(self, TurnVerdict::GoOn(_)))
     }
     fn ends(&self) -> bool {
-        matches!(self, TurnVerdict::GoOn(_))
+        false
     }
     fn reason(&self) -> Option<&str> {
         match self {

@@ -6,6 +6,7 @@
 
 mod load;
 mod syncer;
+mod tail;
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -25,7 +26,7 @@ use self::syncer::Syncer;
 use super::{
     Header, VERSION,
     entry::Timestamp,
-    store::{Line, Log, Opened, Store, StoreError, Summary, Syncing},
+    store::{Earlier, Line, Log, Opened, Store, StoreError, Summary, Syncing},
     wire,
 };
 use crate::ledger::HashChain;
@@ -81,12 +82,12 @@ impl Store for JsonlStore {
         // The name must survive a power cut as well as the bytes.
         self.syncer.behind(&Arc::new(File::open(&self.folder).map_err(failed)?));
         let chain = HashChain::of_session(&header.id);
-        Ok(Box::new(JsonlLog::new(file, path, chain, &self.syncer)))
+        Ok(Box::new(JsonlLog::new(Arc::new(file), path, chain, &self.syncer)))
     }
 
     fn open(&self, id: &str) -> Result<Opened, StoreError> {
         let path = self.path(id)?;
-        let mut file = OpenOptions::new().read(true).append(true).open(&path).map_err(|cause| {
+        let file = OpenOptions::new().read(true).append(true).open(&path).map_err(|cause| {
             if cause.kind() == std::io::ErrorKind::NotFound {
                 let error = StoreError::new(format!("there is no session `{id}`"));
                 return error.with_hint("`cotter sessions list` shows those there are");
@@ -94,11 +95,9 @@ impl Store for JsonlStore {
             StoreError::io(format!("cannot open {}", path.display()), cause)
         })?;
         lock(&file, &path)?;
-        let mut bytes = vec![];
-        file.read_to_end(&mut bytes)
+        let file = Arc::new(file);
+        let (mut loaded, earlier) = read(&file)
             .map_err(|cause| StoreError::io(format!("cannot read {}", path.display()), cause))?;
-        let torn = !bytes.is_empty() && !bytes.ends_with(b"\n");
-        let mut loaded = load(bytes);
         let Some(mut header) = loaded.header.take() else {
             let message = format!(
                 "{}:1: not a session: expected a line with \"type\":\"session\"",
@@ -114,24 +113,19 @@ impl Store for JsonlStore {
             header.id = id.into();
         }
         let read_only = (header.v > VERSION).then(|| {
-            format!(
-                "it was written by a newer version (format {}, this one knows {VERSION})",
-                header.v
-            )
+            format!("a newer version wrote it (format {}, this one knows {VERSION})", header.v)
         });
         let chain = match &loaded.last_hash {
             Some(hash) => HashChain::after(hash),
             None => HashChain::of_session(id),
         };
         let mut log = JsonlLog::new(file, path.clone(), chain, &self.syncer);
-        log.torn = torn;
-        let diagnostics = loaded
-            .diagnostics
-            .iter()
-            .map(|diagnostic| format!("{}:{diagnostic}", path.display()))
-            .collect();
+        log.torn = loaded.torn;
+        let located = |diagnostic: &String| format!("{}:{diagnostic}", path.display());
+        let diagnostics = loaded.diagnostics.iter().map(located).collect();
         let Loaded { entries, records, .. } = loaded;
-        Ok(Opened { header, entries, records, log: Box::new(log), diagnostics, read_only })
+        let log = Box::new(log);
+        Ok(Opened { header, entries, earlier, records, log, diagnostics, read_only })
     }
 
     fn new_id(&self) -> SmolStr {
@@ -172,6 +166,16 @@ impl Store for JsonlStore {
         let lines = bytes.split(|byte| *byte == b'\n');
         Ok(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
     }
+}
+
+/// The end of a long session where that is enough, or all of it.
+fn read(file: &Arc<File>) -> std::io::Result<(Loaded, Option<Earlier>)> {
+    if let Some((loaded, earlier)) = tail::load_tail(file)? {
+        return Ok((loaded, Some(earlier)));
+    }
+    let mut bytes = vec![];
+    (&**file).read_to_end(&mut bytes)?;
+    Ok((load(bytes), None))
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
@@ -221,9 +225,9 @@ struct JsonlLog {
 }
 
 impl JsonlLog {
-    fn new(file: File, path: PathBuf, chain: HashChain, syncer: &Arc<Syncer>) -> Self {
+    fn new(file: Arc<File>, path: PathBuf, chain: HashChain, syncer: &Arc<Syncer>) -> Self {
         let syncer = syncer.clone();
-        JsonlLog { file: Arc::new(file), path, chain, syncer, buffer: vec![], torn: false }
+        JsonlLog { file, path, chain, syncer, buffer: vec![], torn: false }
     }
 }
 

@@ -74,10 +74,15 @@ impl Line {
     }
 }
 
+/// Reads what comes before the entries that were read, and what could not be read of it.
+pub(crate) type Earlier = Box<dyn FnOnce() -> (Vec<Arc<Entry>>, Vec<String>) + Send>;
+
 /// A session as it was stored.
 pub struct Opened {
     pub(crate) header: Header,
     pub(crate) entries: Vec<Arc<Entry>>,
+    /// The way to what comes before those entries, where they are not all.
+    pub(crate) earlier: Option<Earlier>,
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) log: Box<dyn Log>,
     /// What could not be read, one line each.
@@ -240,7 +245,8 @@ impl Store for MemoryStore {
         }
         let log = Box::new(MemoryLog { lines: kept.lines });
         let header = kept.header;
-        Ok(Opened { header, entries, records, log, diagnostics: vec![], read_only: None })
+        let (diagnostics, earlier, read_only) = (vec![], None, None);
+        Ok(Opened { header, entries, earlier, records, log, diagnostics, read_only })
     }
 
     fn new_id(&self) -> SmolStr {

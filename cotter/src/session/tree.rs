@@ -4,7 +4,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use smol_str::SmolStr;
 
-use super::entry::{Body, Entry, EntryKind};
+use super::{
+    entry::{Body, Entry, EntryKind},
+    store::Earlier,
+};
 use crate::{
     message::{AssistantMessage, Message},
     messages::Messages,
@@ -17,6 +20,8 @@ pub(crate) struct Tree {
     leaf: Option<usize>,
     /// What the model gets, kept up to date with the leaf.
     messages: Messages,
+    /// The way to what comes before the first node, where it was not read yet.
+    earlier: Option<Earlier>,
     /// Made when somebody looks for an entry by name.
     by_id: Option<HashMap<SmolStr, usize>>,
 }
@@ -54,6 +59,25 @@ impl Tree {
         tree
     }
 
+    /// The end of a long session; the rest is read by `complete`.
+    pub(crate) fn load_end(entries: Vec<Arc<Entry>>, earlier: Option<Earlier>) -> Self {
+        let mut tree = Tree { earlier, ..Tree::default() };
+        for (index, entry) in entries.into_iter().enumerate() {
+            tree.add(entry, index.checked_sub(1));
+        }
+        tree.rebuild();
+        tree
+    }
+
+    /// Reads what was left out when the session was opened; gives what could not be read of it.
+    pub(crate) fn complete(&mut self) -> Vec<String> {
+        let Some(earlier) = self.earlier.take() else { return vec![] };
+        let (mut entries, mut diagnostics) = earlier();
+        entries.extend(self.nodes.drain(..).map(|node| node.entry));
+        *self = Tree::load(entries, |what| diagnostics.push(what));
+        diagnostics
+    }
+
     /// Adds an entry after the leaf.
     pub(crate) fn append(&mut self, entry: Arc<Entry>) {
         let (kind, parent) = (entry.kind(), self.leaf);
@@ -62,6 +86,7 @@ impl Tree {
         }
         self.add(entry, parent);
         if matches!(kind, EntryKind::Compaction | EntryKind::Leaf) {
+            self.complete();
             self.rebuild();
         }
     }

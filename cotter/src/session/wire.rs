@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ext::Ran,
-    ledger::{HashChain, Record},
+    ledger::{DecisionRow, HashChain, Record},
     message::{
         AssistantMessage, AssistantPart, Content, Mark, Message, Part, Rewrite, Rewritten,
         StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
@@ -315,21 +315,7 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
                 });
             });
         }
-        Record::Ledger(row) => {
-            line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
-            line.put("callId", &row.call_id).put("tool", &row.tool).put("input", &row.input);
-            line.put("verdict", row.verdict).put("by", &row.by).opt("reason", row.reason.as_ref());
-            line.opt("approvedBy", row.approved_by.as_ref()).put("zone", row.zone);
-            if !row.rewrites.is_empty() {
-                line.list("rewrites", &row.rewrites, |out, (by, before, after)| {
-                    object(out, |object| {
-                        object.put("by", by).put("before", before).put("after", after);
-                    });
-                });
-            }
-            line.put("generation", row.generation);
-            write_ran(line, &row.ran);
-        }
+        Record::Ledger(row) => write_decision(line, row),
         Record::Outcome(row) => {
             line.put("runId", &row.run).plain("at", row.at).put("callId", &row.call_id);
             line.put("outcome", row.outcome).opt("errorKind", row.error.map(ErrorKind::as_str));
@@ -337,6 +323,22 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
             write_ran(line, &row.ran);
         }
     }
+}
+
+fn write_decision(line: &mut Object<'_>, row: &DecisionRow) {
+    line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
+    line.put("callId", &row.call_id).put("tool", &row.tool).put("input", &row.input);
+    line.put("verdict", row.verdict).put("by", &row.by).opt("reason", row.reason.as_ref());
+    line.opt("approvedBy", row.approved_by.as_ref()).put("zone", row.zone);
+    if !row.rewrites.is_empty() {
+        line.list("rewrites", &row.rewrites, |out, (by, before, after)| {
+            object(out, |object| {
+                object.put("by", by).put("before", before).put("after", after);
+            });
+        });
+    }
+    line.put("generation", row.generation);
+    write_ran(line, &row.ran);
 }
 
 fn write_ran(line: &mut Object<'_>, ran: &[Ran]) {

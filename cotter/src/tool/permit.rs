@@ -6,7 +6,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use super::Facts;
-use crate::{cx::Cx, message::ToolCall};
+use crate::{cx::Cx, message::ToolCall, notes::Speaker};
 
 /// The leave to run one call once. There is no way to make one but through the pipeline.
 pub struct Permit {
@@ -23,9 +23,11 @@ impl Permit {
         call: &ToolCall,
         input: Arc<Value>,
         facts: Arc<Facts>,
-        cx: Cx,
+        mut cx: Cx,
     ) -> Self {
-        Permit { call_id: call.id.clone(), tool: call.name.clone(), input, facts, cx }
+        let tool = call.name.clone();
+        cx.speaker = Speaker::Tool(tool.clone());
+        Permit { call_id: call.id.clone(), tool, input, facts, cx }
     }
 
     /// The id the model gave the call.

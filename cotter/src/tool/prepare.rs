@@ -78,9 +78,13 @@ impl Judged {
     /// A call that is not looked at any more.
     pub(super) fn cancelled(call: ToolCall) -> Self {
         let mut judged = Judged::new(call);
-        let words = "Cancelled: the run ended before this call started.";
-        judged.refuse("run", ErrorKind::Cancelled, words, words);
+        judged.cancel();
         judged
+    }
+
+    fn cancel(&mut self) {
+        let words = "Cancelled: the run ended before this call started.";
+        self.refuse("run", ErrorKind::Cancelled, words, words);
     }
 
     pub(super) fn refuse(
@@ -94,7 +98,10 @@ impl Judged {
         self.stand = Stand::Refused { kind, reason: reason.into(), words: words.into() };
     }
 
-    fn blocked_by(&mut self, meta: &Meta, reason: &str) {
+    fn blocked_by(&mut self, meta: &Meta, reason: &str, scene: &Scene) {
+        if scene.cx.run.cancel.is_cancelled() {
+            return self.cancel();
+        }
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
         let words = blocked_words(&meta.name, reason);
         self.refuse(meta.name.clone(), ErrorKind::Denied, reason, words);
@@ -145,28 +152,8 @@ fn out_of_scope(judged: &mut Judged, tools: &ToolSet, generation: &Generation) {
 }
 
 fn check_schema(judged: &mut Judged, row: &ToolRow) -> bool {
-    let name = &judged.call.name;
-    if !judged.input.is_object() {
-        let words = format!(
-            "Invalid arguments for `{name}`: not a JSON object. Send smaller, complete arguments."
-        );
-        judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
-        return false;
-    }
-    let errors: Vec<_> = row
-        .validator
-        .iter_errors(&judged.input)
-        .take(4)
-        .map(|error| {
-            let place = error.instance_path().to_string();
-            let what = text::clip(&error.to_string(), 300).into_owned();
-            if place.is_empty() { what } else { format!("{place}: {what}") }
-        })
-        .collect();
-    if errors.is_empty() {
-        return true;
-    }
-    let words = format!("Invalid arguments for `{name}`: {}.", errors.join("; "));
+    let Err(faults) = row.schema.check(&judged.input) else { return true };
+    let words = format!("Invalid arguments for `{}`: {faults}.", judged.call.name);
     judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
     false
 }
@@ -202,7 +189,7 @@ async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
     judged.input = event.tool_input.clone();
     match stop {
         Some((meta, Stop::Block(reason))) => {
-            judged.blocked_by(&meta, &reason);
+            judged.blocked_by(&meta, &reason, scene);
             return false;
         }
         Some((_, Stop::Answer(output))) => judged.answer = Some(output),
@@ -221,7 +208,7 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
     let decided: Decided<ToolPre> = scene.fire_on(&row.judging, judged.event()).await;
     judged.ran.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return judged.blocked_by(meta, reason);
+        return judged.blocked_by(meta, reason, scene);
     }
     judged.by = format_smolstr!("{}", ruling.by);
     let (asks, open) = questions(&ruling, &decided.verdicts);
@@ -272,7 +259,7 @@ pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
     let decided = scene.fire_on(&row.judging.gates_only(), judged.event()).await;
     judged.ran.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return judged.blocked_by(meta, reason);
+        return judged.blocked_by(meta, reason, scene);
     }
     let (asks, _) = questions(&ruling, &decided.verdicts);
     let known = |ask: &&Ask| judged.answered.iter().any(|known| known.by == ask.by);

@@ -53,7 +53,8 @@ pub(crate) fn close_open_calls(turn: &mut Turn) {
 }
 
 async fn decide(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<Vec<Judged>, StoreError> {
-    if turn.generation.has(PointId::ToolPre) {
+    let watched = |call: &ToolCall| turn.tools.row(&call.name).is_some_and(|row| row.watched);
+    if calls.iter().any(watched) {
         turn.state.commit()?;
     }
     let resumed = turn.resumed.take();
@@ -96,6 +97,12 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
         turn.state.commit()?;
     }
     let scene = turn.scene();
+    if judged.len() == 1 {
+        let cap = turn.agent().cap(&scene.cx);
+        let only = judged.remove(0);
+        let result = finish(scene, cap, only).await.store(turn)?;
+        return store_result(turn, result);
+    }
     let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
     let works = judged.into_iter().enumerate().map(|(index, judged)| {
         let (scene, cap) = (scene.clone(), turn.agent().cap(&scene.cx));
@@ -106,11 +113,12 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
     while let Some((index, finished)) = done.next().await {
         results[index] = Some(finished.store(turn)?);
     }
-    for result in results.into_iter().flatten() {
-        let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
-        turn.emit(|| EventKind::Message { entry })?;
-    }
-    Ok(())
+    results.into_iter().flatten().try_for_each(|result| store_result(turn, result))
+}
+
+fn store_result(turn: &mut Turn, result: ToolResultMessage) -> Result<(), Exit> {
+    let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
+    Ok(turn.emit(|| EventKind::Message { entry })?)
 }
 
 impl Judged {
@@ -186,7 +194,7 @@ struct Finished {
 }
 
 enum Told {
-    Ran { outcome: Outcome, ms: u64, text: Arc<str> },
+    Ran { outcome: Outcome, ms: u64 },
     Refused { by: SmolStr, reason: String },
     Answered,
 }
@@ -198,7 +206,7 @@ impl Finished {
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
         match told {
-            Told::Ran { outcome, ms, text } => {
+            Told::Ran { outcome, ms } => {
                 let run = turn.run_id().clone();
                 turn.state.record(Record::Outcome(OutcomeRow {
                     at: Timestamp::now(),
@@ -209,14 +217,21 @@ impl Finished {
                     ms,
                     ran,
                 }));
-                turn.emit(|| EventKind::ToolResult { call_id, name, output: text, error, ms })?;
+                let output = || result.content.text().as_ref().into();
+                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })?;
             }
             Told::Refused { by, reason } => {
                 turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })?;
             }
             Told::Answered => {
-                let output = result.content.text().as_ref().into();
-                turn.emit(|| EventKind::ToolResult { call_id, name, output, error, ms: 0 })?;
+                let output = || result.content.text().as_ref().into();
+                turn.emit(|| EventKind::ToolResult {
+                    call_id,
+                    name,
+                    output: output(),
+                    error,
+                    ms: 0,
+                })?;
             }
         }
         Ok(result)
@@ -247,10 +262,11 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
     let output = work(&row, permit, &scene).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let original = rewrites.first().map(|(_, before, _)| before.clone());
-    let (outcome, text) = told_of(&output);
+    let outcome = output.as_ref().map_or_else(|error| Outcome::of(error.kind), |_| Outcome::Ok);
+    let told = Told::Ran { outcome, ms };
     if row.post.is_empty() {
         let result = result_of(&call, output, &cap);
-        return Finished { call, told: Told::Ran { outcome, ms, text }, result, ran: vec![] };
+        return Finished { call, told, result, ran: vec![] };
     }
     let event = Arc::new(ToolRan {
         call_id: call.id.clone(),
@@ -258,7 +274,7 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
         tool_input: input,
         original_input: original,
         facts,
-        result: text,
+        result: text_of(&output),
         is_error: output.is_err(),
         outcome,
         duration_ms: ms,
@@ -266,9 +282,8 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
     });
     let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
     let output = Result::clone(&decided.event.output);
-    let text = decided.event.result.clone();
     let result = result_of(&call, output, &cap);
-    Finished { call, told: Told::Ran { outcome, ms, text }, result, ran: decided.ran }
+    Finished { call, told, result, ran: decided.ran }
 }
 
 /// The tool at work. A panic is its failure; an abort drops it.
@@ -276,13 +291,13 @@ async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, To
     let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
     tokio::select! {
         biased;
-        () = scene.cx.run.cancel.cancelled() => {
-            Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
-        }
         done = work => done.unwrap_or_else(|panic| {
             let words = crate::ext::panic_words(&*panic);
             Err(ToolError::failed(format!("the tool panicked: {words}")))
         }),
+        () = scene.cx.run.cancel.cancelled() => {
+            Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+        }
     }
 }
 
@@ -318,10 +333,10 @@ async fn refuse(
     Finished { call, told: Told::Refused { by, reason }, result, ran: vec![] }
 }
 
-fn told_of(output: &Result<Output, ToolError>) -> (Outcome, Arc<str>) {
+fn text_of(output: &Result<Output, ToolError>) -> Arc<str> {
     match output {
-        Ok(output) => (Outcome::Ok, output.content.text().as_ref().into()),
-        Err(error) => (Outcome::of(error.kind), error.message.as_str().into()),
+        Ok(output) => output.content.text().as_ref().into(),
+        Err(error) => error.message.as_str().into(),
     }
 }
 

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Exit, Turn};
 use crate::{
+    agent::Limits,
     events::EventKind,
     message::{
         AssistantMessage, AssistantPart, Content, Mark, Message, StopReason, ToolCall, Usage,
@@ -24,28 +25,27 @@ use crate::{
 
 impl Turn {
     /// The next reply of the model, stored.
-    pub(super) async fn request(&mut self) -> Result<AssistantMessage, Exit> {
-        let limits = self.agent().limits().clone();
+    pub(super) async fn request(&mut self) -> Result<Arc<Entry>, Exit> {
+        let Limits { retries, backoff, .. } = *self.agent().limits();
         let models = self.agent().models();
         let mut attempt = 0;
         let mut last = ModelError::new(ModelErrorKind::Other, "there is no model");
         for (index, model) in models.iter().enumerate() {
-            for retry in 0..=limits.retries {
+            for retry in 0..=retries {
                 attempt += 1;
                 match self.attempt(model, attempt).await? {
                     Ok(reply) => return Ok(reply),
                     Err(error) => last = error,
                 }
-                if !last.kind.is_passing() || retry == limits.retries {
+                if !last.kind.is_passing() || retry == retries {
                     break;
                 }
-                let wait = last
-                    .retry_after
-                    .unwrap_or_else(|| limits.backoff.saturating_mul(2u32.saturating_pow(retry)));
-                self.wait_before_retry(attempt, &last, wait).await?;
+                let doubled = || backoff.saturating_mul(2u32.saturating_pow(retry));
+                let wait = last.retry_after.unwrap_or_else(doubled);
+                Box::pin(self.wait_before_retry(attempt, &last, wait)).await?;
             }
             if index + 1 < models.len() {
-                self.wait_before_retry(attempt, &last, Duration::ZERO).await?;
+                Box::pin(self.wait_before_retry(attempt, &last, Duration::ZERO)).await?;
             }
         }
         Err(Exit::coded(Reason::Error, last.kind.as_str(), last.message))
@@ -70,7 +70,7 @@ impl Turn {
         &mut self,
         model: &Arc<dyn Model>,
         attempt: u32,
-    ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
+    ) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
         let mut messages = self.context().await?;
         let message_count = messages.len();
         let name = || model.name().clone();
@@ -100,8 +100,9 @@ impl Turn {
         let parts = with_ids(parts, self.step);
         let reply = AssistantMessage { parts, model: name(), usage, stop_reason };
         self.acknowledge(notes)?;
-        self.store_reply(model, reply.clone()).await?;
-        Ok(Ok(reply))
+        let entry = self.store_reply(&**model, reply)?;
+        self.fire::<ModelPost>(|| replied(&**model, &entry)).await?;
+        Ok(Ok(entry))
     }
 
     /// What the model gets: the session's messages, as the transforms made them.
@@ -142,30 +143,17 @@ impl Turn {
         Ok(self.emit(|| EventKind::Message { entry })?)
     }
 
-    async fn store_reply(
+    fn store_reply(
         &mut self,
-        model: &Arc<dyn Model>,
+        model: &dyn Model,
         reply: AssistantMessage,
-    ) -> Result<(), Exit> {
-        let usage = reply.usage;
-        let (stop_reason, tool_call_count) = (reply.stop_reason, reply.calls().count());
+    ) -> Result<Arc<Entry>, Exit> {
+        let cost = model.cost_usd(&reply.usage);
         let entry = self.state.append(Body::Message(Message::Assistant(reply)));
-        let cost_usd = model.cost_usd(&usage);
-        self.record_reply(&entry, cost_usd);
-        self.emit(|| EventKind::Message { entry })?;
-        let replied = || Replied {
-            model: model.name().clone(),
-            stop_reason,
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write,
-            cost_usd,
-            tool_call_count,
-        };
-        self.emit(|| EventKind::ModelPost(replied()))?;
-        self.fire::<ModelPost>(replied).await?;
-        Ok(())
+        self.record_reply(&entry, cost);
+        self.emit(|| EventKind::Message { entry: entry.clone() })?;
+        self.emit(|| EventKind::ModelPost(replied(model, &entry)))?;
+        Ok(entry)
     }
 
     /// What the model had said when it was aborted is kept; half a tool call is not.
@@ -186,6 +174,25 @@ impl Turn {
             }
         }
         Exit::aborted()
+    }
+}
+
+/// What `model.post` tells of a reply.
+fn replied(model: &dyn Model, entry: &Entry) -> Replied {
+    let reply = match entry.message() {
+        Some(Message::Assistant(reply)) => reply,
+        _ => unreachable!("a reply is stored as the model's message"),
+    };
+    let Usage { input_tokens, output_tokens, cache_read, cache_write } = reply.usage;
+    Replied {
+        model: reply.model.clone(),
+        stop_reason: reply.stop_reason,
+        input_tokens,
+        output_tokens,
+        cache_read,
+        cache_write,
+        cost_usd: model.cost_usd(&reply.usage),
+        tool_call_count: reply.calls().count(),
     }
 }
 
@@ -237,11 +244,13 @@ impl Hearing {
 
     async fn listen(&mut self, mut stream: Streaming, cancel: &CancellationToken) -> Ended {
         let ended = loop {
-            let next = poll_fn(|task| stream.as_mut().poll_next(task));
+            if cancel.is_cancelled() {
+                break Ended::Cancelled;
+            }
             let delta = tokio::select! {
                 biased;
+                delta = poll_fn(|task| stream.as_mut().poll_next(task)) => delta,
                 () = cancel.cancelled() => break Ended::Cancelled,
-                delta = next => delta,
             };
             match delta {
                 Some(Ok(delta)) => self.take(delta),

@@ -13,8 +13,8 @@ use crate::{
 impl Turn {
     /// Stores the person's message, as the transforms made it, unless a gate refuses it.
     pub(super) async fn prompt(&mut self, content: Content) -> Result<(), Exit> {
-        let raw = content.text().into_owned();
-        let event = || Prompt { prompt: raw.clone(), raw_prompt: raw.clone() };
+        let raw = || content.text().into_owned();
+        let event = || Prompt { prompt: raw(), raw_prompt: raw() };
         let decided = self.fire::<UserPromptSubmit>(event).await?;
         let mut message = UserMessage::new(content);
         if let Some(decided) = decided {
@@ -25,7 +25,7 @@ impl Turn {
                 let message = format!("hook \"{name}\" refused the prompt: {reason}");
                 return Err(Exit::coded(Reason::Blocked, "blocked", message));
             }
-            rewrite(&mut message, raw, &decided);
+            rewrite(&mut message, &decided);
         }
         let entry = self.state.append(Body::Message(Message::User(message)));
         Ok(self.emit(|| EventKind::Message { entry })?)
@@ -43,7 +43,7 @@ fn refused(decided: &Decided<UserPromptSubmit>) -> Option<(&str, &str)> {
 }
 
 /// The raw text stays beside the rewritten one, with the name of who rewrote it.
-fn rewrite(message: &mut UserMessage, raw: String, decided: &Decided<UserPromptSubmit>) {
+fn rewrite(message: &mut UserMessage, decided: &Decided<UserPromptSubmit>) {
     if decided.replaced.is_empty() {
         return;
     }
@@ -54,6 +54,7 @@ fn rewrite(message: &mut UserMessage, raw: String, decided: &Decided<UserPromptS
         .zip(after)
         .map(|((meta, _), event)| Rewrite { by: meta.name.clone(), text: event.prompt.clone() })
         .collect();
+    let raw = decided.event.raw_prompt.clone();
     message.rewritten = Some(Box::new(Rewritten { raw, rewrites }));
     let text = decided.event.prompt.clone();
     let content = std::mem::replace(&mut message.content, Content::Text(String::new()));

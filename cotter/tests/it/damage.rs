@@ -241,7 +241,7 @@ async fn p10_a_newer_version_is_read_and_not_written() {
     let before = case.bytes();
     let session = case.agent().session("s").await.unwrap();
     assert_eq!(transcript(&session).await, "user: from the future\n");
-    expect!["error: store: session `s` is read-only: it was written by a newer version (format 2, this one knows 1)"].assert_eq(&ending(&session.prompt("hello?").await));
+    expect!["error: store: session `s` is read-only: a newer version wrote it (format 2, this one knows 1)"].assert_eq(&ending(&session.prompt("hello?").await));
     assert!(session.set_name("mine").await.is_err());
     assert_eq!(transcript(&session).await, "user: from the future\n");
     assert_eq!(case.bytes(), before);

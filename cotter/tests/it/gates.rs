@@ -123,7 +123,7 @@ async fn l2_a_sick_gate_at_tool_pre_blocks_the_call() {
         # AnswersAfterCancel: aborted, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Hook "sick" blocked the action: the run was cancelled before the hook answered. Adjust your approach; do not retry the exact same call.
+        result c1.1 (cancelled): Cancelled: the run ended before this call started.
     "##]]).await;
 }
 
@@ -263,7 +263,7 @@ async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
         # AnswersAfterCancel: aborted, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Hook "sick" blocked the action: the run was cancelled before the hook answered. Adjust your approach; do not retry the exact same call.
+        result c1.1 (cancelled): Cancelled: the run ended before this call started.
     "##]]).await;
 }
 
@@ -393,8 +393,9 @@ async fn l10_a_gate_that_comes_after_a_cancel_is_not_called() {
     expect![[r#"
         user: go
         call c1.1: a {}
-        result c1.1 (denied): Hook "second" blocked the action: the run was cancelled before the hook answered. Adjust your approach; do not retry the exact same call.
-    "#]].assert_eq(&transcript(&session).await);
+        result c1.1 (cancelled): Cancelled: the run ended before this call started.
+    "#]]
+    .assert_eq(&transcript(&session).await);
 }
 
 /// A gate of the table's 5 s that waits an hour for a person is not late; one that works that long is.

@@ -71,10 +71,10 @@ async fn b1_a_store_that_takes_no_row_lets_no_tool_run() {
     expect![[r#"
         append 1 fails: [], error: store: the disk is full
         append 2 fails: [], error: store: the disk is full
-        append 3 fails: [], error: store: the disk is full
-        append 4 fails: ["look {}"], error: store: the disk is full
+        append 3 fails: ["look {}"], error: store: the disk is full
+        append 4 fails: ["look {}", "write {}"], error: store: the disk is full
         append 5 fails: ["look {}", "write {}"], error: store: the disk is full
-        append 6 fails: ["look {}", "write {}"], error: store: the disk is full
+        append 6 fails: ["look {}", "write {}", "look {}"], error: store: the disk is full
         sync 1 fails: ["look {}"], error: store: the disk does not answer
         sync 2 fails: ["look {}", "write {}", "look {}"], error: store: the disk does not answer
         sync 3 fails: ["look {}", "write {}", "look {}", "write {}"], end_turn

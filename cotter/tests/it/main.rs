@@ -1,6 +1,9 @@
 //! The core from outside, through its public API only.
 
 mod kit;
+mod long_sessions;
+mod conformance;
+mod points;
 mod loops;
 mod attempts;
 mod limits;

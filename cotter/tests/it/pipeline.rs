@@ -99,14 +99,14 @@ async fn input_that_does_not_fit_the_schema_gets_a_result_that_says_why() {
         call c1.4: add {"a":1,"b":2}
         result c1.1 (invalid_args): Invalid arguments for `add`: "b" is a required property.
         result c1.2 (invalid_args): Invalid arguments for `add`: /b: "two" is not of type "integer"; Additional properties are not allowed ('c' was unexpected).
-        result c1.3 (invalid_args): Invalid arguments for `add`: not a JSON object. Send smaller, complete arguments.
+        result c1.3 (invalid_args): Invalid arguments for `add`: not a JSON object; send complete arguments, smaller if they were cut off.
         result c1.4: 3
         assistant: done
 
         run.start r1
         ledger c1.1 add {"a":1} block schema Invalid arguments for `add`: "b" is a required property.
         ledger c1.2 add {"a":1,"b":"two","c":3} block schema Invalid arguments for `add`: /b: "two" is not of type "integer"; Additional properties are not allowed ('c' was unexpected).
-        ledger c1.3 add {"a": 1, "b" block schema Invalid arguments for `add`: not a JSON object. Send smaller, complete arguments.
+        ledger c1.3 add {"a": 1, "b" block schema Invalid arguments for `add`: not a JSON object; send complete arguments, smaller if they were cut off.
         ledger c1.4 add {"a":1,"b":2} pass zone
         outcome c1.4 ok
         run.end r1 end_turn

@@ -22,27 +22,41 @@ pub struct Loaded {
     pub entries: Vec<Arc<Entry>>,
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) last_hash: Option<SmolStr>,
+    /// Whether the file ends within a line.
+    pub(crate) torn: bool,
     /// What could not be read: `LINE: what is wrong`.
     pub diagnostics: Vec<String>,
 }
 
 /// Reads the bytes of a session file. Never fails: what cannot be read is left out and reported.
 pub fn load(bytes: Vec<u8>) -> Loaded {
+    let end = memchr::memchr(b'\n', &bytes).unwrap_or(bytes.len());
+    let header = wire::read_header(&bytes[..end]);
+    Loaded { header, ..load_lines(bytes, end + 1, 1) }
+}
+
+/// Reads lines from the middle of a session file.
+pub(super) fn load_part(bytes: Vec<u8>) -> Loaded {
+    load_lines(bytes, 0, 0)
+}
+
+fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> Loaded {
     let file = Arc::new(bytes);
-    let mut loaded = Loaded::default();
-    let mut start = 0;
-    let mut number = 0;
+    // One look at the whole is quicker than one at every line.
+    let all_text = std::str::from_utf8(&file).is_ok();
+    let torn = !file.is_empty() && !file.ends_with(b"\n");
+    let mut loaded = Loaded { torn, ..Loaded::default() };
     while start < file.len() {
-        let end = memchr(&file[start..]).map_or(file.len(), |offset| start + offset);
+        let end = memchr::memchr(b'\n', &file[start..]).map_or(file.len(), |offset| start + offset);
         number += 1;
         let line = &file[start..end];
-        if number == 1 {
-            loaded.header = wire::read_header(line);
-        } else if !line.trim_ascii().is_empty() {
+        if !line.trim_ascii().is_empty() {
             let raw = Raw { file: file.clone(), start, end };
             // A line that has its end is one of ours; what the file ends within is read whole.
             let ended = end < file.len();
-            if let Err(what) = loaded.take(line, raw, ended) {
+            let text = all_text || std::str::from_utf8(line).is_ok();
+            let taken = if text { loaded.take(line, raw, ended) } else { Err("not UTF-8") };
+            if let Err(what) = taken {
                 let torn = if ended { "" } else { " (the file ends within it)" };
                 loaded.diagnostics.push(format!("{number}: {what}{torn}"));
             }
@@ -65,9 +79,6 @@ pub(super) fn first_words(bytes: &[u8]) -> Option<String> {
 
 impl Loaded {
     fn take(&mut self, line: &[u8], raw: Raw, ended: bool) -> Result<(), &'static str> {
-        if std::str::from_utf8(line).is_err() {
-            return Err("not UTF-8");
-        }
         let head = if ended { head_by_position(line) } else { None };
         let Some(head) = head else { return self.take_slowly(line, raw) };
         match head {
@@ -135,11 +146,7 @@ fn split_hash_inside(rest: &[u8]) -> bool {
 
 /// A JSON text without escapes, and what follows its closing quote.
 fn plain_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let end = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    let end = memchr::memchr2(b'"', b'\\', bytes)?;
     let (text, rest) = bytes.split_at(end);
     Some((std::str::from_utf8(text).ok()?, rest.strip_prefix(b"\"")?))
-}
-
-fn memchr(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|byte| *byte == b'\n')
 }

@@ -6,9 +6,13 @@ use std::{
     io,
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
+    time::Duration,
 };
 
 use tokio::sync::oneshot;
+
+/// How long what nobody waits for may gather, so that a burst of short steps costs one sync.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// Syncs files behind their writers, or while they wait.
 #[derive(Default)]
@@ -80,10 +84,17 @@ impl Syncer {
                     job.run(&mut queue);
                 }
             }
-        } else if queue.idle {
+        } else if queue.idle || queue.is_urgent() {
             queue.idle = false;
             self.shared.work.notify_one();
         }
+    }
+}
+
+impl Queue {
+    /// Whether somebody waits for a sync, or for the end.
+    fn is_urgent(&self) -> bool {
+        self.closed || self.jobs.iter().any(|job| !job.waiters.is_empty())
     }
 }
 
@@ -98,6 +109,11 @@ impl Shared {
                 queue.idle = true;
                 queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.idle = false;
+            }
+            if !queue.is_urgent() {
+                let gathering = |queue: &mut Queue| !queue.is_urgent();
+                let waited = self.work.wait_timeout_while(queue, GATHER, gathering);
+                queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             let jobs = std::mem::take(&mut queue.jobs);
             drop(queue);

@@ -1,0 +1,84 @@
+//! What hooks in the process add to one tool call.
+
+use cotter::{
+    Agent, At, Verdict, named,
+    points::{ToolCalled, ToolPre},
+};
+
+use crate::{
+    measure::{Goal, Table, time},
+    turns::{Instant, noop, run_time, runtime},
+};
+
+fn agent_with(count: usize, waits: bool, tools: &str) -> Agent {
+    let mut builder = Agent::builder(Instant::calling()).tool(noop());
+    for n in 0..count {
+        let name = format!("gate-{n}");
+        builder = if waits {
+            let gate = |call: At<ToolPre>| async move { passes(&call) };
+            builder.on(ToolPre, named(name, gate).tools([tools]))
+        } else {
+            builder.on(ToolPre, named(name, |call: &ToolCalled| passes(call)).tools([tools]))
+        };
+    }
+    builder.build().expect("the agent builds")
+}
+
+fn passes(call: &ToolCalled) -> Verdict {
+    if call.tool_name == "rm" { Verdict::block("no") } else { Verdict::Pass }
+}
+
+pub(crate) fn measure(table: &mut Table) {
+    if table.wants("point with no handler") {
+        // A session without runs and handlers: closing it fires a point nobody listens to.
+        let agent = Agent::builder(Instant::speaking()).build().expect("the agent builds");
+        let probe = agent.silent_point_probe();
+        table.add("point with no handler", time(|| assert!(!probe())), Goal::Nanos(2.0));
+    }
+    let rows = [
+        ("1 sync hook, added per call", 1, false, 150.0),
+        ("10 sync hooks, added per call", 10, false, 800.0),
+        ("100 sync hooks, added per call", 100, false, 7_000.0),
+        ("1 async hook, added per call", 1, true, 200.0),
+        ("10 async hooks, added per call", 10, true, 1_200.0),
+        ("100 async hooks, added per call", 100, true, 12_000.0),
+    ];
+    let mut bare = None;
+    for (what, count, waits, goal) in rows {
+        if table.wants(what) {
+            let bare = *bare.get_or_insert_with(|| run_time(&agent_with(0, false, "*")));
+            let with = run_time(&agent_with(count, waits, "*"));
+            table.add_beside(what, with - bare, ("turn without hooks", bare), Goal::Nanos(goal));
+        }
+    }
+    let what = "100 hooks that do not match, added per call";
+    if table.wants(what) {
+        let bare = *bare.get_or_insert_with(|| run_time(&agent_with(0, false, "*")));
+        let with = run_time(&agent_with(100, false, "other-*"));
+        table.add_beside(what, with - bare, ("turn without hooks", bare), Goal::None);
+    }
+    waiting(table);
+}
+
+/// Ten gates that wait at the same time.
+fn waiting(table: &mut Table) {
+    let what = "10 gates that sleep 5 ms, run_pre";
+    if !table.wants(what) {
+        return;
+    }
+    let mut builder = Agent::builder(Instant::speaking());
+    for n in 0..10 {
+        let gate = |_: At<ToolPre>| async {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            Verdict::Pass
+        };
+        builder = builder.on(ToolPre, named(format!("slow-{n}"), gate));
+    }
+    let agent = builder.build().expect("the agent builds");
+    let runtime = runtime();
+    let one = time(|| {
+        runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await })
+    });
+    let ten = time(|| drop(runtime.block_on(agent.run_pre("noop", serde_json::json!({})))));
+    table.add_beside(what, ten, ("one sleep", one), Goal::Ratio(1.4));
+}

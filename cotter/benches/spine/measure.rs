@@ -1,0 +1,148 @@
+//! Measuring and the table.
+
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+/// Rows of what was measured.
+pub(crate) struct Table {
+    filter: Vec<String>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    what: String,
+    ours: f64,
+    floor: Option<(String, f64)>,
+    goal: Goal,
+}
+
+/// What a row is to reach.
+pub(crate) enum Goal {
+    /// At most this many nanoseconds.
+    Nanos(f64),
+    /// At most this many times the floor.
+    Ratio(f64),
+    /// At most this many bytes.
+    Bytes(f64),
+    /// Shown for comparison.
+    None,
+}
+
+impl Table {
+    pub(crate) fn new(filter: Vec<String>) -> Self {
+        Table { filter, rows: vec![] }
+    }
+
+    /// Whether a row is wanted.
+    pub(crate) fn wants(&self, what: &str) -> bool {
+        self.filter.is_empty() || self.filter.iter().any(|word| what.contains(word.as_str()))
+    }
+
+    pub(crate) fn add(&mut self, what: &str, ours: f64, goal: Goal) {
+        self.rows.push(Row { what: what.into(), ours, floor: None, goal });
+    }
+
+    pub(crate) fn add_beside(&mut self, what: &str, ours: f64, floor: (&str, f64), goal: Goal) {
+        let floor = Some((floor.0.to_owned(), floor.1));
+        self.rows.push(Row { what: what.into(), ours, floor, goal });
+    }
+
+    pub(crate) fn print(&self) {
+        println!("| what | ours | beside | ratio | goal | |");
+        println!("|---|---|---|---|---|---|");
+        for row in &self.rows {
+            let bytes = matches!(row.goal, Goal::Bytes(_));
+            let show = |value: f64| if bytes { shown_bytes(value) } else { shown(value) };
+            let (beside, ratio) = match &row.floor {
+                Some((name, floor)) => {
+                    (format!("{name} {}", show(*floor)), format!("{:.2}", row.ours / floor))
+                }
+                None => (String::new(), String::new()),
+            };
+            let (goal, met) = match row.goal {
+                Goal::Nanos(nanos) => (format!("≤ {}", shown(nanos)), Some(row.ours <= nanos)),
+                Goal::Bytes(bytes) => {
+                    (format!("≤ {}", shown_bytes(bytes)), Some(row.ours <= bytes))
+                }
+                Goal::Ratio(most) => {
+                    let floor = row.floor.as_ref().map_or(f64::NAN, |(_, floor)| *floor);
+                    (format!("≤ {most} ×"), Some(row.ours / floor <= most))
+                }
+                Goal::None => (String::new(), None),
+            };
+            let met = met.map_or("", |met| if met { "met" } else { "MISSED" });
+            println!("| {} | {} | {beside} | {ratio} | {goal} | {met} |", row.what, show(row.ours));
+        }
+    }
+}
+
+fn shown(nanos: f64) -> String {
+    match nanos {
+        n if n < 1e3 => format!("{n:.2} ns"),
+        n if n < 1e6 => format!("{:.2} µs", n / 1e3),
+        n => format!("{:.2} ms", n / 1e6),
+    }
+}
+
+fn shown_bytes(bytes: f64) -> String {
+    match bytes {
+        n if n < 1e3 => format!("{n:.0} B"),
+        n if n < 1e6 => format!("{:.2} kB", n / 1e3),
+        n => format!("{:.2} MB", n / 1e6),
+    }
+}
+
+/// The median time of one call, in nanoseconds, over batches long enough for the clock.
+pub(crate) fn time(mut call: impl FnMut()) -> f64 {
+    let started = Instant::now();
+    let mut batch = 1u32;
+    // Warm up, and find how many calls take a millisecond.
+    loop {
+        let start = Instant::now();
+        (0..batch).for_each(|_| call());
+        if start.elapsed() > Duration::from_millis(1) || batch >= 1 << 24 {
+            break;
+        }
+        batch *= 2;
+        if started.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+    }
+    let mut samples: Vec<f64> = vec![];
+    let measuring = Instant::now();
+    while samples.len() < 25
+        || (measuring.elapsed() < Duration::from_millis(300) && samples.len() < 400)
+    {
+        let start = Instant::now();
+        (0..batch).for_each(|_| call());
+        samples.push(start.elapsed().as_nanos() as f64 / f64::from(batch));
+        if measuring.elapsed() > Duration::from_secs(5) {
+            break;
+        }
+    }
+    median(&mut samples)
+}
+
+/// The median time of `call`, with `prepare` before each and not measured.
+pub(crate) fn time_prepared<T>(
+    times: usize,
+    mut prepare: impl FnMut() -> T,
+    mut call: impl FnMut(T),
+) -> f64 {
+    let mut samples: Vec<f64> = (0..times)
+        .map(|_| {
+            let ready = prepare();
+            let start = Instant::now();
+            call(black_box(ready));
+            start.elapsed().as_nanos() as f64
+        })
+        .collect();
+    median(&mut samples)
+}
+
+fn median(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}

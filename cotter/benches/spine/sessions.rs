@@ -1,0 +1,114 @@
+//! Long sessions: opening them, and one more turn.
+
+use std::path::Path;
+
+use cotter::{
+    Agent,
+    session::{Compaction, JsonlStore, MemoryStore, Session},
+};
+
+use crate::{
+    measure::{Goal, Table, time_prepared},
+    turns::{Instant, runtime},
+};
+
+/// A session file of `entries` messages of 200 bytes, as this library writes them.
+fn write_session(folder: &Path, id: &str, entries: usize) {
+    use std::fmt::Write;
+    let mut text = format!(
+        "{{\"type\":\"session\",\"v\":1,\"id\":\"{id}\",\"cwd\":\"/\",\"createdAt\":\"2026-01-01T00:00:00.000Z\",\"parent\":null}}\n"
+    );
+    let words = "word ".repeat(40);
+    for n in 1..=entries {
+        let parent = if n == 1 { "null".to_owned() } else { format!("\"{:08x}\"", n - 1) };
+        let head = format!(
+            "{{\"type\":\"message\",\"id\":\"{n:08x}\",\"parentId\":{parent},\"timestamp\":\"2026-01-01T00:00:00.000Z\",\"message\":"
+        );
+        let body = if n % 2 == 1 {
+            format!("{{\"role\":\"user\",\"content\":\"{words}\"}}")
+        } else {
+            format!(
+                "{{\"role\":\"assistant\",\"content\":[{{\"type\":\"text\",\"text\":\"{words}\"}}],\"model\":\"m\",\"usage\":{{\"inputTokens\":1,\"outputTokens\":1,\"cacheRead\":0,\"cacheWrite\":0}},\"stopReason\":\"end_turn\"}}"
+            )
+        };
+        let _ = writeln!(text, "{head}{body}}}");
+    }
+    std::fs::write(folder.join(format!("{id}.jsonl")), text).expect("the session is written");
+}
+
+fn agent(folder: &Path) -> Agent {
+    let builder = Agent::builder(Instant::speaking()).store(JsonlStore::new(folder));
+    builder.build().expect("the agent builds")
+}
+
+pub(crate) fn measure(table: &mut Table) {
+    let runtime = runtime();
+    let folder = tempfile::tempdir().expect("a folder is made");
+    let what = "open 100k entries and build context, JSON lines";
+    if table.wants(what) {
+        write_session(folder.path(), "long", 100_000);
+        let agent = agent(folder.path());
+        let path = folder.path().join("long.jsonl");
+        let bare = time_prepared(15, || (), |()| assert!(std::fs::read(&path).is_ok()));
+        let open = time_prepared(
+            15,
+            || (),
+            |()| {
+                let session = runtime.block_on(agent.session("long")).expect("it opens");
+                assert_eq!(runtime.block_on(session.messages()).len(), 100_000);
+            },
+        );
+        table.add_beside(what, open, ("reading the file", bare), Goal::Nanos(30e6));
+    }
+    let what = "the same after a compaction";
+    if table.wants(what) {
+        write_session(folder.path(), "compacted", 100_000);
+        let agent = agent(folder.path());
+        let session = runtime.block_on(agent.session("compacted")).expect("it opens");
+        let summary = Compaction::new("what was said", "0001869a".into(), 0);
+        runtime.block_on(session.store_compaction(summary)).expect("it is stored");
+        runtime.block_on(session.prompt("go on")).expect("it runs");
+        drop(session);
+        let open = time_prepared(
+            15,
+            || (),
+            |()| {
+                let session = runtime.block_on(agent.session("compacted")).expect("it opens");
+                assert!(runtime.block_on(session.messages()).len() < 20);
+            },
+        );
+        table.add(what, open, Goal::Nanos(5e6));
+    }
+    for entries in [1_000, 10_000, 100_000] {
+        for file in [false, true] {
+            one_more_turn(table, entries, file);
+        }
+    }
+}
+
+/// A turn on a session that has many already, in memory and on disk.
+fn one_more_turn(table: &mut Table, entries: usize, file: bool) {
+    let kind = if file { "JSON lines" } else { "memory" };
+    let what = format!("one more turn after {entries} entries, {kind}");
+    if !table.wants(&what) {
+        return;
+    }
+    let runtime = runtime();
+    let folder = tempfile::tempdir().expect("a folder is made");
+    let session = if file {
+        write_session(folder.path(), "long", entries);
+        runtime.block_on(agent(folder.path()).session("long")).expect("it opens")
+    } else {
+        let store = MemoryStore::new();
+        let agent = Agent::builder(Instant::speaking()).store(store).build().expect("it builds");
+        let session = runtime.block_on(agent.new_session()).expect("it is made");
+        let text = "word ".repeat(40);
+        for _ in 0..entries / 2 {
+            runtime.block_on(session.prompt(text.as_str())).expect("it runs");
+        }
+        session
+    };
+    let turn = |session: &Session| assert!(runtime.block_on(session.prompt("hello")).is_ok());
+    let median = time_prepared(400, || (), |()| turn(&session));
+    table.add(&what, median, Goal::Nanos(10_000.0));
+}

@@ -1,0 +1,99 @@
+//! Whole runs with a model in the process: text, and text after one tool.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cotter::{
+    Agent, FnTool, ToolSpec,
+    message::{StopReason, Usage},
+    model::{Delta, Model, Request, Streaming},
+    permission::Zone,
+    session::JsonlStore,
+    tool::Facts,
+};
+use futures_util::stream;
+use serde_json::json;
+use smol_str::SmolStr;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::measure::{Goal, Table, time};
+
+/// A model that answers at once; every other time it calls a tool first, if it may.
+pub(crate) struct Instant {
+    name: SmolStr,
+    calls: bool,
+    called: AtomicBool,
+}
+
+impl Instant {
+    pub(crate) fn speaking() -> Self {
+        Instant { name: "bench/instant".into(), calls: false, called: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn calling() -> Self {
+        Instant { calls: true, ..Instant::speaking() }
+    }
+}
+
+impl Model for Instant {
+    fn name(&self) -> &SmolStr {
+        &self.name
+    }
+
+    fn stream(&self, _: Request) -> Streaming {
+        let usage = Usage::default();
+        let call = self.calls && !self.called.fetch_xor(true, Ordering::Relaxed);
+        let first = if call {
+            Delta::Call { id: "c1".into(), name: "noop".into(), input: json!({}) }
+        } else {
+            Delta::Text("All right.".into())
+        };
+        let stop_reason = if call { StopReason::ToolUse } else { StopReason::EndTurn };
+        Box::pin(stream::iter([Ok(first), Ok(Delta::Done { stop_reason, usage })]))
+    }
+}
+
+/// A tool that does nothing, at once.
+pub(crate) fn noop() -> impl cotter::Tool {
+    let spec = ToolSpec::new("noop", "does nothing", json!({"type": "object"}));
+    FnTool::new(spec, |_| async { Ok("ok".into()) }).touching(Facts::zone(Zone::Safe))
+}
+
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime starts")
+}
+
+/// The time of one run, in sessions that are renewed so that their length does not matter.
+pub(crate) fn run_time(agent: &Agent) -> f64 {
+    let runtime = runtime();
+    let fresh = || runtime.block_on(agent.new_session()).expect("a session is made");
+    let mut session = fresh();
+    let mut runs = 0;
+    time(|| {
+        runs += 1;
+        if runs % 1000 == 0 {
+            session = fresh();
+        }
+        let reply = runtime.block_on(session.prompt("hello"));
+        assert!(reply.is_ok(), "the run works");
+    })
+}
+
+pub(crate) fn measure(table: &mut Table) {
+    let rows: [(&str, bool, bool, f64); 4] = [
+        ("text turn, memory", false, false, 1_500.0),
+        ("turn with one tool, memory", true, false, 5_000.0),
+        ("text turn, JSON lines", false, true, 6_000.0),
+        ("turn with one tool, JSON lines", true, true, 15_000.0),
+    ];
+    for (what, calling, file, goal) in rows {
+        if !table.wants(what) {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder is made");
+        let model = if calling { Instant::calling() } else { Instant::speaking() };
+        let builder = Agent::builder(model).tool(noop());
+        let builder = if file { builder.store(JsonlStore::new(folder.path())) } else { builder };
+        let agent = builder.build().expect("the agent builds");
+        table.add(what, run_time(&agent), Goal::Nanos(goal));
+    }
+}

@@ -1,0 +1,419 @@
+//! Conformance: what systems like this one were seen to do, as cases, and what we do.
+//!
+//! [`CASES`] is the one table. A case is run, or not applicable for a reason that stands in
+//! FEATURES, DESIGN, FORMATS or SECURITY, or later, with the feature that will bring it. To add one,
+//! add a line: `run` takes any future that panics when the case does not hold. Checks stand in
+//! `conformance/`, by family; what several cases share is one function with data.
+//!
+//! The cases themselves are kept beside the repository. Where that folder is there, every case of
+//! our areas must be in the table and every id of the table in the folder.
+
+mod kit;
+mod tools;
+mod hooks;
+mod runs;
+mod sessions;
+mod permissions;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    future::Future,
+    io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    time::Duration,
+};
+
+use cotter::{Origin, Owner};
+use serde_json::{Value, json};
+
+/// The areas this test answers for, in the order they are printed.
+const AREAS: &[&str] = &[
+    "registry",
+    "tool-dispatch",
+    "tool-result",
+    "tool.pre",
+    "tool.post",
+    "model.pre",
+    "session.end",
+    "lifecycle",
+    "limits",
+    "events",
+    "ordering",
+    "order",
+    "composition",
+    "error-channel",
+    "cancel",
+    "interceptor",
+    "hook-fn",
+    "hook-chain",
+    "hook-dispatch",
+    "tool-filter",
+    "reminder",
+    "abort",
+    "wire",
+    "embedded",
+    "session-file",
+    "session-context",
+    "tree",
+    "llm-conversion",
+    "runner",
+    "concurrency",
+    "permission",
+];
+
+/// One case and what we do about it.
+struct Case {
+    id: &'static str,
+    area: &'static str,
+    how: How,
+}
+
+enum How {
+    Run(fn() -> Checking),
+    NotApplicable(&'static str),
+    Later(&'static str),
+}
+
+type Checking = Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! cases {
+    ($($id:literal $area:literal $how:ident $what:expr;)*) => {
+        const CASES: &[Case] =
+            &[$(Case { id: $id, area: $area, how: cases!(@$how $what) }),*];
+    };
+    (@run $check:expr) => { How::Run(|| Box::pin($check)) };
+    (@not_applicable $why:expr) => { How::NotApplicable($why) };
+    (@later $feature:expr) => { How::Later($feature) };
+}
+
+cases! {
+    "GT-019" "registry" run tools::an_extension_loads_once();
+    "CT-019" "registry" run tools::the_first_tool_of_a_name_stays(Owner::embedder());
+
+    "CT-003" "tool-dispatch" run tools::unknown_tool(&[], "nonexistent", "There are no tools here");
+
+    "GD-026s" "tool-result" later "G14";
+    "GD-029s" "tool-result" run tools::invalid_input("invoke_skill", &["name"], json!({}), "name");
+    "GD-031s" "tool-result" run tools::parts_are_joined_for_the_model_and_kept();
+    "GD-032s" "tool-result" later "G12";
+    "GD-034s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Panic("boom"));
+    "GD-036s" "tool-result" later "G16";
+    "GD-037s" "tool-result" later "G16";
+    "GD-038s" "tool-result"
+        run tools::invalid_input("invoke_subagent", &["name", "prompt"], json!({"name":"w"}), "prompt");
+    "GD-039s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("boom"));
+    "GD-040s" "tool-result" later "G16";
+    "GD-041s" "tool-result" run tools::marked_tools_run_side_by_side();
+    "GD-044s" "tool-result" run tools::unknown_tool(&["nop"], "nope", "Did you mean `nop`?");
+    "GD-045s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Panic("boom"));
+    "GD-046s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("m"));
+    "GD-047s" "tool-result" run tools::invalid_input("t", &["n"], json!({"n":7}), "/n");
+    "GD-048s" "tool-result" run tools::unmarked_tools_run_in_call_order_past_a_failure();
+    "GC-010" "tool-result" later "G15";
+    "GC-011" "tool-result" not_applicable "FEATURES G14: a skill has a name and args, no sections";
+    "GC-013" "tool-result" later "G15";
+    "GC-014" "tool-result" later "G15";
+    "GT-010" "tool-result" run tools::unknown_tool(&["look"], "nope", "There are: look");
+    "GT-012" "tool-result" run tools::invalid_input("t", &["hull"], json!({"hull":42}), "/hull");
+    "GT-013" "tool-result"
+        run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("database is down"));
+    "GT-014" "tool-result" run tools::render_data_stays_at_home();
+    "GT-015" "tool-result" run tools::a_tool_out_of_scope_is_neither_shown_nor_run();
+
+    "LM-039" "tool.pre" run hooks::a_block_is_told_with_its_reason();
+    "LM-046" "tool.pre" run hooks::no_hook_is_asked_about_an_unknown_tool();
+    "LM-042" "tool.post" run hooks::words_after_a_tool_reach_the_next_request();
+    "LM-044" "tool.post" run hooks::nothing_follows_a_tool_that_did_not_run();
+    "LM-049" "model.pre" run hooks::words_before_a_request_ride_on_it();
+    "LM-050" "model.pre" run hooks::nothing_before_a_request_stops_it();
+
+    "LM-052" "session.end" run runs::an_abort_before_the_first_request_ends_the_run();
+    "LM-053" "session.end" run runs::error_comes_before_session_end();
+    "LM-054" "session.end" run runs::a_failing_observer_changes_no_end();
+    "LM-055" "session.end" run runs::an_abort_while_text_streams_keeps_it();
+    "LM-056" "session.end" run runs::a_dropped_run_ends_properly();
+
+    "bd-01" "lifecycle" run runs::points_fire_in_the_order_of_a_turn();
+    "bd-02" "lifecycle" run runs::a_gate_at_the_turns_end_sends_the_model_on();
+    "bd-03" "lifecycle" run runs::what_context_leaves_out_stays_in_history();
+    "bd-04" "lifecycle" run runs::going_on_always_leaves_something_to_answer();
+    "bd-05" "lifecycle" run runs::a_failing_gate_at_the_turns_end_changes_nothing();
+    "bd-06" "lifecycle" run runs::going_on_stays_within_one_run();
+    "bd-08" "lifecycle" run runs::an_abort_interrupts_a_hanging_gate();
+    "CT-052" "lifecycle" later "R4";
+    "LM-038" "lifecycle" run runs::a_session_starts_a_run_per_prompt();
+
+    "CT-011" "limits" run runs::steps_are_limited();
+    "LM-059" "limits" run runs::a_cut_reply_is_taken_up_three_times();
+    "LM-060" "limits" run runs::a_refusal_is_the_reason();
+
+    "CT-009" "events" run runs::a_call_is_told_before_its_result();
+    "CT-015" "events" run runs::thinking_closes_before_text_opens();
+    "CT-016" "events" run runs::text_and_thinking_are_never_open_together();
+    "CT-017" "events" run runs::text_closes_before_a_call();
+    "CT-018" "events" run runs::events_end_with_the_end_and_the_reply_agrees();
+    "CT-059" "events" run runs::a_listener_hears_whose_run_ended_until_it_goes();
+    "LM-061" "events" run runs::a_run_is_framed_and_its_steps_are_counted();
+    "LM-062" "events" run runs::a_retry_is_no_step();
+    "LM-063" "events" run runs::a_cut_reply_ends_its_step();
+    "LM-064" "events" run runs::a_question_is_told_once_and_so_is_its_answer();
+
+    "CT-006" "ordering" run tools::results_stand_in_call_order();
+
+    "CT-046" "composition" run hooks::rewrites_of_a_prompt_chain();
+    "CT-047" "composition"
+        run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::Space("s".into()), "s"));
+    "CT-048" "composition" run tools::a_unit_with_two_tools_of_a_name_is_refused();
+
+    "CT-004" "error-channel" run tools::an_error_is_told_word_for_word();
+    "CT-013" "error-channel" run runs::a_broken_stream_still_ends_the_run();
+    "CT-056" "error-channel" run tools::unparsable_arguments_are_answered();
+    "CT-058" "error-channel" later "R11";
+
+    "CT-054" "cancel" run runs::an_abort_drops_calls_of_half_a_reply();
+    "CT-055" "cancel" run tools::an_abort_answers_calls_side_by_side();
+
+    "LM-069" "interceptor" run hooks::transforms_run_by_origin_and_registration();
+    "LM-070" "interceptor" run hooks::rewrites_of_an_input_chain();
+    "LM-071" "interceptor" run hooks::a_block_ends_the_chain_of_transforms();
+    "LM-072" "interceptor" run hooks::rewrites_of_a_result_chain();
+    "LM-073" "interceptor" run hooks::a_removed_hook_is_gone_once();
+    "LM-075" "interceptor" run hooks::an_invalid_input_meets_no_hook();
+    "LM-152" "interceptor" run hooks::what_is_approved_is_what_runs();
+
+    "LM-002" "hook-fn" run hooks::a_failing_gate_blocks_with_its_words();
+    "LM-017" "hook-fn" run hooks::no_hook_starts_after_an_abort();
+
+    "LM-019" "hook-chain" run hooks::a_block_ends_the_chain_of_gates();
+    "LM-020" "hook-chain" run hooks::nothing_said_is_a_pass();
+    "LM-021" "hook-chain" run hooks::a_block_without_a_reason_says_so();
+    "LM-022" "hook-chain" run hooks::a_slow_gate_blocks();
+
+    "CH-017" "hook-dispatch" run hooks::a_filtered_hook_speaks_for_its_tools("read_file", &[]);
+    "CH-018" "hook-dispatch"
+        run hooks::a_filtered_hook_speaks_for_its_tools("write_file", &["Output of hook \"w\": filtered"]);
+    "CH-019" "hook-dispatch" run hooks::checks("bash", &[("go-blocker", Some("unsafe"))], &["go-blocker"]);
+    "CH-020" "hook-dispatch"
+        run hooks::checks("bash", &[("blocker", Some("no")), ("second", None)], &["blocker"]);
+    "CH-021" "hook-dispatch" run hooks::every_warning_reaches_the_model();
+    "CH-022" "hook-dispatch" run hooks::a_warning_before_a_block_reaches_the_model();
+    "CH-024" "hook-dispatch" run hooks::a_failing_transform_refuses_the_call();
+    "CH-026" "hook-dispatch" run hooks::a_failing_observer_leaves_the_result();
+    "CH-027" "hook-dispatch" run hooks::a_hook_is_switched_off_by_its_number();
+    "CH-028" "hook-dispatch" run hooks::the_second_hook_of_a_name_is_refused();
+
+    "CTF-003" "tool-filter" run hooks::filter("space-*", "space-code-run", true);
+    "CTF-004" "tool-filter" run hooks::filter("bash", "read_file", false);
+    "CTF-006" "tool-filter" run hooks::filter("*", "mcp:github:search", true);
+    "CTF-009" "tool-filter" run hooks::filter("write_*", "write_file", true);
+
+    "LM-024" "reminder" run hooks::blank_words_are_not_sent();
+    "LM-025" "reminder" run hooks::output_and_context_are_two_notes();
+    "LM-028" "reminder" run hooks::a_note_is_delivered_once();
+    "LM-030" "reminder" not_applicable "FEATURES L9: three kinds of notes, no list to suppress them";
+    "LM-031" "reminder" run hooks::a_flood_of_notes_hides_no_block();
+    "LM-033" "reminder" run hooks::the_words_of_a_block();
+    "LM-035" "reminder" run hooks::words_before_every_request_ride_on_each();
+    "LM-036" "reminder" run hooks::a_retry_loses_no_note();
+
+    "GD-049s" "abort" run tools::an_abort_answers_the_calls_that_wait();
+
+    "CT-053" "wire" run tools::a_failed_call_on_the_wire();
+
+    "CT-028" "embedded" run permissions::nobody_is_there_to_be_asked();
+
+    "sf-01" "session-file" run sessions::an_empty_file_has_no_entries();
+    "sf-04" "session-file" run sessions::a_file_that_is_no_session_stays_as_it_is();
+    "sf-05" "session-file" run sessions::a_torn_line_costs_itself();
+    "sf-06" "session-file" not_applicable "FORMATS Session file: every entry has an id, from the first version on";
+    "sf-07" "session-file" run sessions::ids_from_elsewhere_stay();
+    "sf-09" "session-file" run sessions::a_long_file_with_two_compactions();
+    "sf-10" "session-file" run sessions::everything_is_stored_at_once();
+    "sf-12" "session-file" run sessions::the_last_label_counts();
+    "sf-14" "session-file" run sessions::the_leaf_is_stored();
+    "sf-15" "session-file" not_applicable "DESIGN 6: session files lie in one folder, named by their id";
+    "sf-17" "session-file" run sessions::a_name_is_one_line();
+    "sf-18" "session-file" run sessions::a_session_may_have_two_roots();
+    "sf-21" "session-file" run sessions::a_cycle_of_parents_is_cut();
+
+    "sc-02" "session-context" run sessions::a_plain_conversation();
+    "sc-03" "session-context" run sessions::a_thinking_level_is_read();
+    "sc-04" "session-context" run sessions::a_model_change_is_read();
+    "sc-05" "session-context" run sessions::a_reply_after_a_model_change_counts();
+    "sc-11" "session-context" run sessions::a_leaf_that_is_not_there_moves_nothing();
+    "sc-12" "session-context" run sessions::an_orphan_is_kept_and_reported();
+    "sc-13" "session-context" run sessions::a_leaf_before_the_first_entry();
+    "sc-14" "session-context" run sessions::custom_entries_are_no_messages();
+    "sc-17" "session-context" run sessions::a_compaction_may_keep_nothing();
+    "sc-18" "session-context" run sessions::a_transform_edits_messages_by_entry();
+    "sc-19" "session-context" run sessions::what_stands_after_the_leaf_does_not_count();
+
+    "tr-01" "tree" run sessions::navigating_to_before_a_prompt();
+    "tr-03" "tree" run sessions::a_summary_of_a_branch_left_behind();
+    "tr-04" "tree" run sessions::navigating_stores_the_leaf_alone();
+    "tr-05" "tree" run sessions::a_navigation_that_does_not_happen();
+    "tr-06" "tree" run sessions::navigating_to_the_leaf_stores_nothing();
+    "tr-07" "tree" run sessions::navigating_waits_for_a_run();
+
+    "cv-01" "llm-conversion" run sessions::a_role_from_elsewhere_is_kept_and_not_sent();
+    "cv-02" "llm-conversion" not_applicable "FORMATS Session file: there is no role for a command a person ran";
+
+    "CX-001" "runner" not_applicable "FEATURES L21: runs are limited by steps, budget and abort";
+    "CX-003" "runner" later "R11";
+    "CX-004" "runner" run tools::out_of_scope_unknown_and_invalid_are_told_apart();
+    "CX-006" "runner" run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::User, "servers"));
+    "CX-009" "runner" run tools::empty_output_is_named();
+
+    "GC-016" "permission" run permissions::an_input_that_is_none_is_not_asked_about(Value::Null);
+    "GC-018" "permission" run permissions::an_answer_is_bound_to_the_input_as_it_was_shown();
+    "CQ-003" "permission" run permissions::a_name_decides_nothing("mail.send");
+    "CQ-006" "permission" run permissions::a_name_decides_nothing("org.invite");
+    "CQ-007" "permission" run permissions::a_name_decides_nothing("payInvoice");
+    "CQ-009" "permission" run permissions::a_name_decides_nothing("resetBoard");
+    "CQ-011" "permission" run tools::unknown_tool(&["look"], "", "There are: look");
+    "CQ-012" "permission" run permissions::a_name_decides_nothing("createTask");
+    "CQ-013" "permission" run permissions::a_name_decides_nothing("org.list_members");
+    "CQ-015" "permission" run permissions::a_name_decides_nothing("project.create");
+    "CQ-017" "permission" run permissions::a_name_decides_nothing("board.update_card");
+    "CQ-018" "permission" run permissions::a_name_decides_nothing("calendar.find_free_slot");
+    "CQ-019" "permission" run permissions::a_name_decides_nothing("org.info");
+    "CQ-020" "permission" run permissions::a_name_decides_nothing("project.refresh");
+    "CQ-021" "permission" later "G17";
+    "CQ-022" "permission" run permissions::an_input_that_is_none_is_not_asked_about(json!("garbage"));
+    "GX-004" "permission" later "L14";
+    "LM-110" "permission" run permissions::modes_where_no_rule_speaks();
+    "LM-111" "permission" run permissions::no_mode_lets_an_asked_call_pass();
+    "LM-112" "permission" run permissions::deny_then_ask_then_allow_then_zone();
+    "LM-113" "permission" not_applicable "DESIGN 6: a rule's tool is a glob over a name, which has no segments";
+    "LM-114" "permission" run permissions::a_check_that_fails_refuses();
+    "LM-116" "permission" run permissions::a_no_is_told_with_its_words();
+}
+
+#[test]
+fn every_case_of_our_areas_holds() {
+    let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
+    let mut wrong = wrong_entries();
+    for case in CASES {
+        let count = counts.entry(case.area).or_default();
+        match case.how {
+            How::NotApplicable(_) => count.not_applicable += 1,
+            How::Later(_) => count.later += 1,
+            How::Run(check) => {
+                count.run += 1;
+                match outcome(check) {
+                    Ok(()) => count.passed += 1,
+                    Err(what) => wrong.push(format!("{} ({}): {what}", case.id, case.area)),
+                }
+            }
+        }
+    }
+    let beside = match compare_with_the_folder(&mut wrong) {
+        Some(cases) => format!("compared with {cases} cases beside the repository"),
+        None => "no cases beside the repository: the table stands alone".into(),
+    };
+    // Written past the harness, which would keep what `println!` says of a test that passes.
+    let _ = std::io::stdout().write_all(table(&counts, &beside).as_bytes());
+    assert!(wrong.is_empty(), "{} of the cases do not hold:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    run: usize,
+    passed: usize,
+    not_applicable: usize,
+    later: usize,
+}
+
+/// Runs a check on a clock that jumps ahead when there is nothing to do. One that hangs fails.
+fn outcome(check: fn() -> Checking) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .map_err(|cause| cause.to_string())?;
+    let limited = async { tokio::time::timeout(Duration::from_hours(24), check()).await };
+    match catch_unwind(AssertUnwindSafe(|| runtime.block_on(limited))) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err("it never ends".into()),
+        Err(panic) => Err(words(&*panic)),
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+}
+
+/// Lines of the table that say too little, or the same twice.
+fn wrong_entries() -> Vec<String> {
+    let mut wrong = vec![];
+    let mut seen = BTreeSet::new();
+    let sources = ["FEATURES ", "DESIGN ", "FORMATS ", "SECURITY "];
+    for case in CASES {
+        let told = match case.how {
+            How::Run(_) => true,
+            How::NotApplicable(why) => sources.iter().any(|source| why.starts_with(source)),
+            How::Later(feature) => feature.starts_with(|c: char| c.is_ascii_uppercase()),
+        };
+        if !told {
+            wrong.push(format!("{}: it does not say where its reason stands", case.id));
+        }
+        if !AREAS.contains(&case.area) {
+            wrong.push(format!("{}: `{}` is none of our areas", case.id, case.area));
+        }
+        if !seen.insert(case.id) {
+            wrong.push(format!("{}: it stands in the table twice", case.id));
+        }
+    }
+    wrong
+}
+
+/// Holds the table to the published cases, where they are; how many of them are ours.
+fn compare_with_the_folder(wrong: &mut Vec<String>) -> Option<usize> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/conformance");
+    let files = fs::read_dir(folder).ok()?.filter_map(|file| Some(file.ok()?.path()));
+    let mut published = BTreeMap::new();
+    for path in files.filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
+        let bytes = fs::read(&path).unwrap_or_default();
+        let cases: Vec<Value> = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|cause| panic!("{}: {cause}", path.display()));
+        for case in cases {
+            let text = |key: &str| case[key].as_str().unwrap_or_default().to_owned();
+            published.insert(text("id"), text("area"));
+        }
+    }
+    published.retain(|_, area| AREAS.contains(&area.as_str()));
+    for (id, area) in &published {
+        if !CASES.iter().any(|case| case.id == id && case.area == area) {
+            wrong.push(format!("{id} ({area}): it is not in the table"));
+        }
+    }
+    for case in CASES.iter().filter(|case| !published.contains_key(case.id)) {
+        wrong.push(format!("{} ({}): there is no such case", case.id, case.area));
+    }
+    Some(published.len())
+}
+
+fn table(counts: &BTreeMap<&str, Counts>, beside: &str) -> String {
+    let mut text = format!(
+        "\n{:<16} {:>4} {:>7} {:>15} {:>6}\n",
+        "conformance", "run", "passed", "not applicable", "later"
+    );
+    let mut all = Counts::default();
+    let mut line = |name: &str, count: Counts| {
+        let Counts { run, passed, not_applicable, later } = count;
+        text += &format!("{name:<16} {run:>4} {passed:>7} {not_applicable:>15} {later:>6}\n");
+    };
+    for area in AREAS {
+        let count = counts.get(area).copied().unwrap_or_default();
+        line(area, count);
+        all.run += count.run;
+        all.passed += count.passed;
+        all.not_applicable += count.not_applicable;
+        all.later += count.later;
+    }
+    line("in all", all);
+    text + &format!("{beside}\n")
+}

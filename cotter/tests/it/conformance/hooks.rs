@@ -1,0 +1,552 @@
+//! Hooks: what they decide, in which order, and how their words reach the model.
+
+use std::time::Duration;
+
+use cotter::{
+    Agent, At, Cx, Origin, Output, Owner, Verdict,
+    ext::{Checked, ToolHook},
+    model::ModelErrorKind,
+    named,
+    permission::Zone,
+    points::{
+        CallChange, ModelPost, ModelPre, PointId, Power, Prompt, PromptChange, Refused, Replied,
+        Requesting, ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan, ToolRefused,
+        UserPromptSubmit,
+    },
+};
+use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use serde_json::{Value, json};
+
+use super::kit::{Log, Played, call, holds, play, safe, tool, touching};
+
+/// A gate that notes that it was asked.
+fn gate(log: &Log, name: &str, verdict: Verdict) -> impl Fn(&ToolCalled) -> Verdict + use<> {
+    let (log, name) = (log.clone(), name.to_owned());
+    move |_: &ToolCalled| {
+        log.add(&name);
+        verdict.clone()
+    }
+}
+
+/// A gate that lets the call pass with a word.
+fn warns(words: &'static str) -> impl Fn(&ToolCalled, &Cx) -> Verdict {
+    move |_: &ToolCalled, cx: &Cx| {
+        cx.output(words);
+        Verdict::Pass
+    }
+}
+
+/// An agent whose hooks are asked without a run.
+fn asked(build: impl FnOnce(cotter::AgentBuilder) -> cotter::AgentBuilder) -> Agent {
+    build(Agent::builder(Scripted::new([]))).build().expect("the case is well formed")
+}
+
+pub(super) async fn a_block_is_told_with_its_reason() {
+    let log = Log::default();
+    let played = play([call("bash"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("bash", &log, Ok("ok")))
+            .on(ToolPre, |_: &ToolCalled| Verdict::block("destructive command refused"))
+    })
+    .await;
+    assert!(log.lines().is_empty());
+    assert_eq!(played.requests.len(), 2);
+    holds(played.results()[0], "c1.1 (denied): ");
+    holds(played.sent(2).last().map_or("", String::as_str), "destructive command refused");
+}
+
+pub(super) async fn no_hook_is_asked_about_an_unknown_tool() {
+    let log = Log::default();
+    let played = play([call("ghost"), Step::text("done")], |agent| {
+        agent.on(ToolPre, gate(&log, "asked", Verdict::Pass))
+    })
+    .await;
+    assert_eq!(
+        played.results(),
+        ["c1.1 (not_found): Unknown tool: ghost. There are no tools here."]
+    );
+    assert!(log.lines().is_empty());
+}
+
+pub(super) async fn words_after_a_tool_reach_the_next_request() {
+    let log = Log::default();
+    let seen = log.clone();
+    let post = named("post", move |_: &ToolRan, cx: &Cx| {
+        seen.add("post");
+        cx.note("mind the gap");
+    });
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent.tool(tool("t", &log, Ok("ok"))).observe(ToolPost, post)
+    })
+    .await;
+    assert_eq!(log.lines(), ["t", "post"]);
+    assert_eq!(played.notes(2), ["From hook \"post\": mind the gap"]);
+}
+
+pub(super) async fn nothing_follows_a_tool_that_did_not_run() {
+    let log = Log::default();
+    let (post, refused) = (log.clone(), log.clone());
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent
+            .tool(touching("t", &log, Zone::External))
+            .ui(ScriptedUi::new([Said::No("not today".into())]))
+            .observe(ToolPost, move |_: &ToolRan| post.add("post"))
+            .observe(ToolRefused, move |_: &Refused| refused.add("refused"))
+    })
+    .await;
+    assert_eq!(log.lines(), ["refused"]);
+    holds(played.results()[0], "c1.1 (denied): ");
+}
+
+pub(super) async fn words_before_a_request_ride_on_it() {
+    let log = Log::default();
+    let once = |requesting: &Requesting, cx: &Cx| {
+        if requesting.message_count == 1 {
+            cx.note("inventory: 42 units");
+        }
+    };
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent.tool(tool("t", &log, Ok("ok"))).observe(ModelPre, named("stock", once))
+    })
+    .await;
+    assert_eq!(played.notes(1), ["From hook \"stock\": inventory: 42 units"]);
+    assert!(played.notes(2).is_empty());
+}
+
+pub(super) async fn nothing_before_a_request_stops_it() {
+    assert_eq!(PointId::ModelPre.row().powers, [Power::Observe]);
+    let played = play([Step::text("done")], |agent| {
+        agent
+            .observe(ModelPre, |_: &Requesting| Err::<(), _>("stop"))
+            .observe(ModelPre, |_: &Requesting| -> () { panic!("stop") })
+    })
+    .await;
+    assert_eq!((played.reason(), played.reply.text().as_str()), ("end_turn", "done"));
+}
+
+pub(super) async fn rewrites_of_a_prompt_chain() {
+    let adds = |word: &'static str| {
+        move |prompt: &Prompt| PromptChange::Prompt(format!("{} {word}", prompt.prompt))
+    };
+    let played = play([Step::text("done")], |agent| {
+        agent
+            .transform(UserPromptSubmit, adds("one"))
+            .transform(UserPromptSubmit, |_: &Prompt| PromptChange::Keep)
+            .transform(UserPromptSubmit, adds("two"))
+    })
+    .await;
+    assert_eq!(played.sent(1), ["user: go one two"]);
+}
+
+pub(super) async fn transforms_run_by_origin_and_registration() {
+    let log = Log::default();
+    let noting = |name: &'static str| {
+        let log = log.clone();
+        named(name, move |_: &ToolCalled| {
+            log.add(name);
+            CallChange::Keep
+        })
+    };
+    let agent = asked(|agent| agent);
+    let user = Owner::new(Origin::User, "settings");
+    let late = noting("user's, first");
+    agent.extend(user, |unit| _ = unit.transform(ToolPre, late)).expect("the user may");
+    agent.transform(ToolPre, noting("for one tool").tools(["test"])).expect("the program may");
+    agent.transform(ToolPre, noting("for all")).expect("the program may");
+    agent.run_pre("test", json!({})).await;
+    assert_eq!(log.lines(), ["for one tool", "for all", "user's, first"]);
+}
+
+pub(super) async fn rewrites_of_an_input_chain() {
+    let adds = |key: &'static str| {
+        ToolHook::pre(key, move |_, input| {
+            let mut input = input.clone();
+            input[key] = json!(true);
+            Checked::Modified(input)
+        })
+    };
+    let agent =
+        asked(|agent| agent.tool_hook(adds("added")).tool_hook(adds("also").tools(["test"])));
+    let said = agent.run_pre("test", json!({"original": true})).await;
+    assert_eq!(said.verdict, "pass");
+    assert_eq!(said.input, json!({"original": true, "added": true, "also": true}));
+}
+
+pub(super) async fn a_block_ends_the_chain_of_transforms() {
+    let log = Log::default();
+    let (first, second) = (log.clone(), log.clone());
+    let agent = asked(|agent| {
+        agent
+            .tool_hook(ToolHook::pre("first", move |_, _| {
+                first.add("first");
+                Checked::Block("not this".into())
+            }))
+            .tool_hook(ToolHook::pre("second", move |_, _| {
+                second.add("second");
+                Checked::Pass
+            }))
+    });
+    let said = agent.run_pre("test", json!({})).await;
+    assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("not this")));
+    assert_eq!(log.lines(), ["first"]);
+}
+
+pub(super) async fn rewrites_of_a_result_chain() {
+    let adds = |words: &'static str| {
+        move |ran: &ToolRan| {
+            ResultChange::Result(Ok(Output::from(format!("{}{words}", ran.result))))
+        }
+    };
+    let agent = asked(|agent| {
+        agent
+            .transform(ToolPost, adds(" +global"))
+            .transform(ToolPost, named("specific", adds(" +specific")).tools(["test"]))
+    });
+    assert_eq!(agent.run_post("test", json!({}), "base").await, "base +global +specific");
+    assert_eq!(agent.run_post("other", json!({}), "base").await, "base +global");
+}
+
+pub(super) async fn a_removed_hook_is_gone_once() {
+    let log = Log::default();
+    let agent = asked(|agent| agent);
+    let id = agent.on(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
+    assert!(agent.remove(id));
+    assert!(!agent.remove(id));
+    agent.run_pre("test", json!({})).await;
+    assert!(log.lines().is_empty());
+}
+
+pub(super) async fn an_invalid_input_meets_no_hook() {
+    let log = Log::default();
+    let (ran, post) = (log.clone(), log.clone());
+    let schema = json!({"type": "object", "required": ["path"]});
+    let strict = safe("t", schema, move |_| {
+        ran.add("ran");
+        async { Ok(Output::from("ok")) }
+    });
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent.tool(strict).observe(ToolPost, move |_: &ToolRan| post.add("post"))
+    })
+    .await;
+    holds(played.results()[0], "c1.1 (invalid_args): ");
+    assert!(log.lines().is_empty());
+}
+
+pub(super) async fn what_is_approved_is_what_runs() {
+    let log = Log::default();
+    let ui = ScriptedUi::new([Said::Yes]);
+    let seen = log.clone();
+    let step = Step::call("t", json!({"path": "draft"}));
+    let played = play([step, Step::text("done")], |agent| {
+        agent
+            .tool(touching("t", &log, Zone::External))
+            .ui(ui.clone())
+            .transform(ToolPre, |_: &ToolCalled| CallChange::Input(json!({"path": "final"})))
+            .on(ToolPre, move |call: &ToolCalled| {
+                seen.add(format!("gate {}", call.tool_input));
+                Verdict::Pass
+            })
+    })
+    .await;
+    assert_eq!(played.results(), ["c1.1: ok"]);
+    assert_eq!(
+        ui.shown(),
+        "t {\"path\":\"final\"} <- zone: zone `external` asks at level `standard`\n"
+    );
+    let final_input = r#"{"path":"final"}"#;
+    let gate = format!("gate {final_input}");
+    assert_eq!(log.lines(), [gate.clone(), gate, format!("t {final_input}")]);
+}
+
+pub(super) async fn a_failing_gate_blocks_with_its_words() {
+    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolCalled| Err::<Verdict, _>("nope")));
+    let said = agent.run_pre("test", json!({})).await;
+    assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("nope")));
+    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolCalled| -> Verdict { panic!("nope") }));
+    let said = agent.run_pre("test", json!({})).await;
+    assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("the hook panicked: nope")));
+}
+
+pub(super) async fn no_hook_starts_after_an_abort() {
+    let log = Log::default();
+    let played = play([call("t")], |agent| {
+        agent
+            .tool(tool("t", &log, Ok("ok")))
+            .observe(ModelPost, |_: &Replied, cx: &Cx| cx.cancel().cancel())
+            .on(ToolPre, gate(&log, "asked", Verdict::Pass))
+    })
+    .await;
+    assert!(log.lines().is_empty());
+    assert_eq!(played.results().len(), 1);
+    holds(played.results()[0], "cancelled");
+    assert_eq!(played.reason(), "aborted");
+}
+
+pub(super) async fn a_block_ends_the_chain_of_gates() {
+    let log = Log::default();
+    let agent = asked(|agent| {
+        agent
+            .on(ToolPre, named("blocker", gate(&log, "blocker", Verdict::block("no shell"))))
+            .on(ToolPre, named("second", gate(&log, "second", Verdict::Pass)))
+    });
+    let said = agent.run_pre("bash", json!({})).await;
+    assert_eq!(said.by.as_deref(), Some("blocker"));
+    assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("no shell")));
+    assert_eq!(log.lines(), ["blocker"]);
+}
+
+pub(super) async fn nothing_said_is_a_pass() {
+    let agent = asked(|agent| {
+        agent
+            .observe(ToolPre, |_: &ToolCalled| ())
+            .on(ToolPre, |_: &ToolCalled| Verdict::Pass)
+            .transform(ToolPre, |_: &ToolCalled| CallChange::Keep)
+    });
+    let said = agent.run_pre("bash", json!({"a": 1})).await;
+    assert_eq!((said.verdict, said.by, said.input), ("pass", None, json!({"a": 1})));
+}
+
+pub(super) async fn a_block_without_a_reason_says_so() {
+    let log = Log::default();
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("t", &log, Ok("ok")))
+            .on(ToolPre, named("mute", |_: &ToolCalled| Verdict::block(" ")))
+    })
+    .await;
+    holds(played.results()[0], "Hook \"mute\" blocked the action: it gave no reason.");
+}
+
+pub(super) async fn a_slow_gate_blocks() {
+    let log = Log::default();
+    let dawdles = |_: At<ToolPre>| async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Verdict::Pass
+    };
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("t", &log, Ok("ok")))
+            .on(ToolPre, named("slow", dawdles).limit(Duration::from_millis(25)))
+    })
+    .await;
+    assert!(log.lines().is_empty());
+    holds(played.results()[0], "c1.1 (denied): Hook \"slow\" blocked the action");
+    holds(played.results()[0], "timed out after 25ms");
+}
+
+pub(super) async fn a_filtered_hook_speaks_for_its_tools(called: &str, notes: &[&str]) {
+    let log = Log::default();
+    let played = play([call(called), Step::text("done")], |agent| {
+        agent
+            .tool(tool("read_file", &log, Ok("ok")))
+            .tool(tool("write_file", &log, Ok("ok")))
+            .on(ToolPre, named("w", warns("filtered")).tools(["write_file"]))
+    })
+    .await;
+    assert_eq!(played.notes(2), notes);
+    assert_eq!(log.lines(), [called]);
+}
+
+/// Checks before a tool, each blocking with a reason or passing; who is asked, in order. The last
+/// one asked decides.
+pub(super) async fn checks(
+    called: &str,
+    checks: &[(&'static str, Option<&'static str>)],
+    expected: &[&str],
+) {
+    let log = Log::default();
+    let agent = asked(|agent| {
+        checks.iter().copied().fold(agent, |agent, (id, blocks)| {
+            let log = log.clone();
+            agent.tool_hook(ToolHook::pre(id, move |_, _| {
+                log.add(id);
+                blocks.map_or(Checked::Pass, |reason| Checked::Block(reason.into()))
+            }))
+        })
+    });
+    let said = agent.run_pre(called, json!({"command": "rm -rf /"})).await;
+    assert_eq!(log.lines(), expected);
+    assert_eq!((said.verdict, said.by.as_deref()), ("block", expected.last().copied()));
+    let reason = checks.iter().find(|(id, _)| said.by.as_deref() == Some(id));
+    assert_eq!(said.reason.as_deref(), reason.and_then(|(_, reason)| *reason));
+}
+
+pub(super) async fn every_warning_reaches_the_model() {
+    let log = Log::default();
+    let played = play([call("bash"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("bash", &log, Ok("ok")))
+            .on(ToolPre, named("a", warns("warnA")))
+            .on(ToolPre, named("b", warns("warnB")))
+            .on(ToolPre, named("c", warns("")))
+    })
+    .await;
+    assert_eq!(log.lines(), ["bash"]);
+    assert_eq!(played.notes(2), ["Output of hook \"a\": warnA", "Output of hook \"b\": warnB"]);
+}
+
+pub(super) async fn a_warning_before_a_block_reaches_the_model() {
+    let log = Log::default();
+    let played = play([call("bash"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("bash", &log, Ok("ok")))
+            .on(ToolPre, named("a", warns("warnA")))
+            .on(ToolPre, named("b", gate(&log, "b", Verdict::block("no"))))
+            .on(ToolPre, named("c", gate(&log, "c", Verdict::Pass)))
+    })
+    .await;
+    assert_eq!(log.lines(), ["b"]);
+    assert_eq!(played.notes(2), ["Output of hook \"a\": warnA"]);
+    holds(played.results()[0], "Hook \"b\" blocked the action: no.");
+}
+
+pub(super) async fn a_failing_transform_refuses_the_call() {
+    let log = Log::default();
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("t", &log, Ok("ok")))
+            .transform(ToolPre, |_: &ToolCalled| Err::<CallChange, _>("boom"))
+    })
+    .await;
+    assert!(log.lines().is_empty());
+    holds(played.results()[0], "c1.1 (denied): ");
+    holds(played.results()[0], "boom");
+}
+
+pub(super) async fn a_failing_observer_leaves_the_result() {
+    let log = Log::default();
+    let fails = named("h", |_: &ToolRan| Err::<(), _>("exit 1"));
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent.tool(tool("t", &log, Ok("out"))).observe(ToolPost, fails)
+    })
+    .await;
+    assert_eq!(played.results(), ["c1.1: out"]);
+    assert_eq!(played.heard(&["hook tool.post"]), ["hook tool.post h observe failed"]);
+}
+
+pub(super) async fn a_hook_is_switched_off_by_its_number() {
+    let log = Log::default();
+    let agent = asked(|agent| agent);
+    let id = agent.on(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
+    assert!(agent.set_enabled(id, false));
+    agent.run_pre("t", json!({})).await;
+    assert!(log.lines().is_empty());
+    assert!(agent.set_enabled(id, true));
+    agent.run_pre("t", json!({})).await;
+    assert_eq!(log.lines(), ["asked"]);
+    assert!(agent.remove(id));
+    assert!(!agent.set_enabled(id, true), "a number nobody has");
+}
+
+pub(super) async fn the_second_hook_of_a_name_is_refused() {
+    let log = Log::default();
+    let agent = asked(|agent| agent.on(ToolPre, named("x", gate(&log, "1", Verdict::Pass))));
+    let again = agent.on(ToolPre, named("x", gate(&log, "2", Verdict::Pass)));
+    holds(&again.expect_err("the name is taken").to_string(), "hook `x` is already registered");
+    agent.run_pre("t", json!({})).await;
+    assert_eq!(log.lines(), ["1"]);
+}
+
+pub(super) async fn filter(glob: &str, called: &str, matches: bool) {
+    let blocks = ToolHook::pre("h", |_: &str, _: &Value| Checked::Block("matched".into()));
+    let agent = asked(|agent| agent.tool_hook(blocks.tools([glob])));
+    let said = agent.run_pre(called, json!({})).await;
+    assert_eq!(said.verdict == "block", matches);
+}
+
+/// Plays one tool call and one reply, with an observer after the tool.
+async fn after_a_tool(says: impl Fn(&ToolRan, &Cx) + Send + Sync + 'static) -> Played {
+    let log = Log::default();
+    play([call("t"), Step::text("done")], |agent| {
+        agent.tool(tool("t", &log, Ok("ok"))).observe(ToolPost, named("h", says))
+    })
+    .await
+}
+
+pub(super) async fn blank_words_are_not_sent() {
+    let played = after_a_tool(|_, cx| cx.note("   ")).await;
+    assert_eq!(played.requests[1].notes, 0);
+}
+
+pub(super) async fn output_and_context_are_two_notes() {
+    let played = after_a_tool(|_, cx| {
+        cx.output("OUT");
+        cx.note("CTX");
+    })
+    .await;
+    assert_eq!(played.notes(2), ["Output of hook \"h\": OUT", "From hook \"h\": CTX"]);
+    assert_eq!(played.heard(&["note"]).len(), 2);
+}
+
+pub(super) async fn a_note_is_delivered_once() {
+    let log = Log::default();
+    let once = |ran: &ToolRan, cx: &Cx| {
+        if ran.call_id == "c1.1" {
+            cx.note("only once");
+        }
+    };
+    let played = play([call("t"), call("t"), Step::text("done")], |agent| {
+        agent.tool(tool("t", &log, Ok("ok"))).observe(ToolPost, once)
+    })
+    .await;
+    assert_eq!((played.notes(2).len(), played.notes(3).len()), (1, 0));
+    // It stays in history where it was sent, so that prompt caches hold.
+    let again = played.sent(3).iter().filter(|line| line.contains("only once")).count();
+    assert_eq!(again, 1);
+}
+
+pub(super) async fn a_flood_of_notes_hides_no_block() {
+    let log = Log::default();
+    let floods = |_: &ToolCalled, cx: &Cx| {
+        (0..1000).for_each(|n| cx.note(format!("noise {n}")));
+        Verdict::Pass
+    };
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("t", &log, Ok("ok")))
+            .on(ToolPre, floods)
+            .on(ToolPre, |_: &ToolCalled| Verdict::block("still told"))
+    })
+    .await;
+    holds(played.results()[0], "still told");
+    holds(played.notes(2).last().map_or("", String::as_str), "the rest is left out");
+    assert!(played.sent(2).iter().any(|line| line.contains("still told")));
+}
+
+pub(super) async fn the_words_of_a_block() {
+    let log = Log::default();
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("t", &log, Ok("ok")))
+            .on(ToolPre, named("h", |_: &ToolCalled| Verdict::block("r")))
+    })
+    .await;
+    let words = "c1.1 (denied): Hook \"h\" blocked the action: r. \
+                 Adjust your approach; do not retry the exact same call.";
+    assert_eq!(played.results(), [words]);
+}
+
+pub(super) async fn words_before_every_request_ride_on_each() {
+    let log = Log::default();
+    let played = play([call("t"), call("t"), Step::text("done")], |agent| {
+        let says = |_: &Requesting, cx: &Cx| cx.note("P");
+        agent.tool(tool("t", &log, Ok("ok"))).observe(ModelPre, named("each", says))
+    })
+    .await;
+    for request in 1..=3 {
+        assert_eq!(played.notes(request), ["From hook \"each\": P"]);
+    }
+}
+
+pub(super) async fn a_retry_loses_no_note() {
+    let log = Log::default();
+    let steps = [call("t"), Step::error(ModelErrorKind::RateLimited), Step::text("done")];
+    let played = play(steps, |agent| {
+        let says = |_: &ToolRan, cx: &Cx| cx.note("remember me");
+        agent.tool(tool("t", &log, Ok("ok"))).observe(ToolPost, named("h", says))
+    })
+    .await;
+    assert_eq!(played.notes(2), ["From hook \"h\": remember me"], "the attempt that failed");
+    assert_eq!(played.notes(3), ["From hook \"h\": remember me"], "the attempt that did not");
+    assert_eq!(played.transcript.matches("remember me").count(), 1);
+}

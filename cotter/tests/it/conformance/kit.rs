@@ -1,0 +1,180 @@
+//! What the cases are played with: a log, plain tools, and one run with everything it left behind.
+
+use std::{
+    fmt::Display,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use cotter::{
+    Agent, AgentBuilder, FnTool, Message, Output, Permit, Reply, Run, Session, Tool, ToolError,
+    ToolSpec, events::Event, model::Request, permission::Zone, tool::Facts,
+};
+use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use serde_json::{Value, json};
+
+/// What happened, in order, as whoever took part noted it.
+#[derive(Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(super) fn add(&self, line: impl Display) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_string());
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A tool that changes nothing, with a function for its work.
+pub(super) fn safe<F, Fut>(name: &str, schema: Value, work: F) -> FnTool<F>
+where
+    F: Fn(Permit) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    FnTool::new(ToolSpec::new(name, "for a test", schema), work).touching(Facts::zone(Zone::Safe))
+}
+
+/// A tool that changes nothing, notes each run in the log and answers at once.
+pub(super) fn tool(name: &str, log: &Log, answer: Result<&'static str, &'static str>) -> impl Tool {
+    let (name, log) = (name.to_owned(), log.clone());
+    safe(&name.clone(), any_object(), move |_| {
+        log.add(&name);
+        async move { answer.map(Output::from).map_err(ToolError::failed) }
+    })
+}
+
+/// A tool that may run beside others, takes its time and answers with its name. It notes when it
+/// begins and when it is done.
+pub(super) fn slow(name: &str, log: &Log, ms: u64) -> impl Tool {
+    let (name, log) = (name.to_owned(), log.clone());
+    safe(&name.clone(), any_object(), move |_| {
+        let (name, log) = (name.clone(), log.clone());
+        async move {
+            log.add(format!("{name} begins"));
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            log.add(format!("{name} is done"));
+            Ok(Output::from(name))
+        }
+    })
+    .parallel()
+}
+
+/// A tool that notes each run in the log, for a call that touches something of that zone.
+pub(super) fn touching(name: &str, log: &Log, zone: Zone) -> impl Tool {
+    let (name, log) = (name.to_owned(), log.clone());
+    let work = move |permit: Permit| {
+        log.add(format!("{} {}", permit.tool(), permit.input()));
+        async { Ok(Output::from("ok")) }
+    };
+    FnTool::new(ToolSpec::new(name, "for a test", any_object()), work).touching(Facts::zone(zone))
+}
+
+/// The schema of a tool that takes any object.
+pub(super) fn any_object() -> Value {
+    json!({"type": "object"})
+}
+
+/// A step that calls a tool with nothing.
+pub(super) fn call(name: &str) -> Step {
+    Step::call(name, json!({}))
+}
+
+/// An agent on a script, its model recorded.
+pub(super) struct Stage {
+    pub(super) agent: Agent,
+    pub(super) model: Recording<Scripted>,
+}
+
+impl Stage {
+    pub(super) fn new<const N: usize>(
+        steps: [Step; N],
+        build: impl FnOnce(AgentBuilder) -> AgentBuilder,
+    ) -> Self {
+        let model = Recording::new(Scripted::new(steps));
+        let agent = build(Agent::builder(model.clone())).build().expect("the case is well formed");
+        Stage { agent, model }
+    }
+
+    /// A run on the main session that has not begun yet.
+    pub(super) async fn run(&self) -> Run {
+        self.agent.main_session().await.prompt("go")
+    }
+
+    /// One run to its end, hearing every event.
+    pub(super) async fn play(&self) -> Played {
+        let mut run = self.run().await;
+        let mut events = vec![];
+        while let Some(event) = run.next().await {
+            events.push(event);
+        }
+        let reply = run.reply().await.unwrap_or_else(|error| *error.reply);
+        let session = self.agent.main_session().await;
+        let transcript = transcript(&session).await;
+        Played { session, transcript, reply, events, requests: self.model.requests() }
+    }
+}
+
+/// Plays one run of an agent on a script.
+pub(super) async fn play<const N: usize>(
+    steps: [Step; N],
+    build: impl FnOnce(AgentBuilder) -> AgentBuilder,
+) -> Played {
+    Stage::new(steps, build).play().await
+}
+
+/// A run that is over, and everything it left behind.
+pub(super) struct Played {
+    pub(super) session: Session,
+    pub(super) transcript: String,
+    pub(super) reply: Reply,
+    pub(super) events: Vec<Arc<Event>>,
+    pub(super) requests: Vec<Request>,
+}
+
+impl Played {
+    /// The results in history, in order: `c1.1: text`, or `c1.1 (kind): text`.
+    pub(super) fn results(&self) -> Vec<&str> {
+        self.transcript.lines().filter_map(|line| line.strip_prefix("result ")).collect()
+    }
+
+    pub(super) fn reason(&self) -> &'static str {
+        self.reply.reason.as_str()
+    }
+
+    /// The events whose text begins with one of these words.
+    pub(super) fn heard(&self, words: &[&str]) -> Vec<String> {
+        let shown = self.events.iter().map(|event| shown_event(event));
+        shown.filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
+    }
+
+    /// What hooks had to say on a request, a line per note; the requests are counted from 1.
+    pub(super) fn notes(&self, request: usize) -> Vec<String> {
+        let request = &self.requests[request - 1];
+        let last = request.messages.iter().rev().take(request.notes).map(|message| message.text());
+        let lines = last.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.filter(|line| !line.contains("system-reminder>")).collect()
+    }
+
+    /// The messages of a request as `role: text`; the requests are counted from 1.
+    pub(super) fn sent(&self, request: usize) -> Vec<String> {
+        self.requests[request - 1].messages.iter().map(shown).collect()
+    }
+}
+
+/// A message as `role: text`.
+pub(super) fn shown(message: &Message) -> String {
+    let role = match message {
+        Message::User(_) => "user",
+        Message::Assistant(_) => "assistant",
+        _ => "toolResult",
+    };
+    format!("{role}: {}", message.text())
+}
+
+/// Asserts that a text holds a part, and shows both where it does not.
+#[track_caller]
+pub(super) fn holds(text: &str, part: &str) {
+    assert!(text.contains(part), "{text:?} does not hold {part:?}");
+}
