@@ -1,12 +1,12 @@
 //! Session files that are broken, foreign or made to deceive: nothing panics, no good line is lost,
 //! nothing is overwritten, nothing is granted. P10, SECURITY 5.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, sync::LazyLock};
 
 use cotter::{
     Agent, FnTool,
     permission::Zone,
-    session::{Timestamp, load},
+    session::{Compaction, Timestamp, load},
     tool::Facts,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
@@ -427,6 +427,30 @@ async fn p10_records_of_a_run_that_was_cut_off_are_closed() {
     .assert_eq(&records(&**agent.store(), "s"));
 }
 
+/// A good file that is so long and so compacted that only its end is read at first.
+fn long_file() -> &'static [u8] {
+    static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let home = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let replies = (0..64).map(|n| Step::text(format!("reply {n}")));
+            let builder = Agent::builder(Scripted::new(replies)).store(files(home.path()));
+            let session = fresh(&builder.build().unwrap()).await;
+            for n in 0..60 {
+                let _ = session.prompt(format!("{n} {}", "x".repeat(40_000))).await;
+            }
+            let kept = session.entries().await[118].id().clone();
+            session.store_compaction(Compaction::new("sixty turns", kept, 0)).await.unwrap();
+            for _ in 0..4 {
+                let _ = session.prompt("after").await;
+            }
+        });
+        let file = fs::read_dir(home.path().join("sessions")).unwrap().next().unwrap().unwrap();
+        fs::read(file.path()).unwrap()
+    });
+    &FILE
+}
+
 /// A good session file, made by a real run.
 fn good_file() -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -584,6 +608,25 @@ proptest! {
     #[test]
     fn p10_a_damaged_file_keeps_every_good_line(harms in prop::collection::vec(harm(), 1..5)) {
         let file = harms.iter().fold(good_file(), |file, harm| harm.done_to(file));
+        check_load(&file)?;
+        open_and_go_on(&file);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]
+
+    /// P10: the same for a long file, of which the end is read first; half of the harm is done there.
+    #[test]
+    fn p10_a_damaged_long_file_keeps_every_good_line(
+        harms in prop::collection::vec((harm(), any::<bool>()), 0..4)
+    ) {
+        let file = harms.iter().fold(long_file().to_vec(), |mut file, (harm, at_the_end)| {
+            let end = file.len().saturating_sub(4000);
+            let tail = file.split_off(if *at_the_end { end } else { 0 });
+            file.extend(harm.done_to(tail));
+            file
+        });
         check_load(&file)?;
         open_and_go_on(&file);
     }
