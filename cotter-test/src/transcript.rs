@@ -14,7 +14,11 @@ pub async fn transcript(session: &Session) -> String {
         let line = match entry.body() {
             Body::Message(message) => shown(message),
             Body::Compaction(compaction) => format!("compaction: {}", compaction.message.text()),
-            Body::Custom(fields) => serde_json::to_string(fields).unwrap_or_default(),
+            Body::Custom(fields) => {
+                let mut fields = fields.clone();
+                fields.shift_remove("timestamp");
+                serde_json::to_string(&fields).unwrap_or_default()
+            }
             other => format!("{other:?}"),
         };
         text.push_str(&line);

@@ -135,8 +135,11 @@ impl Session {
 
     /// Stores an extension's own entry: any type but the core's, ignored by the core and kept.
     /// Gives the entry's id.
-    pub async fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
+    pub async fn save_entry(&self, mut fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
         wire::check_custom(&fields).map_err(StoreError::new)?;
+        if !fields.contains_key("timestamp") {
+            fields.shift_insert(1, "timestamp".into(), Timestamp::now().to_string().into());
+        }
         self.store(Body::Custom(fields)).await
     }
 
@@ -361,7 +364,12 @@ impl State {
     /// An entry that would come next, but is not there yet.
     pub(crate) fn draft(&self, body: Body) -> Arc<Entry> {
         let id = entry_id(self.next_entry);
-        Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), Timestamp::now(), body))
+        let given = match &body {
+            Body::Custom(fields) => fields.get("timestamp").and_then(wire::moment),
+            _ => None,
+        };
+        let at = given.unwrap_or_else(Timestamp::now);
+        Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), at, body))
     }
 
     /// Adds an entry made by `draft` just before.

@@ -24,7 +24,7 @@ use crate::{
     run::{Reason, Reply},
     scene::Scene,
     session::{Entry, Interrupted, Session, State, StoreError, Timestamp},
-    tool::{self, ToolSet},
+    tool::{self, ErrorKind, ToolSet},
 };
 
 /// How often in a row a gate may send the model on, or a reply may be cut off.
@@ -111,8 +111,7 @@ impl Turn {
             }
             Begin::Prompt(content) => {
                 self.abandon_question().await?;
-                // The leaf may have been moved between calls and their results.
-                tool::close_open_calls(self);
+                self.close_calls_left_behind();
                 let (at, model) = (Timestamp::now(), self.agent().model().name().clone());
                 let (run, agent) = (self.run_id().clone(), self.agent().id().clone());
                 self.state.record(Record::RunStart { run, at, model: model.clone(), agent });
@@ -282,6 +281,14 @@ impl Turn {
         let crashed = || SessionEnded { reason: Reason::Crashed };
         self.session.scene(interrupted.run).fire::<SessionEnd>(crashed).await;
         Ok(())
+    }
+
+    /// Answers the calls whose results a move of the leaf left on another branch.
+    fn close_calls_left_behind(&mut self) {
+        for call in self.state.open_calls() {
+            let words = "The result of this call is not on this branch of the session.";
+            self.state.close_call(&call, ErrorKind::Unavailable, words);
+        }
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.

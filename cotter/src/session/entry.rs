@@ -134,7 +134,7 @@ pub enum Body {
         /// Its text.
         text: String,
     },
-    /// An extension's own entry, ignored by the core and kept.
+    /// An extension's own entry, ignored by the core and kept: all its fields but the core's own.
     Custom(Map<String, Value>),
     /// A line that could not be read. It is kept in the file and left out of everything else.
     Unreadable,

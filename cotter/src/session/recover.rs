@@ -29,7 +29,7 @@ pub(crate) struct Interrupted {
 /// Closes what is open, but for a question that can still be answered.
 pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(), StoreError> {
     let last = LastRun::read(records);
-    state.next_run = last.number.saturating_add(1);
+    state.next_run = last.number + 1;
     if last.ended {
         close_calls(state, &last);
     } else if let Some(interrupted) = last.interrupted(Timestamp::now()) {
@@ -132,7 +132,9 @@ impl LastRun {
             |value: &Value, key: &str| SmolStr::from(value[key].as_str().unwrap_or_default());
         last.run = text(&records[start].json(), "runId");
         let starts = records[..=start].iter().rev().filter(|record| record.kind() == "run.start");
-        let number = |run: SmolStr| run.strip_prefix('r')?.parse().ok();
+        // A number near the end of all numbers is not one of ours.
+        let ours = |number: &u32| *number < u32::MAX / 2;
+        let number = |run: SmolStr| run.strip_prefix('r')?.parse().ok().filter(ours);
         let numbers = starts.filter_map(|record| number(text(&record.json(), "runId")));
         last.number = numbers.take(1).next().unwrap_or(0);
         for record in &records[start + 1..] {

@@ -360,7 +360,11 @@ pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, Body) {
     let timestamp = fields.get("timestamp").and_then(moment).unwrap_or_default();
     let value = Value::Object(fields);
     let body = read_known(kind, &value).unwrap_or_else(|| match value {
-        Value::Object(fields) if kind == EntryKind::Custom => Body::Custom(fields),
+        Value::Object(mut fields) if kind == EntryKind::Custom => {
+            fields.shift_remove("id");
+            fields.shift_remove("parentId");
+            Body::Custom(fields)
+        }
         _ => Body::Unreadable,
     });
     (timestamp, body)
@@ -500,7 +504,7 @@ fn text(value: &Value, key: &str) -> Option<SmolStr> {
 }
 
 /// A time as a text or as milliseconds.
-fn moment(value: &Value) -> Option<Timestamp> {
+pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
     match value {
         Value::String(text) => Timestamp::parse(text),
         Value::Number(number) => number.as_u64().map(Timestamp),

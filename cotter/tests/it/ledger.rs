@@ -8,7 +8,7 @@ use cotter::{
     named,
     permission::Zone,
     points::{ToolCalled, ToolPre},
-    session::{JsonlStore, MemoryStore, Store},
+    session::{JsonlStore, MemoryStore},
     tool::Facts,
 };
 use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcript};

@@ -10,20 +10,13 @@ use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
+use crate::kit::echo;
+
 async fn check(agent: Agent, prompts: &[&str], expected: Expect) {
     for prompt in prompts {
         let _ = agent.process_request(*prompt).await;
     }
     expected.assert_eq(&transcript(&agent.main_session().await).await);
-}
-
-fn echo() -> impl cotter::Tool {
-    let spec = ToolSpec::new("echo", "says it again", json!({"type":"object"}));
-    FnTool::new(
-        spec,
-        |permit| async move { Ok(permit.input()["text"].as_str().unwrap_or("").into()) },
-    )
-    .touching(Facts::zone(Zone::Safe))
 }
 
 #[tokio::test]

@@ -1,8 +1,12 @@
 //! The core from outside, through its public API only.
 
+#![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
+#![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
+
 mod kit;
 mod long_sessions;
 mod conformance;
+mod points;
 mod loops;
 mod attempts;
 mod limits;
@@ -13,4 +17,7 @@ mod pipeline;
 mod questions;
 mod registry;
 mod ledger;
+mod stores;
+mod damage;
 mod crash;
+mod structure;

@@ -1,7 +1,5 @@
 //! A call's way to its tool and back: scope, schema, rewrites, gates, the run, the cap, the result.
 
-use std::time::Duration;
-
 use cotter::{
     Agent, AgentBuilder, At, FnTool, Output, ToolError, ToolSpec, Verdict,
     events::EventKind,

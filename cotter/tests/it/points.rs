@@ -1,0 +1,98 @@
+//! The points from outside: each fires where its row says, with its payload, and leaves no trace where
+//! nobody is registered.
+
+use cotter::{
+    Agent, AgentBuilder, At,
+    model::ModelErrorKind,
+    permission::{Rule, RuleKind, Zone},
+    points::{self, POINTS, Point},
+};
+use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
+use expect_test::expect;
+use serde_json::json;
+
+use crate::kit::{Diary, echo, fresh, probe};
+
+/// Writes down every time a point fires, with what its handlers are shown.
+fn noting<P: Point>(diary: &Diary, builder: AgentBuilder, point: P) -> AgentBuilder {
+    let diary = diary.clone();
+    let note = move |at: At<P>| {
+        let payload = serde_json::to_string::<P::Event>(&at).expect("events are plain data");
+        diary.add(format!("{} {payload}", P::ID.name()));
+        async {}
+    };
+    builder.observe(point, note)
+}
+
+/// L1: every point fires where its row says, with its payload.
+#[tokio::test(start_paused = true)]
+async fn l1_every_point_fires_with_its_payload() {
+    let (diary, ran) = (Diary::default(), Diary::default());
+    let calls = Step::call("risky", json!({"n": 1})).and_call("no", json!({}));
+    let script = [calls, Step::text("done"), Step::error(ModelErrorKind::Auth)];
+    let mut builder = Agent::builder(Scripted::new(script).priced(0.5))
+        .ui(ScriptedUi::new([Said::Yes]))
+        .tool(probe("risky", Zone::External, &ran))
+        .tool(probe("no", Zone::Safe, &ran))
+        .rule(Rule::parse(RuleKind::Deny, "no").unwrap());
+    macro_rules! note {
+        ($($point:ident)*) => { $( builder = noting(&diary, builder, points::$point); )* };
+    }
+    note!(SessionOpen SessionStart UserPromptSubmit Context ModelPre ModelPost ToolPre PermissionAsk
+        ToolPost ToolRefused TurnEnd Error SessionEnd SessionClose);
+    let agent = builder.build().unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    let _ = session.prompt("again").await;
+    session.close().await;
+    let shown = diary.shown();
+    let missing = |row: &&points::Row| !shown.contains(&format!("{} ", row.name));
+    assert_eq!(POINTS.iter().filter(missing).map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
+    expect![[r#"
+        session.open {"how":"created"}
+        session.start {"model":"test/scripted"}
+        user.prompt.submit {"prompt":"go","rawPrompt":"go"}
+        context {}
+        model.pre {"model":"test/scripted","messageCount":1,"attempt":1}
+        model.post {"model":"test/scripted","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":0.5,"toolCallCount":2}
+        tool.pre {"callId":"c1.1","toolName":"risky","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"external"}}
+        permission.ask {"id":"r1.1","calls":[{"callId":"c1.1","name":"risky","preview":"risky {\"n\":1}","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]}
+        tool.post {"callId":"c1.1","toolName":"risky","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"external"},"result":"risky ran","is_error":false,"outcome":"ok","durationMs":0}
+        tool.refused {"callId":"c1.2","toolName":"no","toolInput":{},"by":"rule deny no","reason":"the rule `deny no` denies it"}
+        context {}
+        model.pre {"model":"test/scripted","messageCount":4,"attempt":1}
+        model.post {"model":"test/scripted","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":0.5,"toolCallCount":0}
+        turn.end {"text":"done","goneOn":0}
+        session.end {"reason":"end_turn"}
+        session.start {"model":"test/scripted"}
+        user.prompt.submit {"prompt":"again","rawPrompt":"again"}
+        context {}
+        model.pre {"model":"test/scripted","messageCount":6,"attempt":1}
+        error {"code":"auth","message":"the script says so"}
+        session.end {"reason":"error"}
+        session.close {"runs":2}
+    "#]].assert_eq(&shown);
+}
+
+/// L10: with nothing registered nothing is added: the request is system prompt, messages and tools.
+#[tokio::test]
+async fn l10_with_nothing_registered_a_request_has_nothing_of_ours() {
+    let call = Step::call("echo", json!({"text": "a"}));
+    let model = Recording::new(Scripted::new([call, Step::text("done")]));
+    let agent =
+        Agent::builder(model.clone()).system_prompt("be good").tool(echo()).build().unwrap();
+    let _ = fresh(&agent).await.prompt("go").await;
+    for request in model.requests() {
+        assert_eq!((&*request.system, request.notes), ("be good", 0));
+        let tools: Vec<_> = request.tools.specs().map(|spec| spec.name.as_str()).collect();
+        assert_eq!(tools, ["echo"]);
+    }
+    expect![[r#"
+        user: go
+        --
+        user: go
+        call c1.1: echo {"text":"a"}
+        result c1.1: a
+    "#]]
+    .assert_eq(&model.shown());
+}

@@ -1,0 +1,131 @@
+//! What the source itself must keep: few dependencies, a core that knows no subsystem, a loop of one
+//! screen, a test for every id.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The ids whose tests stand in this folder. A test names its ids in its own name: `l6_…`.
+const IDS: &str = "C1 C2 C3 C4 L1 L2 L3 L4 L5 L6 L9 L10 L11 L20 L21 R2 R5 R6 R7 R8 R12 P10 B1 \
+                   S2 S4 S5 S20 S26 S27 S28 S29";
+
+/// Crates that a program which links only `cotter` must not get.
+const UNWANTED: &str = "http hyper h2 reqwest ureq isahc curl attohttpc surf tungstenite axum tonic \
+    rustls native-tls openssl openssl-sys boring ring aws-lc-rs webpki webpki-roots schannel \
+    rusqlite libsqlite3-sys sqlx sqlx-core diesel sled redb rocksdb heed postgres tokio-postgres \
+    mysql mongodb redis \
+    rquickjs rquickjs-core rquickjs-sys boa_engine deno_core v8 rusty_v8 quick-js swc_core oxc mlua \
+    wasmtime";
+
+/// Subsystems that loop and pipeline must not know by name.
+const SUBSYSTEMS: &str = "skill skills memory mcp delegate subagent subagents mention mentions space \
+    spaces profile profiles trust settings command commands directive directives builtin bash shell \
+    cotter_tools cotter_models cotter_script cotter_server cotter_cli";
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_whitespace()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The Rust files of a folder, in order.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("it can be read").path());
+    let mut sources: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "rs")).collect();
+    sources.sort();
+    sources
+}
+
+#[test]
+fn a_program_that_links_only_cotter_gets_no_http_tls_database_or_javascript() {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+    for features in ["--no-default-features", "--all-features"] {
+        let tree = Command::new(&cargo)
+            .current_dir(package())
+            .args(["tree", "-p", "cotter", "-e", "normal", "--prefix", "none", "--offline"])
+            .args(["--locked", "--format", "{p}", features])
+            .output()
+            .expect("cargo runs");
+        let told = String::from_utf8_lossy(&tree.stderr).into_owned();
+        assert!(tree.status.success(), "{told}");
+        let shown = String::from_utf8(tree.stdout).expect("names are text");
+        let names: BTreeSet<_> = shown.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(names.contains("cotter") && names.contains("tokio"), "this is no tree:\n{shown}");
+        let unwanted: Vec<_> = words(UNWANTED).filter(|name| names.contains(name)).collect();
+        assert_eq!(unwanted, [""; 0], "with {features}");
+    }
+}
+
+/// The names a source takes from elsewhere: every word of its `use` lines and of its `crate::` paths.
+fn names_used(source: &str) -> BTreeSet<String> {
+    let uses = source.split("\nuse ").skip(1).filter_map(|rest| rest.split(';').next());
+    let in_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let paths = source.split("crate::").skip(1);
+    let paths = paths.filter_map(|rest| rest.split(|c: char| !in_path(c)).next());
+    let word = |text: &str| {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect::<Vec<_>>()
+    };
+    uses.chain(paths).flat_map(word).collect()
+}
+
+/// R12: the runtime knows no subsystem by name.
+#[test]
+fn r12_the_loop_and_the_pipeline_name_no_subsystem() {
+    let source = package().join("src");
+    let mut files = vec![source.join("turn.rs"), source.join("ext/dispatch.rs")];
+    files.extend(sources(&source.join("turn")));
+    files.extend(sources(&source.join("tool")));
+    assert!(files.len() > 8, "loop and pipeline have files: {files:?}");
+    for file in files {
+        let names = names_used(&read(&file));
+        let known: Vec<_> = words(SUBSYSTEMS).filter(|name| names.contains(*name)).collect();
+        assert_eq!(known, [""; 0], "in {}", file.display());
+    }
+    let told = names_used("\nuse crate::{\n    skill::Skill,\n};\nfn f() { crate::mcp::go() }");
+    assert!(told.contains("skill") && told.contains("mcp"), "the test itself sees: {told:?}");
+}
+
+#[test]
+fn the_loop_is_one_screen() {
+    let source = read(&package().join("src/turn.rs"));
+    let start = source.find("    async fn go(").expect("the loop is called `go`");
+    let body = source[start..].split("\n    }\n").next().expect("it ends");
+    let lines = body.lines().count() + 1;
+    assert!(lines <= 40, "the loop has {lines} lines:\n{body}");
+    assert!(body.contains("loop {"), "this is not the loop:\n{body}");
+}
+
+/// The names of the tests of a file.
+fn tests(source: &str) -> impl Iterator<Item = &str> {
+    let attributes = ["#[test]\n", "#[tokio::test]\n", "#[tokio::test("];
+    attributes.into_iter().flat_map(move |attribute| {
+        source.split(attribute).skip(1).filter_map(|rest| {
+            let (_, named) = rest.split_once("fn ")?;
+            named.split('(').next()
+        })
+    })
+}
+
+#[test]
+fn every_id_is_named_by_a_test() {
+    let mut named = BTreeSet::new();
+    for file in sources(&package().join("tests/it")) {
+        for test in tests(&read(&file)) {
+            named.extend(test.split('_').map(str::to_uppercase));
+        }
+    }
+    let missing: Vec<_> = words(IDS).filter(|id| !named.contains(*id)).collect();
+    assert_eq!(missing, [""; 0], "a test names its ids: `fn l6_…`");
+}
