@@ -9,6 +9,7 @@ use super::super::{
     Header,
     entry::{Body, Entry, EntryKind, Raw},
     store::StoredRecord,
+    tree::Tree,
     wire,
 };
 use crate::ledger::{Record, split_hash};
@@ -62,6 +63,11 @@ pub(super) fn first_words(bytes: &[u8]) -> Option<String> {
 }
 
 impl Loaded {
+    /// The entries from the root to the leaf, oldest first.
+    pub fn path(&self) -> Vec<Arc<Entry>> {
+        Tree::load(self.entries.clone(), |_| {}).path()
+    }
+
     fn take(&mut self, line: &[u8], raw: Raw) -> Result<(), &'static str> {
         if std::str::from_utf8(line).is_err() {
             return Err("not UTF-8");
