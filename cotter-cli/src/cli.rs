@@ -92,7 +92,7 @@ fn definition() -> clap::Command {
     clap::Command::new("cotter")
         .version(env!("CARGO_PKG_VERSION"))
         .about("An agent runtime built round one extension layer")
-        .override_usage("cotter -p [OPTIONS] [PROMPT]\n       cotter [OPTIONS] <COMMAND>")
+        .override_usage("cotter -p [OPTIONS] [PROMPT]\n       cotter <COMMAND>")
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .args(run_args())
@@ -167,8 +167,10 @@ fn run_args() -> Vec<Arg> {
         .hide_possible_values(true),
         flag("ask", "Put questions on the terminal instead of refusing what would ask"),
         value("max-turns", "N", "The most requests of this run")
+            .allow_negative_numbers(true)
             .value_parser(value_parser!(u32).range(1..)),
         value("max-budget-usd", "X", "The most this run may cost, in dollars")
+            .allow_negative_numbers(true)
             .value_parser(dollars),
         value("cwd", "DIR", "The folder to work in").value_parser(value_parser!(PathBuf)),
         value("settings", "FILE", "Settings for this run, nearer than your own")
@@ -277,7 +279,15 @@ fn path_of(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
 fn complaint(rendered: &str) -> Failure {
     let mut lines = rendered.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
-    let mut failure = Failure::usage(first.strip_prefix("error: ").unwrap_or(first));
+    let wrong = first.strip_prefix("error: ").unwrap_or(first);
+    // It takes whatever follows the prompt for a command.
+    if let Some((extra, _)) =
+        wrong.strip_prefix("the subcommand '").and_then(|rest| rest.split_once("' cannot"))
+    {
+        return Failure::usage(format!("unexpected argument '{extra}' after the prompt"))
+            .with_hint("put the prompt in quotes; a command's options come after the command");
+    }
+    let mut failure = Failure::usage(wrong.trim_end_matches(':'));
     let mut hint = "`cotter --help` shows what may be typed".to_owned();
     for line in lines.take_while(|line| !line.starts_with("Usage:")) {
         if let Some(tip) = line.strip_prefix("tip: ") {

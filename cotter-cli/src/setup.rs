@@ -115,19 +115,20 @@ fn is_roots(_: &Path) -> bool {
 
 /// A file of the person's. What lies in the project is the project's, whoever names it.
 fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>, Failure> {
-    let inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(project));
-    let lies_inside =
-        inside(path) || path.parent().is_some_and(|folder| inside(folder) && path.exists());
-    if lies_inside {
-        let message = format!(
-            "{} lies in the project, and a project's settings are not read",
-            path.display()
-        );
+    if path.symlink_metadata().is_ok() && leads_through(path, project) {
+        let shown = path.display();
+        let message = format!("{shown} lies in the project, and a project's settings are not read");
         let hint = format!("keep your own settings outside {}", project.display());
         return Err(Failure::new(message).with_hint(hint));
     }
     let settings = Settings::load(path, source)?;
     Ok(settings.map(|settings| File { path: path.into(), origin: Origin::User, settings }))
+}
+
+/// Whether a file lies in a folder, or is reached by way of it.
+fn leads_through(path: &Path, folder: &Path) -> bool {
+    let inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(folder));
+    std::path::absolute(path).is_ok_and(|path| path.ancestors().any(inside))
 }
 
 /// The rules of a file, or the place of the first that is none.

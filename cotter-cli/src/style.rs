@@ -81,3 +81,8 @@ impl Style {
         lines.collect::<Vec<_>>().join("\n")
     }
 }
+
+/// Whether a terminal understands more than letters.
+pub(crate) fn can_clear_lines() -> bool {
+    env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}

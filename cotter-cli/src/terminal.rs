@@ -15,7 +15,7 @@ use cotter::{
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::net::unix::pipe::Receiver;
 
-use crate::style::{Style, When};
+use crate::style::{self, Style, When};
 
 /// How long keys do not count after a question appeared.
 const GRACE: Duration = Duration::from_millis(500);
@@ -47,7 +47,8 @@ impl Terminal {
     async fn put(&self, shown: &str) -> io::Result<()> {
         let _quiet = Quiet::new(&self.tty)?;
         // Over a spinner, if one is there.
-        self.write(&format!("\r\u{1b}[K{shown}"))?;
+        let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
+        self.write(&format!("{over}{shown}"))?;
         tokio::time::sleep(GRACE).await;
         Ok(())
     }
@@ -84,7 +85,9 @@ impl Terminal {
     ) -> io::Result<Option<T>> {
         loop {
             self.write(prompt)?;
+            let open = OpenLine(&self.tty);
             let Some(line) = self.line().await? else { return Ok(None) };
+            open.ended();
             if let Some(answer) = read(&line) {
                 return Ok(Some(answer));
             }
@@ -192,6 +195,21 @@ fn shown(question: &Question, style: Style) -> String {
         }
     }
     out
+}
+
+/// A prompt whose line nobody has ended yet. Given up, it is ended here.
+struct OpenLine<'a>(&'a File);
+
+impl OpenLine<'_> {
+    fn ended(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for OpenLine<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.write_all(b"\n");
+    }
 }
 
 /// The terminal without echo and lines while a question appears. Its end discards what was typed.

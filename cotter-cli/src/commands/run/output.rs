@@ -143,7 +143,6 @@ fn result(reply: &Reply) -> Value {
 fn told(reply: &Reply) -> Option<Failure> {
     let words = reply.error.as_ref().map(|failed| failed.message.clone());
     let failure = |plain: &str| Failure::new(words.clone().unwrap_or_else(|| plain.into()));
-    let id = &reply.session_id;
     Some(match reply.reason {
         Reason::EndTurn | Reason::ShortCircuit => return None,
         Reason::Aborted => failure("the run was aborted"),
@@ -151,16 +150,14 @@ fn told(reply: &Reply) -> Option<Failure> {
         Reason::MaxTurns => {
             failure("the run took as many steps as it may").with_hint("`--max-turns N` allows more")
         }
+        Reason::BudgetExceeded if reply.cost_usd.is_none() => failure("a price is not known")
+            .with_hint("leave the limit out, or use a model whose prices are known"),
         Reason::BudgetExceeded => {
             failure("the run cost as much as it may").with_hint("`--max-budget-usd X` allows more")
         }
         Reason::Error => {
             let code = reply.error.as_ref().map_or("", |failed| failed.code.as_str());
-            let message = format!("the run failed ({code})");
-            words
-                .iter()
-                .fold(Failure::new(message), Failure::with_cause)
-                .with_hint(format!("`cotter ledger {id}` shows what was done until then"))
+            words.iter().fold(Failure::new(format!("the run failed ({code})")), Failure::with_cause)
         }
         _ => failure("the run did not end well"),
     })

@@ -1,7 +1,6 @@
 //! A sign of life on a terminal while a run goes on. Anywhere else there is none.
 
 use std::{
-    env,
     future::pending,
     io::{self, IsTerminal, Write},
     time::Duration,
@@ -9,6 +8,8 @@ use std::{
 
 use cotter::text;
 use tokio::time::{Instant, sleep_until};
+
+use crate::style;
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
@@ -28,8 +29,7 @@ pub(super) struct Spinner {
 
 impl Spinner {
     pub(super) fn new(wanted: bool) -> Self {
-        let dumb = || env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        let terminal = wanted && io::stderr().is_terminal() && !dumb();
+        let terminal = wanted && io::stderr().is_terminal() && style::can_clear_lines();
         Spinner {
             what: terminal.then(|| "thinking".into()),
             terminal,

@@ -1,0 +1,14 @@
+//! The `cotter` binary as a person meets it: whole outputs, exit codes, files.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod support;
+
+mod help;
+mod run;
+mod stream;
+mod settings;
+mod sessions;
+mod ledger;
+mod terminal;
+mod signals;
