@@ -400,7 +400,7 @@ fn a_newer_session_is_read_and_not_written() {
         exit 1
         --- stderr
         error: the run failed (store)
-          caused by: session `[ID1]` is read-only: it was written by a newer version (format 2, this one knows 1)
+          caused by: session `[ID1]` is read-only: a newer version wrote it (format 2, this one knows 1)
     "#]]);
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
 }

@@ -210,6 +210,7 @@ fn several_calls_can_be_answered_one_by_one() {
                  1	three
 
             (rehearsal is an offline stand-in, not a model)
+
         "#]],
     );
 }
