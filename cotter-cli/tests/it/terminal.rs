@@ -68,7 +68,8 @@ impl Screen {
         drop(self._master);
         self.reading.join().unwrap();
         let text = String::from_utf8_lossy(&self.seen.lock().unwrap()).replace('\r', "");
-        world.plain(&format!("exit {}\n{text}", status.exit_code()))
+        // Hanging up may or may not echo a line of its own.
+        world.plain(&format!("exit {}\n{}\n", status.exit_code(), text.trim_end()))
     }
 }
 
@@ -210,7 +211,6 @@ fn several_calls_can_be_answered_one_by_one() {
                  1	three
 
             (rehearsal is an offline stand-in, not a model)
-
         "#]],
     );
 }
