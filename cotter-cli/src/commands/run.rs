@@ -106,7 +106,7 @@ async fn go(
     };
     signals.abort();
     session.close().await;
-    output.finish(&reply);
+    output.finish(&reply)?;
     Ok(exit_code(&reply))
 }
 

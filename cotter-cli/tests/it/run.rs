@@ -446,6 +446,21 @@ fn a_reader_who_left_is_no_panic() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    let world = World::new();
+    let script = world.script(r#"{"text": "hello"}"#);
+    for format in ["text", "json", "stream-json"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let args = ["-p", "--script", &script, "--output-format", format, "go"];
+        let output = world.command(&args).stdout(full).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("error: the answer could not be written"), "{format}: {stderr}");
+        assert_eq!(output.status.code(), Some(1), "{format}");
+    }
+}
+
+#[test]
 fn hidden_characters_reach_a_pipe_as_they_are() {
     let world = World::new();
     let script = world.script(r#"{"text": "\u001b[31mred\u202e"}"#);

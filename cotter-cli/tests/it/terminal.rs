@@ -64,8 +64,7 @@ impl Screen {
     /// The exit code and all that was on the screen.
     fn end(mut self, world: &World) -> String {
         let status = self.child.wait().unwrap();
-        drop(self.keys);
-        drop(self._master);
+        // Before the keys are dropped: they end their input with a newline, which would be echoed.
         self.reading.join().unwrap();
         let text = String::from_utf8_lossy(&self.seen.lock().unwrap()).replace('\r', "");
         // Hanging up may or may not echo a line of its own.

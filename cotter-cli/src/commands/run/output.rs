@@ -51,16 +51,20 @@ impl Output {
         self.spinner.clear();
     }
 
-    /// Tells what came of it.
-    pub(super) fn finish(&mut self, reply: &Reply) {
-        match self.format {
-            Format::Json | Format::StreamJson => _ = write_line(&result(reply).to_string()),
-            Format::Text => {
-                answer(&reply.text());
-                if let Some(failure) = told(reply) {
-                    failure.report(self.style);
-                }
+    /// Tells what came of it. A reader who left is no error, a full disk is.
+    pub(super) fn finish(&mut self, reply: &Reply) -> Result<(), Failure> {
+        let written = match self.format {
+            Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
+            Format::Text => answer(&reply.text()),
+        };
+        if let (Format::Text, Some(failure)) = (self.format, told(reply)) {
+            failure.report(self.style);
+        }
+        match written {
+            Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::new("the answer could not be written").with_cause(cause))
             }
+            _ => Ok(()),
         }
     }
 
@@ -105,14 +109,15 @@ impl Output {
 }
 
 /// The answer, its hidden characters made visible where a person sees it.
-fn answer(said: &str) {
+fn answer(said: &str) -> io::Result<()> {
     if said.is_empty() {
-        return;
+        return Ok(());
     }
     let mut out = io::stdout().lock();
     let shown = if out.is_terminal() { text::show(said) } else { said.into() };
     let end = if shown.ends_with('\n') { "" } else { "\n" };
-    let _ = write!(out, "{shown}{end}").and_then(|()| out.flush());
+    write!(out, "{shown}{end}")?;
+    out.flush()
 }
 
 fn write_line(line: &str) -> io::Result<()> {
