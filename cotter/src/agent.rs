@@ -92,23 +92,15 @@ impl Agent {
 
     /// Sends a prompt to the agent's main session and waits for the reply.
     pub async fn process_request(&self, prompt: impl Into<Content>) -> Result<Reply, RunError> {
-        self.main_session().await.prompt(prompt).await
+        match self.main_session().await {
+            Ok(session) => session.prompt(prompt).await,
+            Err(error) => Err(RunError::before_the_run(&error)),
+        }
     }
 
-    /// The session `process_request` talks to, in memory unless the agent has a store.
-    pub async fn main_session(&self) -> Session {
-        let fresh = || async {
-            match self.new_session().await {
-                Ok(session) => session,
-                Err(_) => {
-                    let store = MemoryStore::new();
-                    let header = Header::new(store.new_id(), self.place().cwd());
-                    let state = State::create(&store, header).expect("memory takes a new id");
-                    Session::new(self.clone(), state)
-                }
-            }
-        };
-        self.0.main.get_or_init(fresh).await.clone()
+    /// The session `process_request` talks to, made with its first use.
+    pub async fn main_session(&self) -> Result<Session, StoreError> {
+        self.0.main.get_or_try_init(|| self.new_session()).await.cloned()
     }
 
     /// A new session.
@@ -139,6 +131,7 @@ impl Agent {
     async fn opened(&self, mut state: State, how: &'static str) -> Session {
         let crashed = state.crashed.take();
         let session = Session::new(self.clone(), state);
+        session.shared.hub.opened(how);
         session.scene(SmolStr::default()).fire::<SessionOpen>(|| SessionOpened { how }).await;
         if let Some(run) = crashed {
             let ended = || SessionEnded { reason: Reason::Crashed };
@@ -320,6 +313,18 @@ impl Agent {
         match &self.0.scope {
             None => tools.clone(),
             Some(scope) => Arc::new(tools.scoped(scope)),
+        }
+    }
+
+    /// The folders of a session: what was too long for the model may be read back.
+    pub(crate) fn place_of(&self, session: &str) -> Place {
+        match &self.0.spill {
+            None => self.0.place.clone(),
+            Some(folder) => {
+                // Paths are compared with their links resolved.
+                let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+                self.0.place.clone().and_read_root(real.join(session))
+            }
         }
     }
 

@@ -41,6 +41,10 @@ impl Place {
         Place { extra: roots.into_iter().collect(), ..self }
     }
 
+    pub(crate) fn and_read_root(self, root: PathBuf) -> Self {
+        Place { extra: self.extra.iter().cloned().chain([root]).collect(), ..self }
+    }
+
     /// The folder that relative paths start from.
     pub fn cwd(&self) -> &Path {
         &self.cwd

@@ -8,7 +8,7 @@ use std::{
     future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -29,6 +29,9 @@ use crate::{
 
 /// How many events may wait before texts are joined.
 const JOIN_FROM: usize = 256;
+
+/// How a session can be opened.
+const HOW: [&str; 3] = ["created", "resumed", "forked"];
 
 /// The version of the event format.
 pub const EVENTS_VERSION: u32 = 1;
@@ -212,6 +215,8 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
 pub(crate) struct Hub {
     seq: AtomicU64,
     listening: AtomicUsize,
+    /// How the session was opened, until somebody hears of it: an index into `HOW` from 1.
+    opened: AtomicU8,
     queues: Mutex<Vec<Weak<Queue>>>,
 }
 
@@ -219,6 +224,18 @@ impl Hub {
     /// Whether anybody listens: one load where nobody does.
     pub(crate) fn is_heard(&self) -> bool {
         self.listening.load(Ordering::Relaxed) > 0
+    }
+
+    /// Keeps how the session was opened for the first who listens.
+    pub(crate) fn opened(&self, how: &str) {
+        let index = HOW.iter().position(|known| *known == how).map_or(0, |index| index + 1);
+        self.opened.store(u8::try_from(index).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// How the session was opened, once.
+    pub(crate) fn greet(&self) -> Option<&'static str> {
+        let index = self.opened.swap(0, Ordering::Relaxed).checked_sub(1)?;
+        HOW.get(usize::from(index)).copied()
     }
 
     /// Listens from now on.

@@ -136,11 +136,20 @@ pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
 
 /// Text that cannot open or close a block: what tools and people say stays outside of it.
 pub(crate) fn escape(text: &str) -> String {
-    if !text.contains("system-reminder") {
-        return text.to_owned();
+    const WORD: &str = "system-reminder";
+    let mut escaped = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('<') {
+        let (before, tag) = rest.split_at(open);
+        escaped.push_str(before);
+        // However it is spelled: a reader as lenient as a model must not take it for a tag.
+        let name = tag[1..].trim_start_matches(|c: char| c == '/' || c.is_whitespace());
+        let is_ours = name.get(..WORD.len()).is_some_and(|name| name.eq_ignore_ascii_case(WORD));
+        escaped.push_str(if is_ours { "&lt;" } else { "<" });
+        rest = &tag[1..];
     }
-    text.replace("<system-reminder", "&lt;system-reminder")
-        .replace("</system-reminder", "&lt;/system-reminder")
+    escaped.push_str(rest);
+    escaped
 }
 
 fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {

@@ -19,8 +19,8 @@ use crate::{
     events::{Event, EventKind, Events},
     message::{Content, Message, Usage},
     points::RunFailed,
-    session::{Entry, Interrupted, Session},
-    turn::{self, Begin},
+    session::{Entry, Interrupted, Session, StoreError},
+    turn::{self, Begin, Exit},
 };
 
 /// Why a run ended.
@@ -109,6 +109,32 @@ pub struct RunError {
     pub reply: Box<Reply>,
 }
 
+impl RunError {
+    /// There is no session to run in.
+    pub(crate) fn before_the_run(error: &StoreError) -> Self {
+        let failed = Exit::from(error);
+        let reply = Reply {
+            session_id: SmolStr::default(),
+            run_id: SmolStr::default(),
+            messages: vec![],
+            reason: Reason::Error,
+            error: failed.failed,
+            steps: 0,
+            usage: Usage::default(),
+            cost_usd: None,
+        };
+        RunError::of(reply)
+    }
+
+    fn of(reply: Reply) -> Self {
+        let failed = reply.error.clone().unwrap_or_else(|| RunFailed {
+            code: reply.reason.as_str().into(),
+            message: reply.reason.as_str().into(),
+        });
+        RunError { code: failed.code, message: failed.message, reply: Box::new(reply) }
+    }
+}
+
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -162,7 +188,7 @@ impl Run {
     /// The next event of the run, the last being `session.end`; then nothing.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         if self.events.is_none() && self.running.is_some() {
-            self.events = Some(self.session.events());
+            self.events = Some(self.session.shared.hub.subscribe());
         }
         std::future::poll_fn(|task| {
             self.drive(task);
@@ -214,13 +240,10 @@ impl Future for Run {
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         self.drive(task);
         let Some(reply) = self.reply.take() else { return Poll::Pending };
-        Poll::Ready(match (&reply.error, reply.reason) {
-            (Some(failed), Reason::Error) => Err(RunError {
-                code: failed.code.clone(),
-                message: failed.message.clone(),
-                reply: Box::new(reply),
-            }),
-            _ => Ok(reply),
+        Poll::Ready(if reply.reason == Reason::Error {
+            Err(RunError::of(reply))
+        } else {
+            Ok(reply)
         })
     }
 }

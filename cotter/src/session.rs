@@ -32,7 +32,7 @@ use self::{store::LineKind, tree::Tree};
 use crate::{
     agent::Agent,
     cx::{Cx, RunCx},
-    events::{Events, Hub},
+    events::{EventKind, Events, Hub},
     ledger::Record,
     message::{Content, Message},
     messages::Messages,
@@ -110,9 +110,13 @@ impl Session {
         Some(Run::resumed(self.clone(), pending))
     }
 
-    /// Every event from now on.
+    /// Every event from now on. The first listener hears of the session's opening.
     pub fn events(&self) -> Events {
-        self.shared.hub.subscribe()
+        let events = self.shared.hub.subscribe();
+        if let Some(how) = self.shared.hub.greet() {
+            self.scene(SmolStr::default()).emit(EventKind::SessionOpen { how });
+        }
+        events
     }
 
     /// The entries from the root to the leaf, oldest first.
@@ -237,7 +241,7 @@ impl Session {
             session_id: self.shared.id.clone(),
             run_id,
             agent_id: self.agent.id().clone(),
-            place: self.agent.place().clone(),
+            place: self.agent.place_of(&self.shared.id),
             step: AtomicU32::new(0),
             cancel,
             notes: self.shared.notes.clone(),

@@ -76,7 +76,7 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 pub(crate) struct Exit {
     reason: Reason,
-    failed: Option<RunFailed>,
+    pub(crate) failed: Option<RunFailed>,
 }
 
 impl Turn {
@@ -139,7 +139,7 @@ impl Turn {
             return Err(Exit::aborted());
         }
         if max_steps.is_some_and(|max| self.step >= max) {
-            let message = format!("the run took {} steps, as many as it may", self.step);
+            let message = format!("the run took as many steps as it may: {}", self.step);
             return Err(Exit::failed(Reason::MaxTurns, message));
         }
         if let Some(max) = max_tokens.filter(|max| self.usage.total() >= *max) {
@@ -372,7 +372,13 @@ impl Exit {
 
 impl From<StoreError> for Exit {
     fn from(error: StoreError) -> Self {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        Exit::from(&error)
+    }
+}
+
+impl From<&StoreError> for Exit {
+    fn from(error: &StoreError) -> Self {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let message = format!("{error}{}", cause.unwrap_or_default());
         Exit::coded(Reason::Error, "store", message)
     }

@@ -21,22 +21,22 @@ fn every_decision_is_told() {
     world.check(
         &["ledger", &world.id()],
         expect![[r#"
-        exit 0
-        --- stdout
-        run r1 began [TIME] with rehearsal
-          r1.1 call_1_0: list {"path":"src"}
-            project-roots (kernel, gate at tool.pre) pass in N µs
-            pass by zone, zone safe
-          r1.1 call_1_1: read {"path":"a.txt"}
-            block by rule deny read(./a.txt), zone safe: the rule `deny read(./a.txt)` denies it
-          r1.1 call_1_2: read {"path":"src/b.txt"}
-            project-roots (kernel, gate at tool.pre) pass in N µs
-            asked by rule ask read(./src): the rule `ask read(./src)` asks
-            answered no by nobody, "nobody is there to be asked"
-            block by nobody, zone safe: nobody is there to be asked
-          call_1_0 came to ok in N ms
-        run r1 ended: end_turn, steps: 2
-    "#]],
+            exit 0
+            --- stdout
+            run r1 began [TIME] with rehearsal
+              r1.1 call_r1_1_0: list {"path":"src"}
+                project-roots (kernel, gate at tool.pre) pass in N µs
+                pass by zone, zone safe
+              r1.1 call_r1_1_1: read {"path":"a.txt"}
+                block by rule deny read(./a.txt), zone safe: the rule `deny read(./a.txt)` denies it
+              r1.1 call_r1_1_2: read {"path":"src/b.txt"}
+                project-roots (kernel, gate at tool.pre) pass in N µs
+                asked by rule ask read(./src): the rule `ask read(./src)` asks
+                answered no by nobody, "nobody is there to be asked"
+                block by nobody, zone safe: nobody is there to be asked
+              call_r1_1_0 came to ok in N ms
+            run r1 ended: end_turn, steps: 2
+        "#]],
     );
 }
 
@@ -47,15 +47,15 @@ fn a_failed_call_is_told() {
     world.check(
         &["ledger", &world.id()],
         expect![[r#"
-        exit 0
-        --- stdout
-        run r1 began [TIME] with rehearsal
-          r1.1 call_1_0: read {"path":"none.txt"}
-            project-roots (kernel, gate at tool.pre) pass in N µs
-            pass by zone, zone safe
-          call_1_0 came to failed (not_found) in N ms
-        run r1 ended: end_turn, steps: 2
-    "#]],
+            exit 0
+            --- stdout
+            run r1 began [TIME] with rehearsal
+              r1.1 call_r1_1_0: read {"path":"none.txt"}
+                project-roots (kernel, gate at tool.pre) pass in N µs
+                pass by zone, zone safe
+              call_r1_1_0 came to failed (not_found) in N ms
+            run r1 ended: end_turn, steps: 2
+        "#]],
     );
 }
 

@@ -205,12 +205,12 @@ fn limits_end_a_run_with_code_3() {
     world.check(
         &with(&["--max-turns", "1", "list src"]),
         expect![[r#"
-        exit 3
-        --- stderr
-        error: the run took 1 steps, as many as it may
+            exit 3
+            --- stderr
+            error: the run took as many steps as it may: 1
 
-        hint: `--max-turns N` allows more
-    "#]],
+            hint: `--max-turns N` allows more
+        "#]],
     );
     let script = world.script(r#"{"calls": [{"name": "list"}]}, {"text": "done"}"#);
     world.check(

@@ -112,19 +112,19 @@ fn a_yes_lets_the_call_run() {
     world.check(
         &["ledger", &world.id()],
         expect![[r#"
-        exit 0
-        --- stdout
-        run r1 began [TIME] with rehearsal
-          r1.1 call_1_0: read {"path":"a.txt"}
-            project-roots (kernel, gate at tool.pre) pass in N µs
-            project-roots (kernel, gate at tool.pre) pass in N µs
-            asked by rule ask read: the rule `ask read` asks
-            answered yes by terminal
-            pass by rule ask read, zone safe
-            approved by terminal
-          call_1_0 came to ok in N ms
-        run r1 ended: end_turn, steps: 2
-    "#]],
+            exit 0
+            --- stdout
+            run r1 began [TIME] with rehearsal
+              r1.1 call_r1_1_0: read {"path":"a.txt"}
+                project-roots (kernel, gate at tool.pre) pass in N µs
+                project-roots (kernel, gate at tool.pre) pass in N µs
+                asked by rule ask read: the rule `ask read` asks
+                answered yes by terminal
+                pass by rule ask read, zone safe
+                approved by terminal
+              call_r1_1_0 came to ok in N ms
+            run r1 ended: end_turn, steps: 2
+        "#]],
     );
 }
 

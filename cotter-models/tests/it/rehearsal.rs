@@ -29,7 +29,7 @@ fn agent(folder: &tempfile::TempDir) -> Agent {
 
 async fn check(prompt: impl Into<cotter::message::Content>, expected: Expect) {
     let folder = project();
-    let session = agent(&folder).main_session().await;
+    let session = agent(&folder).main_session().await.expect("a session is made");
     session.prompt(prompt).await.expect("it runs");
     expected.assert_eq(&transcript(&session).await);
 }
@@ -39,33 +39,33 @@ async fn a_request_becomes_a_call_and_its_result_an_answer() {
     check(
         "read README.md",
         expect![[r#"
-        user: read README.md
-        call call_1_0: read {"path":"README.md"}
-        result call_1_0:      1	# Hello
-             2	
-             3	Text.
-        assistant: rehearsal: `read` {"path":"README.md"} gave 3 lines:
-             1	# Hello
-             2	
-             3	Text.
+            user: read README.md
+            call call_r1_1_0: read {"path":"README.md"}
+            result call_r1_1_0:      1	# Hello
+                 2	
+                 3	Text.
+            assistant: rehearsal: `read` {"path":"README.md"} gave 3 lines:
+                 1	# Hello
+                 2	
+                 3	Text.
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     )
     .await;
     check(
         "please list",
         expect![[r#"
-        user: please list
-        call call_1_0: list {}
-        result call_1_0: README.md
-        src/
-        assistant: rehearsal: `list` {} gave 2 lines:
-        README.md
-        src/
+            user: please list
+            call call_r1_1_0: list {}
+            result call_r1_1_0: README.md
+            src/
+            assistant: rehearsal: `list` {} gave 2 lines:
+            README.md
+            src/
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     )
     .await;
 }
@@ -75,26 +75,26 @@ async fn and_makes_one_step_then_makes_two() {
     check(
         "list src and read src/lib.rs then list",
         expect![[r#"
-        user: list src and read src/lib.rs then list
-        call call_1_0: list {"path":"src"}
-        call call_1_1: read {"path":"src/lib.rs"}
-        result call_1_0: lib.rs
-        result call_1_1:      1	//! x
-        call call_2_0: list {}
-        result call_2_0: README.md
-        src/
-        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
-        lib.rs
+            user: list src and read src/lib.rs then list
+            call call_r1_1_0: list {"path":"src"}
+            call call_r1_1_1: read {"path":"src/lib.rs"}
+            result call_r1_1_0: lib.rs
+            result call_r1_1_1:      1	//! x
+            call call_r1_2_0: list {}
+            result call_r1_2_0: README.md
+            src/
+            assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+            lib.rs
 
-        `read` {"path":"src/lib.rs"} gave 1 line:
-             1	//! x
+            `read` {"path":"src/lib.rs"} gave 1 line:
+                 1	//! x
 
-        `list` {} gave 2 lines:
-        README.md
-        src/
+            `list` {} gave 2 lines:
+            README.md
+            src/
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     )
     .await;
 }
@@ -104,15 +104,15 @@ async fn the_same_call_is_made_once() {
     check(
         "list src and list src\nlist src",
         expect![[r#"
-        user: list src and list src
-        list src
-        call call_1_0: list {"path":"src"}
-        result call_1_0: lib.rs
-        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
-        lib.rs
+            user: list src and list src
+            list src
+            call call_r1_1_0: list {"path":"src"}
+            result call_r1_1_0: lib.rs
+            assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+            lib.rs
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     )
     .await;
 }
@@ -151,16 +151,16 @@ async fn a_tool_that_is_not_there_is_not_called() {
 async fn what_failed_or_was_refused_is_said() {
     check("read nothing.txt", expect![[r#"
         user: read nothing.txt
-        call call_1_0: read {"path":"nothing.txt"}
-        result call_1_0 (not_found): cannot read nothing.txt: No such file or directory (os error 2)
+        call call_r1_1_0: read {"path":"nothing.txt"}
+        result call_r1_1_0 (not_found): cannot read nothing.txt: No such file or directory (os error 2)
         assistant: rehearsal: `read` {"path":"nothing.txt"} failed (not_found): cannot read nothing.txt: No such file or directory (os error 2)
 
         (rehearsal is an offline stand-in, not a model)
     "#]]).await;
     check("read ../../../../../../../../etc/passwd", expect![[r#"
         user: read ../../../../../../../../etc/passwd
-        call call_1_0: read {"path":"../../../../../../../../etc/passwd"}
-        result call_1_0 (denied): Hook "project-roots" blocked the action: /etc/passwd is outside the project. Adjust your approach; do not retry the exact same call.
+        call call_r1_1_0: read {"path":"../../../../../../../../etc/passwd"}
+        result call_r1_1_0 (denied): Hook "project-roots" blocked the action: /etc/passwd is outside the project. Adjust your approach; do not retry the exact same call.
         assistant: rehearsal: `read` {"path":"../../../../../../../../etc/passwd"} was refused: Hook "project-roots" blocked the action: /etc/passwd is outside the project. Adjust your approach; do not retry the exact same call.
 
         (rehearsal is an offline stand-in, not a model)
@@ -193,15 +193,15 @@ async fn data_after_the_request_is_not_a_request() {
     check(
         parts.to_vec(),
         expect![[r#"
-        user: list src
-        read README.md
-        call call_1_0: list {"path":"src"}
-        result call_1_0: lib.rs
-        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
-        lib.rs
+            user: list src
+            read README.md
+            call call_r1_1_0: list {"path":"src"}
+            result call_r1_1_0: lib.rs
+            assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+            lib.rs
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     )
     .await;
 }
@@ -227,7 +227,7 @@ async fn a_prefixed_subagent_tool_is_found() {
 #[tokio::test]
 async fn a_second_request_starts_afresh_and_the_same_one_gets_the_same_answer() {
     let folder = project();
-    let session = agent(&folder).main_session().await;
+    let session = agent(&folder).main_session().await.expect("a session is made");
     let first = session.prompt("list src").await.expect("it runs");
     let second = session.prompt("list src").await.expect("it runs");
     assert_eq!((first.text(), first.steps), (second.text(), second.steps));
@@ -238,7 +238,7 @@ async fn a_second_request_starts_afresh_and_the_same_one_gets_the_same_answer() 
 #[tokio::test]
 async fn the_answer_comes_in_pieces() {
     let folder = project();
-    let session = agent(&folder).main_session().await;
+    let session = agent(&folder).main_session().await.expect("a session is made");
     let mut run = session.prompt("list src");
     let mut pieces = vec![];
     while let Some(event) = run.next().await {

@@ -9,6 +9,8 @@ use std::{
 #[cfg(unix)]
 use std::os::unix::fs::OpenOptionsExt;
 
+#[cfg(unix)]
+use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
 use super::paths;
@@ -88,7 +90,7 @@ impl Wanted {
         options.read(true);
         // Neither a link put there meanwhile nor a pipe that would wait for a writer.
         #[cfg(unix)]
-        options.custom_flags(NOFOLLOW | NONBLOCK);
+        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
         let file = options.open(&self.path).map_err(|cause| cannot(shown, &cause))?;
         let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
         if about.is_dir() {
@@ -142,11 +144,6 @@ impl Wanted {
         }
     }
 }
-
-#[cfg(unix)]
-const NOFOLLOW: i32 = 0o400_000;
-#[cfg(unix)]
-const NONBLOCK: i32 = 0o4000;
 
 fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
     let kind = match cause.kind() {

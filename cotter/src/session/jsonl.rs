@@ -87,13 +87,8 @@ impl Store for JsonlStore {
 
     fn open(&self, id: &str) -> Result<Opened, StoreError> {
         let path = self.path(id)?;
-        let file = OpenOptions::new().read(true).append(true).open(&path).map_err(|cause| {
-            if cause.kind() == std::io::ErrorKind::NotFound {
-                let error = StoreError::new(format!("there is no session `{id}`"));
-                return error.with_hint("`cotter sessions list` shows those there are");
-            }
-            StoreError::io(format!("cannot open {}", path.display()), cause)
-        })?;
+        let file = OpenOptions::new().read(true).append(true).open(&path);
+        let file = file.map_err(|cause| cannot_open(id, &path, cause))?;
         lock(&file, &path)?;
         let file = Arc::new(file);
         let (mut loaded, earlier) = read(&file)
@@ -159,13 +154,18 @@ impl Store for JsonlStore {
 
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
         let path = self.path(id)?;
-        let bytes = fs::read(&path).map_err(|cause| {
-            StoreError::io(format!("there is no session `{id}`"), cause)
-                .with_hint("`cotter sessions list` shows those there are")
-        })?;
-        let lines = bytes.split(|byte| *byte == b'\n');
-        Ok(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
+        let bytes = fs::read(&path).map_err(|cause| cannot_open(id, &path, cause))?;
+        let whole = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        Ok(whole.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
     }
+}
+
+fn cannot_open(id: &str, path: &Path, cause: std::io::Error) -> StoreError {
+    if cause.kind() == std::io::ErrorKind::NotFound {
+        let error = StoreError::new(format!("there is no session `{id}`"));
+        return error.with_hint("`cotter sessions list` shows those there are");
+    }
+    StoreError::io(format!("cannot open {}", path.display()), cause)
 }
 
 /// The end of a long session where that is enough, or all of it.
@@ -204,7 +204,8 @@ fn summary(path: &Path) -> Option<Summary> {
     let title = load::first_words(&rest).unwrap_or_default();
     let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(Summary {
-        id: header.id,
+        // The name of the file is the session's.
+        id: path.file_stem()?.to_str()?.into(),
         cwd: header.cwd,
         created_at: header.created_at,
         modified_at: Timestamp(u64::try_from(since.as_millis()).ok()?),

@@ -97,7 +97,7 @@ impl Turn {
             Ended::Whole => {}
         }
         let (stop_reason, usage) = done.unwrap_or((StopReason::EndTurn, Usage::default()));
-        let parts = with_ids(parts, self.step);
+        let parts = with_ids(parts, self.run_id(), self.step);
         let reply = AssistantMessage { parts, model: name(), usage, stop_reason };
         self.acknowledge(notes)?;
         let entry = self.store_reply(&**model, reply)?;
@@ -203,13 +203,13 @@ struct Noted {
 }
 
 /// Every call has an id of its own, whatever the provider gave.
-fn with_ids(mut parts: Vec<AssistantPart>, step: u32) -> Vec<AssistantPart> {
+fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
     let mut seen = HashSet::new();
     for (index, part) in parts.iter_mut().enumerate() {
         if let AssistantPart::ToolCall(call) = part
             && (call.id.is_empty() || !seen.insert(call.id.clone()))
         {
-            call.id = format_smolstr!("call_{step}_{index}");
+            call.id = format_smolstr!("call_{run}_{step}_{index}");
             seen.insert(call.id.clone());
         }
     }

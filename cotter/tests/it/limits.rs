@@ -53,13 +53,13 @@ async fn l21_l6_a_run_takes_as_many_steps_as_it_may() {
     check(
         builder,
         expect![[r#"
-        session.start
-        error max_turns: the run took 3 steps, as many as it may
-        session.end max_turns
-        error hook: max_turns
-        end hook: max_turns
-        steps 3, tokens 300, cost None
-    "#]],
+            session.start
+            error max_turns: the run took as many steps as it may: 3
+            session.end max_turns
+            error hook: max_turns
+            end hook: max_turns
+            steps 3, tokens 300, cost None
+        "#]],
     )
     .await;
 }

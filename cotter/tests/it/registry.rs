@@ -508,6 +508,7 @@ async fn r8_a_slow_listener_gets_every_event_with_texts_joined() {
     assert_eq!(text, long);
     assert!(count < 300, "{count} events wait");
     let all = [
+        "session.open",
         "session.start",
         "message",
         "text.start",

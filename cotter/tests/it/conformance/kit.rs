@@ -99,7 +99,7 @@ impl Stage {
 
     /// A run on the main session that has not begun yet.
     pub(super) async fn run(&self) -> Run {
-        self.agent.main_session().await.prompt("go")
+        self.agent.main_session().await.expect("a session is made").prompt("go")
     }
 
     /// One run to its end, hearing every event.
@@ -110,7 +110,7 @@ impl Stage {
             events.push(event);
         }
         let reply = run.reply().await.unwrap_or_else(|error| *error.reply);
-        let session = self.agent.main_session().await;
+        let session = self.agent.main_session().await.expect("a session is made");
         let transcript = transcript(&session).await;
         Played { session, transcript, reply, events, requests: self.model.requests() }
     }

@@ -101,7 +101,7 @@ pub(super) async fn an_abort_drops_calls_of_half_a_reply() {
     until(&mut run, is_delta).await;
     run.abort();
     assert_eq!(run.await.expect("an abort is no failure").reason.as_str(), "aborted");
-    let session = stage.agent.main_session().await;
+    let session = stage.agent.main_session().await.expect("a session is made");
     assert_eq!(transcript(&session).await, "user: go\nassistant: abc\n");
     assert!(log.lines().is_empty());
 }
@@ -115,7 +115,7 @@ pub(super) async fn a_dropped_run_ends_properly() {
     until(&mut run, is_delta).await;
     drop(run);
     // What is left of the run holds the session until it has ended.
-    let session = stage.agent.main_session().await;
+    let session = stage.agent.main_session().await.expect("a session is made");
     assert_eq!(transcript(&session).await, "user: go\nassistant: half a reply\n");
     assert_eq!(log.lines(), ["session.end aborted"]);
 }
@@ -238,7 +238,7 @@ pub(super) async fn an_abort_interrupts_a_hanging_gate() {
     });
     assert_eq!(run.await.expect("an abort is no failure").reason.as_str(), "aborted");
     assert!(began.elapsed() < Duration::from_secs(1));
-    let session = stage.agent.main_session().await;
+    let session = stage.agent.main_session().await.expect("a session is made");
     holds(&transcript(&session).await, "result c1.1 (cancelled): Cancelled");
     assert!(log.lines().is_empty());
 }
@@ -332,7 +332,7 @@ pub(super) async fn text_and_thinking_are_never_open_together() {
         done,
     ];
     let agent = Agent::builder(Pieces("test/pieces".into(), mixed)).build().expect("it builds");
-    let mut run = agent.main_session().await.prompt("go");
+    let mut run = agent.main_session().await.expect("a session is made").prompt("go");
     let mut heard = vec![];
     while let Some(event) = run.next().await {
         let name = event.kind.name();
@@ -384,7 +384,7 @@ pub(super) async fn a_listener_hears_whose_run_ended_until_it_goes() {
     let stage = Stage::new([Step::text("T"), Step::text("U")], |agent| {
         agent.id("scout").observe(SessionEnd, ends(&log))
     });
-    let session = stage.agent.main_session().await;
+    let session = stage.agent.main_session().await.expect("a session is made");
     let mut listener = session.events();
     stage.play().await;
     let mut heard = vec![];

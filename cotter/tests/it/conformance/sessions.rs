@@ -390,7 +390,7 @@ pub(super) async fn navigating_to_the_leaf_stores_nothing() {
 pub(super) async fn navigating_waits_for_a_run() {
     let slow = Step::text("a b c").and_delay(Duration::from_millis(10));
     let agent = Agent::builder(Scripted::new([Step::text("r1"), slow])).build().expect("it builds");
-    let session = agent.main_session().await;
+    let session = agent.main_session().await.expect("a session is made");
     session.prompt("u1").await.expect("a reply");
     let first = session.entries().await[0].id().clone();
     session.prompt("u2").detach();
