@@ -1,2 +1,59 @@
-//! x
-fn main() {}
+//! `cotter`: the command line.
+//!
+//! `cli` is the one table of what may be typed; each command is a file in `commands`. Everything that
+//! looks around (folders, variables, terminals) is here, and nothing of it in the library.
+
+mod cli;
+mod commands;
+mod failure;
+mod home;
+mod sessions;
+mod setup;
+mod style;
+mod terminal;
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use crate::{
+    cli::{Command, Parsed},
+    failure::Failure,
+    style::Style,
+};
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = env::args_os().collect();
+    // Before the parser is built: this is what scripts and prompts ask for again and again.
+    if matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V") {
+        return say(concat!("cotter ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+    let Parsed { style, command } = match cli::parse(args) {
+        Ok(parsed) => parsed,
+        Err(cli::Stop::Help(text)) => return say(&text),
+        Err(cli::Stop::Wrong(failure)) => {
+            return failure.report(Style::on_stderr(style::When::Auto));
+        }
+    };
+    let done = match command {
+        Command::Run(args) => commands::run::run(*args, style),
+        Command::SessionsList { json } => commands::sessions::list(json),
+        Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
+        Command::Ledger { id } => commands::ledger::show(&id),
+        Command::LedgerVerify { id, head } => commands::ledger::verify(&id, head.as_deref()),
+    };
+    done.unwrap_or_else(|failure: Failure| failure.report(Style::on_stderr(style)))
+}
+
+/// Writes to standard output. A reader who left is no error.
+fn say(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

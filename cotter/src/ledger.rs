@@ -186,11 +186,14 @@ pub(crate) fn digest(parts: &[&[u8]]) -> SmolStr {
 
 /// Checks the hash chain of a session file's lines. Gives the number of rows, or the first line
 /// (from 1) that does not follow.
+///
+/// A line that is no JSON is no row: a killed process leaves one, and the row after it follows the one
+/// before it. Had it been a row, what comes next would not follow.
 pub fn verify<'a>(id: &str, lines: impl Iterator<Item = &'a [u8]>) -> Result<usize, usize> {
     let mut chain = HashChain::of_session(id);
     let mut rows = 0;
     for (index, line) in lines.enumerate() {
-        if !is_chained(line) {
+        if !is_chained(line) || serde_json::from_slice::<IgnoredAny>(line).is_err() {
             continue;
         }
         let Some((body, hash)) = split_hash(line) else {
@@ -223,4 +226,29 @@ pub(crate) fn split_hash(line: &[u8]) -> Option<(&[u8], &str)> {
     let start = line.len().checked_sub(32)?;
     let body = line[..start].strip_suffix(KEY)?;
     Some((body, std::str::from_utf8(&line[start..]).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(chain: &mut HashChain, n: u32) -> Vec<u8> {
+        let body = format!("{{\"type\":\"ledger\",\"n\":{n}");
+        let hash = chain.link(body.as_bytes()).to_owned();
+        format!("{body},\"hash\":\"{hash}\"}}").into_bytes()
+    }
+
+    #[test]
+    fn a_torn_line_is_no_row_and_a_row_without_a_hash_is_no_good() {
+        let mut chain = HashChain::of_session("s");
+        let (first, mut torn) = (row(&mut chain, 1), row(&mut chain.clone(), 2));
+        torn.truncate(20);
+        let last = row(&mut chain, 2);
+        let check = |lines: &[&[u8]]| verify("s", lines.iter().copied());
+        assert_eq!(check(&[b"{}", &first, &torn, &last]), Ok(2));
+        assert_eq!(check(&[b"{}", &first, &last[..30]]), Ok(1));
+        assert_eq!(check(&[b"{}", &last]), Err(2), "a row is missing before it");
+        assert_eq!(check(&[b"{}", &first, &last, &first]), Err(4), "a row twice");
+        assert_eq!(check(&[&first, br#"{"type":"ledger","n":3}"#]), Err(2));
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Two layers. [`Document`] and [`Node`] read any file of JSON with comments and know the place of every value;
 //! [`Settings`] gives the keys their meaning. A new section is a field of [`Settings`], its key in `KEYS`, a
-//! function from [`Node`] to the section's type, and a line in [`Settings::merge`]. Nothing here prints, reads the
-//! environment or looks for files: the caller says which file is whose.
+//! function from [`Node`] to the section's type, and, where the nearest file wins, a line in [`Settings::merge`].
+//! Nothing here prints, reads the environment or looks for files: the caller says which file is whose.
 
 mod document;
 mod error;
@@ -28,11 +28,11 @@ const KEYS: &[&str] = &["$schema", "model", "permissions", "limits", "disable"];
 const NOT_YET: &[(&str, &str)] =
     &[("hooks", "remove it: this version would not run what it declares")];
 
-/// What one settings file says, or several merged.
+/// What one settings file says.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Whose file this is; none for settings made in code and for merged ones.
+    /// Whose file this is; none for settings made in code.
     pub source: Option<Source>,
     /// The model as `provider/model`.
     pub model: Option<String>,
@@ -64,11 +64,6 @@ impl Source {
             Source::User => "user",
             Source::File => "file",
         }
-    }
-
-    /// Whether a mode and a level from here cannot be loosened by a nearer file.
-    fn binds(self) -> bool {
-        self == Source::Operator
     }
 }
 
@@ -140,40 +135,33 @@ impl Settings {
         })
     }
 
-    /// Merges settings, given nearest first.
+    /// The plain values of several files, given nearest first: the nearest that has one wins, lists are joined.
     ///
-    /// For plain values the nearest that has one wins; lists are joined, nearest first, so a deny of any file
-    /// stays. Mode and level are the nearest too, but never looser than the operator's: what the operator set is
-    /// a minimum, and a person may be stricter.
-    pub fn merge(nearest_first: Vec<Settings>) -> Settings {
-        let mode = no_looser_than_bound(&nearest_first, |settings| settings.permissions.mode);
-        let level = no_looser_than_bound(&nearest_first, |settings| settings.permissions.level);
-        let mut merged = Settings::default();
+    /// Permissions are not among them. Each file's are registered under an owner of their own, and the policy
+    /// folds them: a deny of any file stays, and nobody is looser than the operator.
+    pub fn merge<'s>(nearest_first: impl IntoIterator<Item = &'s Settings>) -> Values {
+        let mut merged = Values::default();
         for settings in nearest_first {
-            merged.model = merged.model.or(settings.model);
-            merged.permissions.allow.extend(settings.permissions.allow);
-            merged.permissions.ask.extend(settings.permissions.ask);
-            merged.permissions.deny.extend(settings.permissions.deny);
-            merged.limits.max_turns = merged.limits.max_turns.or(settings.limits.max_turns);
-            merged.limits.max_budget_usd =
-                merged.limits.max_budget_usd.or(settings.limits.max_budget_usd);
-            merged.disable.extend(settings.disable);
+            let Limits { max_turns, max_budget_usd } = settings.limits;
+            merged.model = merged.model.or_else(|| settings.model.clone());
+            merged.limits.max_turns = merged.limits.max_turns.or(max_turns);
+            merged.limits.max_budget_usd = merged.limits.max_budget_usd.or(max_budget_usd);
+            merged.disable.extend_from_slice(&settings.disable);
         }
-        merged.permissions.mode = mode;
-        merged.permissions.level = level;
         merged
     }
 }
 
-fn no_looser_than_bound<T: Ord>(
-    nearest_first: &[Settings],
-    pick: impl Fn(&Settings) -> Option<T>,
-) -> Option<T> {
-    let nearest = nearest_first.iter().find_map(&pick);
-    let binding =
-        nearest_first.iter().filter(|settings| settings.source.is_some_and(Source::binds));
-    // Nothing set is less than anything set.
-    binding.filter_map(&pick).max().max(nearest)
+/// What several settings files say together, but for permissions.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Values {
+    /// The model as `provider/model`.
+    pub model: Option<String>,
+    /// When a run ends by itself.
+    pub limits: Limits,
+    /// Names of what is not to be loaded.
+    pub disable: Vec<String>,
 }
 
 fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
@@ -279,7 +267,9 @@ mod tests {
                 Document::parse(source.as_str(), text).expect("the test's document parses");
             Settings::from_document(&document, *source).expect("the test's settings are good")
         };
-        expected.assert_eq(&render(&Settings::merge(nearest_first.iter().map(parse).collect())));
+        let settings: Vec<_> = nearest_first.iter().map(parse).collect();
+        let Values { model, limits, disable } = Settings::merge(&settings);
+        expected.assert_eq(&render(&Settings { model, limits, disable, ..Settings::default() }));
     }
 
     fn check_load(path: &Path, expected: Expect) {
@@ -850,61 +840,19 @@ mod tests {
     fn the_nearest_plain_value_wins_and_lists_are_joined() {
         check_merge(
             &[
-                (
-                    Source::File,
-                    r#"{"limits": {"maxTurns": 5}, "permissions": {"allow": ["a"]}, "disable": ["x"]}"#,
-                ),
+                (Source::File, r#"{"limits": {"maxTurns": 5}, "disable": ["x"]}"#),
                 (
                     Source::User,
                     r#"{"model": "user/m", "limits": {"maxTurns": 9, "maxBudgetUsd": 1}}"#,
                 ),
-                (
-                    Source::Operator,
-                    r#"{"model": "operator/m", "permissions": {"deny": ["d"], "allow": ["b"]}}"#,
-                ),
+                (Source::Operator, r#"{"model": "operator/m", "disable": ["y"]}"#),
             ],
             expect![[r#"
                 model user/m
-                allow a at file:1:55 $.permissions.allow[0]
-                allow b at operator:1:66 $.permissions.allow[0]
-                deny d at operator:1:50 $.permissions.deny[0]
                 turns 5
                 budget 1
-                disable x"#]],
-        );
-    }
-
-    #[test]
-    fn mode_and_level_are_the_nearest_but_no_looser_than_the_operators() {
-        let operator =
-            (Source::Operator, r#"{"permissions": {"mode": "ask", "level": "standard"}}"#);
-        let loose =
-            (Source::User, r#"{"permissions": {"mode": "accept-edits", "level": "permissive"}}"#);
-        let strict = (Source::User, r#"{"permissions": {"mode": "plan", "level": "paranoid"}}"#);
-        let file = (Source::File, r#"{"permissions": {"mode": "ask"}}"#);
-        check_merge(
-            &[loose, operator],
-            expect![[r#"
-            mode ask
-            level standard"#]],
-        );
-        check_merge(
-            &[strict, operator],
-            expect![[r#"
-            mode plan
-            level paranoid"#]],
-        );
-        check_merge(
-            &[file, strict],
-            expect![[r#"
-            mode ask
-            level paranoid"#]],
-        );
-        check_merge(
-            &[operator],
-            expect![[r#"
-            mode ask
-            level standard"#]],
+                disable x
+                disable y"#]],
         );
         check_merge(&[], expect![""]);
     }

@@ -6,8 +6,8 @@ use cotter::{
 };
 
 use crate::{
-    measure::{Goal, Table, time},
-    turns::{Instant, noop, run_time, runtime},
+    measure::{Goal, Table, time, time_difference},
+    turns::{Instant, Runs, noop, runtime},
 };
 
 fn agent_with(count: usize, waits: bool, tools: &str) -> Agent {
@@ -28,6 +28,13 @@ fn passes(call: &ToolCalled) -> Verdict {
     if call.tool_name == "rm" { Verdict::block("no") } else { Verdict::Pass }
 }
 
+/// What hooks add to a turn with one call, measured turn about with one without.
+fn added(count: usize, waits: bool, tools: &str) -> (f64, f64) {
+    let mut bare = Runs::new(|| agent_with(0, false, "*"));
+    let mut with = Runs::new(|| agent_with(count, waits, tools));
+    time_difference(|| bare.batch(), || with.batch())
+}
+
 pub(crate) fn measure(table: &mut Table) {
     if table.wants("point with no handler") {
         // A session without runs and handlers: closing it fires a point nobody listens to.
@@ -43,19 +50,16 @@ pub(crate) fn measure(table: &mut Table) {
         ("10 async hooks, added per call", 10, true, 1_200.0),
         ("100 async hooks, added per call", 100, true, 12_000.0),
     ];
-    let mut bare = None;
     for (what, count, waits, goal) in rows {
         if table.wants(what) {
-            let bare = *bare.get_or_insert_with(|| run_time(&agent_with(0, false, "*")));
-            let with = run_time(&agent_with(count, waits, "*"));
-            table.add_beside(what, with - bare, ("turn without hooks", bare), Goal::Nanos(goal));
+            let (added, bare) = added(count, waits, "*");
+            table.add_beside(what, added, ("turn without hooks", bare), Goal::Nanos(goal));
         }
     }
     let what = "100 hooks that do not match, added per call";
     if table.wants(what) {
-        let bare = *bare.get_or_insert_with(|| run_time(&agent_with(0, false, "*")));
-        let with = run_time(&agent_with(100, false, "other-*"));
-        table.add_beside(what, with - bare, ("turn without hooks", bare), Goal::None);
+        let (added, bare) = added(100, false, "other-*");
+        table.add_beside(what, added, ("turn without hooks", bare), Goal::None);
     }
     waiting(table);
 }

@@ -125,6 +125,22 @@ pub(crate) fn time(mut call: impl FnMut()) -> f64 {
     median(&mut samples)
 }
 
+/// The median of many samples.
+pub(crate) fn median_of(count: usize, sample: impl FnMut() -> f64) -> f64 {
+    median(&mut std::iter::repeat_with(sample).take(count).collect::<Vec<_>>())
+}
+
+/// What `more` takes longer than `less`, and what `less` takes: medians of samples turn about.
+pub(crate) fn time_difference(
+    mut less: impl FnMut() -> f64,
+    mut more: impl FnMut() -> f64,
+) -> (f64, f64) {
+    let samples: Vec<_> = (0..100).map(|_| (less(), more())).collect();
+    let mut differences: Vec<_> = samples.iter().map(|(less, more)| more - less).collect();
+    let mut plain: Vec<_> = samples.iter().map(|(less, _)| *less).collect();
+    (median(&mut differences), median(&mut plain))
+}
+
 /// The median time of `call`, with `prepare` before each and not measured.
 pub(crate) fn time_prepared<T>(
     times: usize,

@@ -7,7 +7,7 @@ use cotter::{
     message::{StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
     permission::Zone,
-    session::JsonlStore,
+    session::{JsonlStore, Session},
     tool::Facts,
 };
 use futures_util::stream;
@@ -15,7 +15,7 @@ use serde_json::json;
 use smol_str::SmolStr;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::measure::{Goal, Table, time};
+use crate::measure::{Goal, Table, median_of};
 
 /// A model that answers at once; every other time it calls a tool first, if it may.
 pub(crate) struct Instant {
@@ -62,20 +62,31 @@ pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
-/// The time of one run, in sessions that are renewed so that their length does not matter.
-pub(crate) fn run_time(agent: &Agent) -> f64 {
-    let runtime = runtime();
-    let fresh = || runtime.block_on(agent.new_session()).expect("a session is made");
-    let mut session = fresh();
-    let mut runs = 0;
-    time(|| {
-        runs += 1;
-        if runs % 1000 == 0 {
-            session = fresh();
+/// Runs on one agent after another, each thrown away with its memory before its session gets long.
+pub(crate) struct Runs<F> {
+    runtime: Runtime,
+    make: F,
+    session: Option<Session>,
+}
+
+impl<F: Fn() -> Agent> Runs<F> {
+    pub(crate) fn new(make: F) -> Self {
+        Runs { runtime: runtime(), make, session: None }
+    }
+
+    /// The time of a run, the mean of 200 on a fresh agent.
+    pub(crate) fn batch(&mut self) -> f64 {
+        const BATCH: u32 = 200;
+        self.session = None;
+        let session = self.runtime.block_on((self.make)().new_session());
+        let session = self.session.insert(session.expect("a session is made"));
+        let started = std::time::Instant::now();
+        for _ in 0..BATCH {
+            let reply = self.runtime.block_on(session.prompt("hello"));
+            assert!(reply.is_ok(), "the run works");
         }
-        let reply = runtime.block_on(session.prompt("hello"));
-        assert!(reply.is_ok(), "the run works");
-    })
+        started.elapsed().as_nanos() as f64 / f64::from(BATCH)
+    }
 }
 
 pub(crate) fn measure(table: &mut Table) {
@@ -90,10 +101,13 @@ pub(crate) fn measure(table: &mut Table) {
             continue;
         }
         let folder = tempfile::tempdir().expect("a folder is made");
-        let model = if calling { Instant::calling() } else { Instant::speaking() };
-        let builder = Agent::builder(model).tool(noop());
-        let builder = if file { builder.store(JsonlStore::new(folder.path())) } else { builder };
-        let agent = builder.build().expect("the agent builds");
-        table.add(what, run_time(&agent), Goal::Nanos(goal));
+        let mut runs = Runs::new(|| {
+            let model = if calling { Instant::calling() } else { Instant::speaking() };
+            let builder = Agent::builder(model).tool(noop());
+            let builder =
+                if file { builder.store(JsonlStore::new(folder.path())) } else { builder };
+            builder.build().expect("the agent builds")
+        });
+        table.add(what, median_of(200, || runs.batch()), Goal::Nanos(goal));
     }
 }

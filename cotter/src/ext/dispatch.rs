@@ -6,7 +6,7 @@ use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -203,25 +203,14 @@ impl Asking<'_> {
                 Func::Ready(function) => guarded(|| function(event, &self.cx)),
                 Func::Later(function) => {
                     let clock = Arc::new(Clock::new(started));
-                    let cx = self.cx.for_waiting(clock.clone());
-                    let at = At { event: event.clone(), cx };
-                    let future = guarded(|| Ok(function(at)));
-                    match future {
-                        Err(failure) => Err(failure),
-                        Ok(future) => {
-                            let mut wait = Wait { meta: bound.meta.clone(), clock, future };
-                            if bound.meta.detached {
-                                tokio::spawn(wait.off_the_path());
-                                continue;
-                            }
-                            match poll_fn(|task| Poll::Ready(wait.poll(task))).await {
-                                Poll::Ready(answer) => answer,
-                                Poll::Pending => {
-                                    waiting.push(wait);
-                                    continue;
-                                }
-                            }
+                    let at = At { event: event.clone(), cx: self.cx.for_waiting(clock.clone()) };
+                    match begin(bound, clock, guarded(|| Ok(function(at)))).await {
+                        Begun::Answered(answer) => answer,
+                        Begun::Waits(wait) => {
+                            waiting.push(wait);
+                            continue;
                         }
+                        Begun::Detached => continue,
                     }
                 }
             };
@@ -233,6 +222,40 @@ impl Asking<'_> {
             return ControlFlow::Continue(());
         }
         together(waiting, self.cancel, heard).await
+    }
+}
+
+enum Begun<R> {
+    Answered(Result<R, Failure>),
+    Waits(Wait<R>),
+    Detached,
+}
+
+/// Polls a handler once; most have their answer then.
+async fn begin<P: Point, R: Send + 'static>(
+    bound: &Bound<P, R>,
+    clock: Arc<Clock>,
+    future: Result<Answering<R>, Failure>,
+) -> Begun<R> {
+    let mut future = match future {
+        Ok(future) => future,
+        Err(failure) => return Begun::Answered(Err(failure)),
+    };
+    let wait = |future| Wait { meta: bound.meta.clone(), clock, future };
+    if bound.meta.detached {
+        tokio::spawn(wait(future).off_the_path());
+        return Begun::Detached;
+    }
+    match poll_fn(|task| Poll::Ready(poll_guarded(&mut future, task))).await {
+        Poll::Ready(answer) => Begun::Answered(answer),
+        Poll::Pending => Begun::Waits(wait(future)),
+    }
+}
+
+fn poll_guarded<R>(future: &mut Answering<R>, task: &mut Context<'_>) -> Poll<Result<R, Failure>> {
+    match guarded(|| Ok(future.as_mut().poll(task))) {
+        Ok(poll) => poll,
+        Err(failure) => Poll::Ready(Err(failure)),
     }
 }
 
@@ -297,11 +320,8 @@ struct Wait<R> {
 }
 
 impl<R> Wait<R> {
-    fn poll(&mut self, task: &mut std::task::Context<'_>) -> Poll<Result<R, Failure>> {
-        match guarded(|| Ok(self.future.as_mut().poll(task))) {
-            Ok(poll) => poll,
-            Err(failure) => Poll::Ready(Err(failure)),
-        }
+    fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<R, Failure>> {
+        poll_guarded(&mut self.future, task)
     }
 
     fn left(&self, now: Instant) -> Duration {

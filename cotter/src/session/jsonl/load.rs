@@ -9,6 +9,7 @@ use super::super::{
     Header,
     entry::{Body, Entry, EntryKind, Raw},
     store::StoredRecord,
+    tree::Tree,
     wire,
 };
 use crate::ledger::{Record, split_hash};
@@ -78,6 +79,11 @@ pub(super) fn first_words(bytes: &[u8]) -> Option<String> {
 }
 
 impl Loaded {
+    /// The entries from the root to the leaf, oldest first.
+    pub fn path(&self) -> Vec<Arc<Entry>> {
+        Tree::load(self.entries.clone(), |_| {}).path()
+    }
+
     fn take(&mut self, line: &[u8], raw: Raw, ended: bool) -> Result<(), &'static str> {
         let head = if ended { head_by_position(line) } else { None };
         let Some(head) = head else { return self.take_slowly(line, raw) };

@@ -1,0 +1,313 @@
+//! The one table of what may be typed. Help comes from it; nothing stands here before it works.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{
+    Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
+};
+use cotter::{permission::Mode, text};
+
+use crate::{failure::Failure, style::When};
+
+/// What was typed.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) style: When,
+    pub(crate) command: Command,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Run(Box<RunArgs>),
+    SessionsList { json: bool },
+    SessionsShow { id: String, json: bool },
+    Ledger { id: String },
+    LedgerVerify { id: String, head: Option<String> },
+}
+
+/// One run.
+#[derive(Debug)]
+pub(crate) struct RunArgs {
+    pub(crate) prompt: Option<String>,
+    pub(crate) format: Format,
+    pub(crate) model: ModelArg,
+    pub(crate) session: SessionArg,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) max_turns: Option<u32>,
+    pub(crate) max_budget_usd: Option<f64>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) settings: Option<PathBuf>,
+    pub(crate) ask: bool,
+}
+
+/// How a run is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+    StreamJson,
+}
+
+/// Who answers.
+#[derive(Debug)]
+pub(crate) enum ModelArg {
+    /// Whatever is set up.
+    Unsaid,
+    Named(String),
+    Script(PathBuf),
+}
+
+/// Where the conversation is kept.
+#[derive(Debug)]
+pub(crate) enum SessionArg {
+    New,
+    Nowhere,
+    Last,
+    Of(String),
+}
+
+/// Why there is nothing to do.
+pub(crate) enum Stop {
+    Help(String),
+    Wrong(Failure),
+}
+
+/// Reads the arguments, the program's name first.
+pub(crate) fn parse(args: Vec<OsString>) -> Result<Parsed, Stop> {
+    let matches = definition().try_get_matches_from(args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Help(error.to_string()),
+        _ => Stop::Wrong(complaint(&error.to_string())),
+    })?;
+    let style = match text_of(&matches, "color").as_deref() {
+        Some("always") => When::Always,
+        Some("never") => When::Never,
+        _ => When::Auto,
+    };
+    let command = command(&matches).map_err(Stop::Wrong)?;
+    Ok(Parsed { style, command })
+}
+
+fn definition() -> clap::Command {
+    clap::Command::new("cotter")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("An agent runtime built round one extension layer")
+        .override_usage("cotter -p [OPTIONS] [PROMPT]\n       cotter <COMMAND>")
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .args(run_args())
+        .arg(
+            Arg::new("color")
+                .long("color")
+                .value_name("WHEN")
+                .global(true)
+                .value_parser(["auto", "always", "never"])
+                .hide_possible_values(true)
+                .help("Colour: auto, always, never"),
+        )
+        .subcommand(
+            clap::Command::new("sessions")
+                .about("List and show stored sessions")
+                .subcommand_required(true)
+                .disable_help_subcommand(true)
+                .subcommand(
+                    clap::Command::new("list")
+                        .about("The sessions there are, the last one first")
+                        .arg(json("One JSON object per line")),
+                )
+                .subcommand(
+                    clap::Command::new("show")
+                        .about("The conversation of a session")
+                        .arg(id())
+                        .arg(json("The entries as they are stored, one JSON object per line")),
+                ),
+        )
+        .subcommand(
+            clap::Command::new("ledger")
+                .about("Every decision about every tool call of a session")
+                .arg(id())
+                .disable_help_subcommand(true)
+                .subcommand(
+                    clap::Command::new("verify")
+                        .about(
+                            "Check that no row of the ledger is missing, changed or out of order",
+                        )
+                        .arg(value(
+                            "head",
+                            "HASH",
+                            "A hash of this ledger that was kept elsewhere",
+                        )),
+                ),
+        )
+}
+
+fn run_args() -> Vec<Arg> {
+    let modes = Mode::WORDS.iter().map(|(word, _)| *word);
+    vec![
+        Arg::new("prompt").value_name("PROMPT").help("What to do; piped input is added as data"),
+        flag("print", "Run one prompt and print the answer").short('p'),
+        value("output-format", "FORMAT", "How the run is told: text, json, stream-json")
+            .value_parser(["text", "json", "stream-json"])
+            .hide_possible_values(true),
+        value("model", "MODEL", "Who answers: `rehearsal`, an offline stand-in")
+            .conflicts_with("script"),
+        value("script", "FILE", "Let a script answer: steps in a JSON file")
+            .value_parser(value_parser!(PathBuf)),
+        flag("continue", "Go on with the last session of this folder")
+            .conflicts_with_all(["resume", "no-session"]),
+        value("resume", "ID", "Go on with a session; the beginning of its id is enough")
+            .conflicts_with("no-session"),
+        flag("no-session", "Keep nothing"),
+        value(
+            "permission-mode",
+            "MODE",
+            "What becomes of calls that no rule decides: ask, accept-edits, plan, auto",
+        )
+        .value_parser(PossibleValuesParser::new(modes))
+        .hide_possible_values(true),
+        flag("ask", "Put questions on the terminal instead of refusing what would ask"),
+        value("max-turns", "N", "The most requests of this run")
+            .allow_negative_numbers(true)
+            .value_parser(value_parser!(u32).range(1..)),
+        value("max-budget-usd", "X", "The most this run may cost, in dollars")
+            .allow_negative_numbers(true)
+            .value_parser(dollars),
+        value("cwd", "DIR", "The folder to work in").value_parser(value_parser!(PathBuf)),
+        value("settings", "FILE", "Settings for this run, nearer than your own")
+            .value_parser(value_parser!(PathBuf)),
+    ]
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn json(help: &'static str) -> Arg {
+    flag("json", help)
+}
+
+fn id() -> Arg {
+    Arg::new("id").value_name("ID").required(true).help("A session's id, or the beginning of it")
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("expected a number above 0".into()),
+    }
+}
+
+fn command(matches: &ArgMatches) -> Result<Command, Failure> {
+    match matches.subcommand() {
+        Some(("sessions", matches)) => Ok(match matches.subcommand() {
+            Some(("show", matches)) => {
+                Command::SessionsShow { id: id_of(matches), json: matches.get_flag("json") }
+            }
+            Some((_, matches)) => Command::SessionsList { json: matches.get_flag("json") },
+            None => Command::SessionsList { json: false },
+        }),
+        Some((_, matches)) => Ok(match matches.subcommand() {
+            Some((_, verify)) => {
+                Command::LedgerVerify { id: id_of(matches), head: text_of(verify, "head") }
+            }
+            None => Command::Ledger { id: id_of(matches) },
+        }),
+        None => run_of(matches).map(|args| Command::Run(Box::new(args))),
+    }
+}
+
+fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
+    let prompt = text_of(matches, "prompt");
+    if !matches.get_flag("print") {
+        return Err(no_chat(prompt.as_deref()));
+    }
+    Ok(RunArgs {
+        prompt,
+        format: match text_of(matches, "output-format").as_deref() {
+            Some("json") => Format::Json,
+            Some("stream-json") => Format::StreamJson,
+            _ => Format::Text,
+        },
+        model: match (path_of(matches, "script"), text_of(matches, "model")) {
+            (Some(script), _) => ModelArg::Script(script),
+            (None, Some(name)) => ModelArg::Named(name),
+            (None, None) => ModelArg::Unsaid,
+        },
+        session: match text_of(matches, "resume") {
+            Some(id) => SessionArg::Of(id),
+            None if matches.get_flag("continue") => SessionArg::Last,
+            None if matches.get_flag("no-session") => SessionArg::Nowhere,
+            None => SessionArg::New,
+        },
+        mode: text_of(matches, "permission-mode").and_then(|word| word.parse().ok()),
+        max_turns: matches.get_one("max-turns").copied(),
+        max_budget_usd: matches.get_one("max-budget-usd").copied(),
+        cwd: path_of(matches, "cwd"),
+        settings: path_of(matches, "settings"),
+        ask: matches.get_flag("ask"),
+    })
+}
+
+fn no_chat(prompt: Option<&str>) -> Failure {
+    let failure = Failure::usage("this version has no chat in the terminal yet");
+    let near = prompt.and_then(|word| text::nearest(word, ["sessions", "ledger"]));
+    match near {
+        Some(near) => failure.with_hint(format!("did you mean `cotter {near}`?")),
+        None => {
+            failure.with_hint("`cotter -p PROMPT` runs one prompt, `cotter --help` shows the rest")
+        }
+    }
+}
+
+fn id_of(matches: &ArgMatches) -> String {
+    text_of(matches, "id").unwrap_or_default()
+}
+
+fn text_of(matches: &ArgMatches, name: &str) -> Option<String> {
+    matches.get_one::<String>(name).cloned()
+}
+
+fn path_of(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
+    matches.get_one::<PathBuf>(name).cloned()
+}
+
+/// The parser's own words in our order: what is wrong, then what to do.
+fn complaint(rendered: &str) -> Failure {
+    let mut lines = rendered.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    let wrong = first.strip_prefix("error: ").unwrap_or(first);
+    // It takes whatever follows the prompt for a command.
+    if let Some((extra, _)) =
+        wrong.strip_prefix("the subcommand '").and_then(|rest| rest.split_once("' cannot"))
+    {
+        return Failure::usage(format!("unexpected argument '{extra}' after the prompt"))
+            .with_hint("put the prompt in quotes; a command's options come after the command");
+    }
+    let mut failure = Failure::usage(wrong.trim_end_matches(':'));
+    let mut hint = "`cotter --help` shows what may be typed".to_owned();
+    for line in lines.take_while(|line| !line.starts_with("Usage:")) {
+        if let Some(tip) = line.strip_prefix("tip: ") {
+            hint = tip.to_owned();
+        } else if let Some(values) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'))
+        {
+            hint = values.to_owned();
+        } else if !line.is_empty() && !line.starts_with("For more information") {
+            failure = failure.with_cause(line);
+        }
+    }
+    failure.with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        definition().debug_assert();
+    }
+}

@@ -1,0 +1,194 @@
+//! `cotter -p`: one run, from a prompt to its answer.
+
+mod output;
+mod spinner;
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal, Read},
+    process::{self, ExitCode},
+};
+
+use cotter::{
+    Reason, Reply, Session,
+    message::{Content, Part},
+    ui::{Headless, Ui},
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use self::output::Output;
+use crate::{
+    cli::{RunArgs, SessionArg},
+    failure::Failure,
+    sessions::Sessions,
+    setup::{Files, Setup, last_session, model, place},
+    style::When,
+    terminal::Terminal,
+};
+
+/// The most data a prompt may bring along.
+const INPUT_BYTES: u64 = 10 * 1024 * 1024;
+
+/// The exit code of an aborted run.
+const ABORTED: u8 = 130;
+
+/// Runs a prompt.
+pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
+    let mut output = Output::new(args.format, style);
+    let place = place(&args)?;
+    let files = Files::load(args.settings.as_deref(), &place)?;
+    let model = model(&args, &files.values())?;
+    let sessions = match args.session {
+        SessionArg::Nowhere => None,
+        _ => Some(Sessions::open()?),
+    };
+    let id = match (&args.session, &sessions) {
+        (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
+        (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &place)?),
+        _ => None,
+    };
+    let prompt = prompt(args.prompt.as_deref(), &mut output)?;
+    if prompt.is_none() && id.is_none() {
+        return Err(no_prompt());
+    }
+    let setup = Setup { place, files, model, sessions };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+    let done = runtime.block_on(async {
+        let agent = match ui(&args, style, &mut output) {
+            Some(terminal) => setup.agent(&args, terminal),
+            None => setup.agent(&args, Headless),
+        }?;
+        let session = match &id {
+            Some(id) => agent.session(id).await?,
+            None => agent.new_session().await?,
+        };
+        go(&session, prompt, &mut output).await
+    });
+    // A tool that does not come back must not keep the process.
+    runtime.shutdown_background();
+    done
+}
+
+/// The person to ask, where one was asked for and can be reached.
+fn ui(args: &RunArgs, style: When, output: &mut Output) -> Option<impl Ui + use<>> {
+    if !args.ask {
+        return None;
+    }
+    let terminal = Terminal::open(style);
+    if let Err(cause) = &terminal {
+        let words = format!("there is no terminal to ask on ({cause}): what would ask is refused");
+        output.warn(&words);
+    }
+    terminal.ok()
+}
+
+async fn go(
+    session: &Session,
+    prompt: Option<Content>,
+    output: &mut Output,
+) -> Result<ExitCode, Failure> {
+    for diagnostic in session.diagnostics().await {
+        output.warn(&diagnostic);
+    }
+    let mut run = match prompt {
+        Some(prompt) => session.prompt(prompt),
+        None => session.resume().await.ok_or_else(no_prompt)?,
+    };
+    let cancel = run.cancel_token();
+    let signals = tokio::spawn(abort_on_signal(cancel.clone())?);
+    output.follow(&mut run, &cancel).await;
+    let reply = match run.reply().await {
+        Ok(reply) => reply,
+        Err(error) => *error.reply,
+    };
+    signals.abort();
+    session.close().await;
+    output.finish(&reply)?;
+    Ok(exit_code(&reply))
+}
+
+/// Aborts the run at the first signal that asks for it; the second ends the process at once.
+fn abort_on_signal(cancel: CancellationToken) -> Result<impl Future<Output = ()>, Failure> {
+    let cannot = |cause: io::Error| Failure::new("signals cannot be listened to").with_cause(cause);
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(cannot)?;
+    Ok(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            if cancel.is_cancelled() {
+                process::exit(ABORTED.into());
+            }
+            cancel.cancel();
+        }
+    })
+}
+
+fn exit_code(reply: &Reply) -> ExitCode {
+    ExitCode::from(match reply.reason {
+        Reason::EndTurn | Reason::ShortCircuit => 0,
+        Reason::Blocked | Reason::Refusal | Reason::BudgetExceeded | Reason::MaxTurns => 3,
+        Reason::Aborted => ABORTED,
+        _ => 1,
+    })
+}
+
+fn no_prompt() -> Failure {
+    Failure::usage("there is no prompt").with_hint("type it after `-p`, or pipe it in")
+}
+
+/// What the person typed, and what was piped in beside it: data, in a part of its own.
+fn prompt(typed: Option<&str>, output: &mut Output) -> Result<Option<Content>, Failure> {
+    if typed.is_some_and(|typed| typed.trim().is_empty()) {
+        return Err(no_prompt());
+    }
+    let data = if brings_data(typed) { piped(output)? } else { None };
+    Ok(match (typed.map(str::to_owned), data) {
+        (Some(typed), None) => Some(Content::Text(typed)),
+        (None, None) => None,
+        (typed, data) => {
+            Some(Content::Parts(typed.into_iter().chain(data).map(Part::Text).collect()))
+        }
+    })
+}
+
+/// Whether standard input is to be read: with a prompt only where something can have been piped in.
+fn brings_data(typed: Option<&str>) -> bool {
+    let stdin = io::stdin();
+    if typed.is_none() {
+        return !stdin.is_terminal();
+    }
+    use std::os::{fd::AsFd, unix::fs::FileTypeExt};
+    let about = stdin.as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata());
+    about.is_ok_and(|about| {
+        let kind = about.file_type();
+        kind.is_file() || kind.is_fifo() || kind.is_socket()
+    })
+}
+
+fn piped(output: &mut Output) -> Result<Option<String>, Failure> {
+    let mut bytes = vec![];
+    io::stdin()
+        .lock()
+        .take(INPUT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|cause| Failure::new("standard input cannot be read").with_cause(cause))?;
+    if bytes.len() as u64 > INPUT_BYTES {
+        return Err(Failure::new(format!("standard input has more than {INPUT_BYTES} bytes"))
+            .with_hint("put it into a file of the project and name the file in the prompt"));
+    }
+    if bytes.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
+        output.warn("standard input is not UTF-8: what is not was replaced");
+        String::from_utf8_lossy(error.as_bytes()).into_owned()
+    })))
+}

@@ -1,0 +1,169 @@
+//! How a run is told: as text for people, as one object, or event by event.
+
+use std::io::{self, IsTerminal, Write};
+
+use cotter::{
+    Reason, Reply, Run,
+    events::{Event, EventKind},
+    text,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::spinner::Spinner;
+use crate::{
+    cli::Format,
+    failure::Failure,
+    style::{Style, When},
+};
+
+/// Where a run is told.
+pub(super) struct Output {
+    format: Format,
+    /// Of standard error.
+    style: Style,
+    spinner: Spinner,
+}
+
+impl Output {
+    pub(super) fn new(format: Format, when: When) -> Self {
+        let spinner = Spinner::new(format == Format::Text);
+        Output { format, style: Style::on_stderr(when), spinner }
+    }
+
+    /// Tells the person something that is not the answer.
+    pub(super) fn warn(&mut self, words: &str) {
+        self.spinner.clear();
+        self.style.warn(words);
+    }
+
+    /// Tells a run while it goes on. A reader who leaves aborts it: nobody would see the rest.
+    pub(super) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
+        loop {
+            tokio::select! {
+                event = run.next() => match event {
+                    Some(event) => self.event(&event, cancel),
+                    None => break,
+                },
+                () = self.spinner.tick() => {}
+            }
+        }
+        self.spinner.clear();
+    }
+
+    /// Tells what came of it. A reader who left is no error, a full disk is.
+    pub(super) fn finish(&mut self, reply: &Reply) -> Result<(), Failure> {
+        let written = match self.format {
+            Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
+            Format::Text => answer(&reply.text()),
+        };
+        if let (Format::Text, Some(failure)) = (self.format, told(reply)) {
+            failure.report(self.style);
+        }
+        match written {
+            Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::new("the answer could not be written").with_cause(cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn event(&mut self, event: &Event, cancel: &CancellationToken) {
+        match self.format {
+            Format::Json => {}
+            Format::StreamJson => {
+                if write_line(&event.to_json()).is_err() {
+                    cancel.cancel();
+                }
+            }
+            Format::Text => self.aside(&event.kind),
+        }
+    }
+
+    /// What a person should know besides the answer.
+    fn aside(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::ToolRefused { name, by, reason, .. } => {
+                let label = self.style.warning("refused:");
+                self.note(&label, &format!("{name}: {reason} ({by})"));
+            }
+            EventKind::Retry { kind, wait_ms, .. } => {
+                let label = self.style.warning("retry:");
+                self.note(&label, &format!("the model failed ({kind}); again in {wait_ms} ms"));
+            }
+            EventKind::ToolCall { name, input, .. } => {
+                self.spinner.say(&format!("{name} {input}"));
+            }
+            EventKind::ToolResult { .. } | EventKind::PermissionResponse { .. } => {
+                self.spinner.say("thinking");
+            }
+            EventKind::PermissionRequest { .. } => self.spinner.pause(),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, label: &str, words: &str) {
+        self.spinner.clear();
+        let _ = writeln!(io::stderr().lock(), "{label} {}", text::show(words));
+    }
+}
+
+/// The answer, its hidden characters made visible where a person sees it.
+fn answer(said: &str) -> io::Result<()> {
+    if said.is_empty() {
+        return Ok(());
+    }
+    let mut out = io::stdout().lock();
+    let shown = if out.is_terminal() { text::show(said) } else { said.into() };
+    let end = if shown.ends_with('\n') { "" } else { "\n" };
+    write!(out, "{shown}{end}")?;
+    out.flush()
+}
+
+fn write_line(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(line.as_bytes())?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+fn result(reply: &Reply) -> Value {
+    let mut result = json!({
+        "type": "result",
+        "sessionId": reply.session_id,
+        "runId": reply.run_id,
+        "reason": reply.reason.as_str(),
+        "text": reply.text(),
+        "steps": reply.steps,
+        "usage": reply.usage,
+        "costUsd": reply.cost_usd,
+    });
+    if let Some(failed) = &reply.error {
+        result["error"] = json!(failed);
+    }
+    result
+}
+
+/// Why there may be no answer, and what to do about it.
+fn told(reply: &Reply) -> Option<Failure> {
+    let words = reply.error.as_ref().map(|failed| failed.message.clone());
+    let failure = |plain: &str| Failure::new(words.clone().unwrap_or_else(|| plain.into()));
+    Some(match reply.reason {
+        Reason::EndTurn | Reason::ShortCircuit => return None,
+        Reason::Aborted => failure("the run was aborted"),
+        Reason::Refusal => failure("the model declined"),
+        Reason::MaxTurns => {
+            failure("the run took as many steps as it may").with_hint("`--max-turns N` allows more")
+        }
+        Reason::BudgetExceeded if reply.cost_usd.is_none() => failure("a price is not known")
+            .with_hint("leave the limit out, or use a model whose prices are known"),
+        Reason::BudgetExceeded => {
+            failure("the run cost as much as it may").with_hint("`--max-budget-usd X` allows more")
+        }
+        Reason::Error => {
+            let code = reply.error.as_ref().map_or("", |failed| failed.code.as_str());
+            words.iter().fold(Failure::new(format!("the run failed ({code})")), Failure::with_cause)
+        }
+        _ => failure("the run did not end well"),
+    })
+}

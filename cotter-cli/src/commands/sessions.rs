@@ -1,0 +1,145 @@
+//! `cotter sessions`: which there are, and what was said in one.
+
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+use cotter::{
+    message::{AssistantPart, Mark, Message},
+    redact::Redactor,
+    session::{Body, Entry, Store, Summary},
+    text,
+};
+use serde_json::json;
+
+use super::redactor;
+use crate::{
+    failure::Failure,
+    say,
+    sessions::Sessions,
+    style::{Style, When},
+};
+
+/// `cotter sessions list`.
+pub(crate) fn list(json: bool) -> Result<ExitCode, Failure> {
+    let all = Sessions::open()?.store.list()?;
+    let redactor = redactor();
+    let line = if json { json_row } else { text_row };
+    Ok(say(&all.iter().map(|session| line(session, &redactor) + "\n").collect::<String>()))
+}
+
+/// `cotter sessions show`.
+pub(crate) fn show(typed: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+    let sessions = Sessions::open()?;
+    let id = sessions.find(typed)?;
+    let (_, loaded) = sessions.read(&id)?;
+    let redactor = redactor();
+    let path = loaded.path();
+    if json {
+        let line =
+            |entry: &Entry| redactor.redact(&entry.to_json().to_string()).into_owned() + "\n";
+        return Ok(say(&path.iter().map(|entry| line(entry)).collect::<String>()));
+    }
+    let style = Style::on_stdout(when);
+    let plain = !io::stdout().is_terminal();
+    let mut out = String::new();
+    for entry in &path {
+        let Some(said) = said(entry) else { continue };
+        let words = redactor.redact(&said.words);
+        let words = if plain { words } else { text::show(&words).into_owned().into() };
+        let line = format!("{}: {}", said.who, words.trim_end());
+        out += &match said.weight {
+            Weight::Plain => format!("{}: {}\n", style.strong(&said.who), words.trim_end()),
+            Weight::Muted => style.muted(&line) + "\n",
+        };
+    }
+    for diagnostic in &loaded.diagnostics {
+        let words = format!("line {diagnostic}");
+        Style::on_stderr(when).warn(&words);
+    }
+    Ok(say(&out))
+}
+
+fn text_row(session: &Summary, redactor: &Redactor) -> String {
+    let time = session.modified_at.to_string();
+    let minute = time.get(..16).unwrap_or(&time).replace('T', " ");
+    let title = text::show_line(&redactor.redact(&session.title)).into_owned();
+    let folder = session.cwd.display().to_string();
+    let (folder, title) = (text::show_line(&folder), text::clip(&title, 60));
+    format!("{}  {minute}  {folder}  {title}", session.id)
+}
+
+fn json_row(session: &Summary, redactor: &Redactor) -> String {
+    json!({
+        "id": session.id,
+        "cwd": session.cwd.display().to_string(),
+        "createdAt": session.created_at.to_string(),
+        "modifiedAt": session.modified_at.to_string(),
+        "title": redactor.redact(&session.title),
+        "bytes": session.bytes,
+    })
+    .to_string()
+}
+
+/// One entry as it is shown.
+struct Said {
+    who: String,
+    words: String,
+    weight: Weight,
+}
+
+/// Whether an entry belongs to the conversation proper.
+enum Weight {
+    Plain,
+    Muted,
+}
+
+impl Said {
+    fn new(who: &str, words: impl Into<String>) -> Self {
+        Said { who: who.into(), words: words.into(), weight: Weight::Plain }
+    }
+
+    fn muted(self) -> Self {
+        Said { weight: Weight::Muted, ..self }
+    }
+}
+
+fn said(entry: &Entry) -> Option<Said> {
+    Some(match entry.body() {
+        Body::Message(message) => message_said(message),
+        Body::Compaction(compaction) => Said::new("summary", compaction.message.text()).muted(),
+        Body::ModelChange(model) => Said::new("model", model.as_str()).muted(),
+        Body::SkillActive { name, .. } => Said::new("skill", name.as_str()).muted(),
+        Body::Unreadable => {
+            Said::new("unreadable", format!("entry {} is kept, and left out", entry.id())).muted()
+        }
+        _ => return None,
+    })
+}
+
+fn message_said(message: &Message) -> Said {
+    match message {
+        Message::User(user) => match user.mark {
+            Mark::Typed => Said::new("user", user.content.text()),
+            Mark::SkillInjection => Said::new("skill", user.content.text()).muted(),
+            Mark::Compaction => Said::new("summary", user.content.text()).muted(),
+            _ => Said::new("note", user.content.text()).muted(),
+        },
+        Message::Assistant(reply) => {
+            let parts = reply.parts.iter().map(|part| match part {
+                AssistantPart::Text(text) => text.clone(),
+                AssistantPart::Thinking { text, .. } => format!("(thinking) {text}"),
+                AssistantPart::ToolCall(call) => format!("(calls) {} {}", call.name, call.input),
+                _ => String::new(),
+            });
+            Said::new("assistant", parts.collect::<Vec<_>>().join("\n"))
+        }
+        Message::ToolResult(result) => {
+            let failed = result.error.map(|kind| format!(" ({})", kind.as_str()));
+            let who = format!("{}{}", result.tool_name, failed.unwrap_or_default());
+            Said::new(&who, result.content.text())
+        }
+        _ => Said::new("message", message.text()),
+    }
+}

@@ -1,0 +1,97 @@
+//! What goes wrong on the command line: what failed, why, what to do about it, and the exit code.
+
+use std::{
+    error::Error,
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use cotter::{ext::RegisterError, session::StoreError, settings::SettingsError, text};
+use cotter_test::ScriptError;
+
+use crate::style::Style;
+
+/// Something for a person to read. Nothing branches on it but the exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    /// Nearest first.
+    causes: Vec<String>,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    /// Something failed: exit code 1.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), causes: vec![], hint: None, code: 1 }
+    }
+
+    /// Something was typed that makes no sense: exit code 2.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Failure { code: 2, ..Failure::new(message) }
+    }
+
+    pub(crate) fn with_cause(mut self, cause: impl fmt::Display) -> Self {
+        self.causes.push(cause.to_string());
+        self
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Failure { hint: Some(hint.into()), ..self }
+    }
+
+    fn of(error: &dyn Error, hint: Option<&str>) -> Self {
+        let mut failure = Failure::new(error.to_string());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            failure = failure.with_cause(cause);
+            source = cause.source();
+        }
+        Failure { hint: hint.map(str::to_owned), ..failure }
+    }
+
+    /// Tells the person, and gives the exit code.
+    pub(crate) fn report(&self, style: Style) -> ExitCode {
+        // Nobody is left to be told when this fails.
+        let _ = io::stderr().lock().write_all(self.shown(style).as_bytes());
+        ExitCode::from(self.code)
+    }
+
+    /// The failure as it is told. What it quotes may come from anywhere.
+    pub(crate) fn shown(&self, style: Style) -> String {
+        let mut out = format!("{} {}\n", style.bad("error:"), text::show(&self.message));
+        for cause in &self.causes {
+            out += &format!("  caused by: {}\n", text::show(cause));
+        }
+        if let Some(hint) = &self.hint {
+            out += &format!("\n{} {}\n", style.good("hint:"), text::show(hint));
+        }
+        out
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<ScriptError> for Failure {
+    fn from(error: ScriptError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<RegisterError> for Failure {
+    fn from(error: RegisterError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}

@@ -1,0 +1,83 @@
+//! The stored sessions, and finding one by what a person typed.
+
+use std::{fs, path::PathBuf};
+
+use cotter::{
+    session::{JsonlStore, Loaded, load},
+    text,
+};
+use smol_str::SmolStr;
+
+use crate::{failure::Failure, home};
+
+/// The sessions of this machine's person.
+pub(crate) struct Sessions {
+    folder: PathBuf,
+    pub(crate) store: JsonlStore,
+}
+
+impl Sessions {
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let folder = home::sessions()?;
+        Ok(Sessions { store: JsonlStore::new(&folder), folder })
+    }
+
+    /// Where results go that are too long for a model.
+    pub(crate) fn spill(&self) -> PathBuf {
+        self.folder.join("spill")
+    }
+
+    /// The session of an id, or of the beginning of one.
+    pub(crate) fn find(&self, typed: &str) -> Result<SmolStr, Failure> {
+        if self.store.path(typed).is_ok_and(|path| path.exists()) {
+            return Ok(typed.into());
+        }
+        let ids = self.ids();
+        let fitting = |id: &&SmolStr| !typed.is_empty() && id.starts_with(typed);
+        match *ids.iter().filter(fitting).collect::<Vec<_>>() {
+            [only] => Ok(only.clone()),
+            [] => Err(unknown(typed, &ids)),
+            [first, second, ..] => {
+                let shown = text::show_line(typed).into_owned();
+                Err(Failure::new(format!("more than one session begins with `{shown}`"))
+                    .with_hint(format!("type more of it: `{first}`, `{second}`, …")))
+            }
+        }
+    }
+
+    /// The bytes of a session's file and what they hold, without opening it for writing.
+    pub(crate) fn read(&self, id: &str) -> Result<(Vec<u8>, Loaded), Failure> {
+        let path = self.store.path(id)?;
+        let shown = path.display();
+        let bytes = fs::read(&path)
+            .map_err(|cause| Failure::new(format!("cannot read {shown}")).with_cause(cause))?;
+        let loaded = load(bytes.clone());
+        if loaded.header.is_none() {
+            let message =
+                format!("{shown}:1: not a session: expected a line with \"type\":\"session\"");
+            return Err(Failure::new(message).with_hint("the file was left as it is"));
+        }
+        Ok((bytes, loaded))
+    }
+
+    /// Every id, from the names of the files.
+    fn ids(&self) -> Vec<SmolStr> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let id = |file: fs::DirEntry| {
+            let name = file.file_name();
+            Some(SmolStr::from(name.to_str()?.strip_suffix(".jsonl")?))
+        };
+        let mut ids: Vec<_> = files.filter_map(id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+fn unknown(typed: &str, ids: &[SmolStr]) -> Failure {
+    let shown = text::show_line(typed).into_owned();
+    let failure = Failure::new(format!("there is no session `{}`", text::clip(&shown, 60)));
+    match text::nearest(typed, ids.iter().map(SmolStr::as_str)) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter sessions list` shows those there are"),
+    }
+}

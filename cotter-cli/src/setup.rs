@@ -1,0 +1,252 @@
+//! From settings files and flags to an agent: who may say what, and who said it nearest.
+//!
+//! Each file is a unit of its own in the registry, flags are another, registered last: the policy
+//! folds their rules and modes. Only plain values are merged here.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use cotter::{
+    Agent, Origin, Owner, Place, Registry,
+    builtin::{List, Read},
+    model::{Model, Request, Streaming},
+    permission::{Mode, Rule, RuleKind},
+    session::{MemoryStore, Store},
+    settings::{Permissions, RuleText, Settings, SettingsError, Source, Values},
+    text,
+    ui::Ui,
+};
+use cotter_models::Rehearsal;
+use cotter_test::Scripted;
+use smol_str::SmolStr;
+
+use crate::{
+    cli::{ModelArg, RunArgs},
+    failure::Failure,
+    home,
+    sessions::Sessions,
+};
+
+/// The folder a run works in, and its project.
+pub(crate) fn place(args: &RunArgs) -> Result<Place, Failure> {
+    let typed = args.cwd.as_deref().unwrap_or(Path::new("."));
+    let cannot = |cause: std::io::Error| {
+        let failure = Failure::new(format!("cannot work in {}", typed.display()));
+        failure.with_cause(cause).with_hint("`--cwd DIR` names a folder that exists")
+    };
+    let folder = typed.canonicalize().map_err(cannot)?;
+    if !folder.is_dir() {
+        return Err(cannot(std::io::ErrorKind::NotADirectory.into()));
+    }
+    Ok(Place::new(&folder).with_project(home::project_root(&folder)))
+}
+
+/// The settings in force, farthest first.
+pub(crate) struct Files(Vec<File>);
+
+/// One settings file.
+struct File {
+    path: PathBuf,
+    origin: Origin,
+    settings: Settings,
+}
+
+impl Files {
+    /// The operator's, the person's own and the one that was named.
+    pub(crate) fn load(named: Option<&Path>, place: &Place) -> Result<Self, Failure> {
+        let project = place.project();
+        let mut files = vec![];
+        files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
+        if let Some(path) = home::user_settings() {
+            files.extend(personal(&path, Source::User, project)?);
+        }
+        if let Some(path) = named {
+            let file = personal(path, Source::File, project)?;
+            files.push(file.ok_or_else(|| {
+                Failure::new(format!("there is no settings file {}", path.display()))
+                    .with_hint("`--settings FILE` names a file that exists")
+            })?);
+        }
+        Ok(Files(files))
+    }
+
+    /// The plain values, the nearest file's where several have one.
+    pub(crate) fn values(&self) -> Values {
+        Settings::merge(self.0.iter().rev().map(|file| &file.settings))
+    }
+
+    /// Puts every file's permissions into the registry, then those of the flags.
+    fn register(&self, agent: &Agent, mode: Option<Mode>) -> Result<(), Failure> {
+        for File { path, origin, settings } in &self.0 {
+            let rules = rules(&settings.permissions)?;
+            let owner = Owner::new(origin.clone(), path.display().to_string());
+            agent.extend(owner, |unit| fill(unit, rules, &settings.permissions))?;
+        }
+        if let Some(mode) = mode {
+            let owner = Owner::new(Origin::User, "command line");
+            agent.extend(owner, |unit| _ = unit.mode(mode))?;
+        }
+        Ok(())
+    }
+}
+
+/// The operator's file. It binds everybody, so it must be root's.
+fn operator(path: &Path) -> Result<Option<File>, Failure> {
+    let Some(settings) = Settings::load(path, Source::Operator)? else { return Ok(None) };
+    if !is_roots(path) {
+        return Err(Failure::new(format!("{} does not belong to root", path.display()))
+            .with_hint("it binds everybody on this machine: only root may write it"));
+    }
+    Ok(Some(File { path: path.into(), origin: Origin::Operator, settings }))
+}
+
+#[cfg(unix)]
+fn is_roots(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).is_ok_and(|about| about.uid() == 0 && about.mode() & 0o022 == 0)
+}
+
+#[cfg(not(unix))]
+fn is_roots(_: &Path) -> bool {
+    true
+}
+
+/// A file of the person's. What lies in the project is the project's, whoever names it.
+fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>, Failure> {
+    if path.symlink_metadata().is_ok() && leads_through(path, project) {
+        let shown = path.display();
+        let message = format!("{shown} lies in the project, and a project's settings are not read");
+        let hint = format!("keep your own settings outside {}", project.display());
+        return Err(Failure::new(message).with_hint(hint));
+    }
+    let settings = Settings::load(path, source)?;
+    Ok(settings.map(|settings| File { path: path.into(), origin: Origin::User, settings }))
+}
+
+/// Whether a file lies in a folder, or is reached by way of it.
+fn leads_through(path: &Path, folder: &Path) -> bool {
+    let inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(folder));
+    std::path::absolute(path).is_ok_and(|path| path.ancestors().any(inside))
+}
+
+/// The rules of a file, or the place of the first that is none.
+fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
+    let Permissions { allow, ask, deny, .. } = permissions;
+    let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
+    let texts =
+        kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |text| (kind, text)));
+    let parse = |(kind, RuleText { text, place }): (_, &RuleText)| {
+        Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))
+    };
+    texts.map(parse).collect()
+}
+
+fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
+    rules.into_iter().for_each(|rule| _ = unit.rule(rule));
+    permissions.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
+    permissions.level.into_iter().for_each(|level| _ = unit.level(level));
+}
+
+/// Who answers: a script, or the model named by the flag, `COTTER_MODEL` or the settings, in this order.
+pub(crate) fn model(args: &RunArgs, values: &Values) -> Result<AnyModel, Failure> {
+    let variable = || env::var("COTTER_MODEL").ok().filter(|name| !name.is_empty());
+    let name = match &args.model {
+        ModelArg::Script(path) => return script(path),
+        ModelArg::Named(name) => Some(name.clone()),
+        ModelArg::Unsaid => variable().or_else(|| values.model.clone()),
+    };
+    match name.as_deref() {
+        Some(Rehearsal::NAME) => Ok(AnyModel(Box::new(Rehearsal::new()))),
+        Some(other) => {
+            let shown = text::clip(&text::show_line(other), 60).into_owned();
+            Err(Failure::usage(format!("this version cannot reach the model `{shown}`"))
+                .with_hint("`--model rehearsal` is an offline stand-in that makes real tool calls"))
+        }
+        None => Err(Failure::usage("no model is set up, so nothing was sent").with_hint(
+            "name one with `--model`, `COTTER_MODEL` or `model` in the settings; \
+             `--model rehearsal` works offline",
+        )),
+    }
+}
+
+fn script(path: &Path) -> Result<AnyModel, Failure> {
+    let shown = path.display().to_string();
+    let bytes = fs::read(path).map_err(|cause| {
+        Failure::new(format!("cannot read the script {shown}")).with_cause(cause)
+    })?;
+    Ok(AnyModel(Box::new(Scripted::parse(&shown, &bytes)?)))
+}
+
+/// The model that was chosen.
+pub(crate) struct AnyModel(Box<dyn Model>);
+
+impl Model for AnyModel {
+    fn name(&self) -> &SmolStr {
+        self.0.name()
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        self.0.stream(request)
+    }
+
+    fn cost_usd(&self, usage: &cotter::message::Usage) -> Option<f64> {
+        self.0.cost_usd(usage)
+    }
+}
+
+/// Everything a run needs, put together.
+pub(crate) struct Setup {
+    pub(crate) place: Place,
+    pub(crate) files: Files,
+    pub(crate) model: AnyModel,
+    /// `None` keeps nothing.
+    pub(crate) sessions: Option<Sessions>,
+}
+
+impl Setup {
+    pub(crate) fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
+        let limits = self.files.values().limits;
+        let mut builder = Agent::builder(self.model).place(self.place).ui(ui).limits(|set| {
+            set.max_steps = args.max_turns.or(limits.max_turns);
+            set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
+        });
+        builder = match self.sessions {
+            Some(sessions) => builder.spill(sessions.spill()).store(sessions.store),
+            None => builder.store(MemoryStore::new()),
+        };
+        let agent = builder.tool(Read::default()).tool(List::default()).build()?;
+        self.files.register(&agent, args.mode)?;
+        Ok(agent)
+    }
+}
+
+/// The last session that was started in this folder.
+pub(crate) fn last_session(store: &dyn Store, place: &Place) -> Result<SmolStr, Failure> {
+    let all = store.list()?;
+    let here = all.into_iter().find(|session| session.cwd == place.cwd());
+    here.map(|session| session.id).ok_or_else(|| {
+        Failure::new(format!("no session was started in {}", place.cwd().display())).with_hint(
+            "`cotter sessions list` shows those of other folders; `--resume ID` takes one up",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn an_operators_file_that_is_not_roots_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        assert!(operator(&path).unwrap().is_none());
+        fs::write(&path, "{}").unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let Err(failure) = operator(&path) else { panic!("it must be refused") };
+        let shown = failure.shown(crate::style::Style::on_stderr(crate::style::When::Never));
+        assert!(shown.contains("does not belong to root"), "{shown}");
+    }
+}

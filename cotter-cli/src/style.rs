@@ -1,0 +1,88 @@
+//! Colour, where it is wanted: on terminals, unless `NO_COLOR` or `--color` say otherwise.
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+};
+
+use cotter::text;
+
+/// What `--color` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum When {
+    /// On terminals.
+    #[default]
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// Whether one stream gets colour.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    colour: bool,
+}
+
+impl Style {
+    pub(crate) fn on_stdout(when: When) -> Self {
+        Style::on(when, || io::stdout().is_terminal())
+    }
+
+    pub(crate) fn on_stderr(when: When) -> Self {
+        Style::on(when, || io::stderr().is_terminal())
+    }
+
+    fn on(when: When, terminal: impl FnOnce() -> bool) -> Self {
+        let colour = match when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) && terminal(),
+        };
+        Style { colour }
+    }
+
+    /// Warns on standard error. Nobody is left to be told when that fails.
+    pub(crate) fn warn(self, words: &str) {
+        let label = self.warning("warning:");
+        let _ = writeln!(io::stderr().lock(), "{label} {}", text::show(words));
+    }
+
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    pub(crate) fn good(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub(crate) fn muted(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// Line by line, so that a reader that cuts lines cuts no colour open.
+    fn paint(self, code: &str, text: &str) -> String {
+        if !self.colour {
+            return text.into();
+        }
+        let lines = text.split('\n').map(|line| match line {
+            "" => String::new(),
+            line => format!("\u{1b}[{code}m{line}\u{1b}[0m"),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Whether a terminal understands more than letters.
+pub(crate) fn can_clear_lines() -> bool {
+    env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}

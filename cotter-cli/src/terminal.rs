@@ -1,0 +1,260 @@
+//! The person at the controlling terminal: one question, every call and everybody who asks, answered
+//! together or one by one. What was typed before the question could be read is not an answer.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use cotter::{
+    text,
+    ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
+};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use tokio::net::unix::pipe::Receiver;
+
+use crate::style::{self, Style, When};
+
+/// How long keys do not count after a question appeared.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How much of one call is shown.
+const CALL_CHARS: usize = 8000;
+
+/// The controlling terminal.
+pub(crate) struct Terminal {
+    style: Style,
+    tty: File,
+    /// The same terminal, opened a second time so that only reading from it does not block. The runtime
+    /// waits for it, and a question that is dropped leaves no reader behind.
+    keys: Receiver,
+}
+
+impl Terminal {
+    /// The terminal of this process. None is an error. Needs the runtime.
+    pub(crate) fn open(when: When) -> io::Result<Self> {
+        let open = || OpenOptions::new().read(true).write(true).open("/dev/tty");
+        let (tty, keys) = (open()?, open()?);
+        tcgetattr(&tty)?;
+        rustix::io::ioctl_fionbio(&keys, true)?;
+        let keys = Receiver::from_file_unchecked(keys)?;
+        Ok(Terminal { style: Style::on_stderr(when), tty, keys })
+    }
+
+    /// Puts a text before the person and waits until what is typed can be an answer to it.
+    async fn put(&self, shown: &str) -> io::Result<()> {
+        let _quiet = Quiet::new(&self.tty)?;
+        // Over a spinner, if one is there.
+        let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
+        self.write(&format!("{over}{shown}"))?;
+        tokio::time::sleep(GRACE).await;
+        Ok(())
+    }
+
+    /// One line, without its end. `None` when the terminal has nothing more to say.
+    async fn line(&self) -> io::Result<Option<String>> {
+        let mut line = vec![];
+        let mut buffer = [0; 1024];
+        loop {
+            self.keys.readable().await?;
+            let read = match self.keys.try_read(&mut buffer) {
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => continue,
+                read => read?,
+            };
+            line.extend_from_slice(&buffer[..read]);
+            if read == 0 && line.is_empty() {
+                return Ok(None);
+            }
+            if read == 0 || line.ends_with(b"\n") {
+                return Ok(Some(String::from_utf8_lossy(line.trim_ascii()).into_owned()));
+            }
+        }
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        (&self.tty).write_all(text.as_bytes())
+    }
+
+    /// Asks until the line is an answer.
+    async fn answer<T>(
+        &self,
+        prompt: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        loop {
+            self.write(prompt)?;
+            let open = OpenLine(&self.tty);
+            let Some(line) = self.line().await? else { return Ok(None) };
+            open.ended();
+            if let Some(answer) = read(&line) {
+                return Ok(Some(answer));
+            }
+        }
+    }
+
+    async fn decide(&self, question: &Question) -> io::Result<Option<Answered>> {
+        self.put(&shown(question, self.style)).await?;
+        let single = question.calls.len() == 1;
+        let prompt =
+            if single { "Run it? [y]es, [n]o: " } else { "Run them? [y]es, [n]o, [e]ach: " };
+        let whole = |line: &str| Whole::read(line).filter(|said| !single || *said != Whole::Each);
+        match self.answer(prompt, whole).await? {
+            None => Ok(None),
+            Some(Whole::All(decision)) => Ok(Some(Answered::all(question, decision, BY))),
+            Some(Whole::Each) => self.decide_each(question).await,
+        }
+    }
+
+    async fn decide_each(&self, question: &Question) -> io::Result<Option<Answered>> {
+        let mut answered = Answered::all(question, Decision::No(None), BY);
+        let decisions = answered.decisions.iter_mut();
+        for (index, (call, (_, decision))) in question.calls.iter().zip(decisions).enumerate() {
+            let name = text::show_line(&call.name).into_owned();
+            let prompt = format!("{}. {name}: [y]es, [n]o: ", index + 1);
+            let one = |line: &str| match Whole::read(line) {
+                Some(Whole::All(decision)) => Some(decision),
+                _ => None,
+            };
+            match self.answer(&prompt, one).await? {
+                None => return Ok(None),
+                Some(said) => *decision = said,
+            }
+        }
+        Ok(Some(answered))
+    }
+}
+
+/// Who answered, in the ledger.
+const BY: &str = "terminal";
+
+impl Ui for Terminal {
+    fn present(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        // A terminal that fails is nobody, and nobody's answer is a no.
+        Box::pin(async move { self.decide(&question).await.ok().flatten() })
+    }
+
+    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+        let shown = format!("{}\n", text::show(text));
+        Box::pin(async move {
+            let said = async {
+                self.put(&shown).await?;
+                self.answer("[y]es, [n]o: ", Whole::read).await
+            };
+            matches!(said.await, Ok(Some(Whole::All(Decision::Yes))))
+        })
+    }
+
+    fn notify(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{}", text::show(text));
+    }
+}
+
+/// What a line says about all calls.
+#[derive(Clone, Debug, PartialEq)]
+enum Whole {
+    All(Decision),
+    Each,
+}
+
+impl Whole {
+    /// `y`, `n`, `n` with words for the model, `e`; anything else is no answer.
+    fn read(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let words = Some(rest.trim()).filter(|rest| !rest.is_empty());
+        match (word.to_ascii_lowercase().as_str(), words) {
+            ("y" | "yes", None) => Some(Whole::All(Decision::Yes)),
+            ("n" | "no", words) => Some(Whole::All(Decision::No(words.map(str::to_owned)))),
+            ("e" | "each", None) => Some(Whole::Each),
+            _ => None,
+        }
+    }
+}
+
+/// The question as it is put: all of every call, and everybody who wants it asked.
+fn shown(question: &Question, style: Style) -> String {
+    let mut out = String::new();
+    for (index, call) in question.calls.iter().enumerate() {
+        let AskedCall { name, input, asks, .. } = call;
+        let input = text::show_line(&input.to_string()).into_owned();
+        let clipped = text::clip(&input, CALL_CHARS);
+        let name = style.strong(&text::show_line(name));
+        out += &format!("{}. {name} {clipped}\n", index + 1);
+        if clipped.len() < input.len() {
+            out += "   (it goes on: this is not all of it)\n";
+        }
+        for ask in asks {
+            let (by, reason) = (text::show_line(&ask.by), text::show_line(&ask.reason));
+            out += &format!("   {}\n", style.muted(&format!("asked by {by}: {reason}")));
+        }
+    }
+    out
+}
+
+/// A prompt whose line nobody has ended yet. Given up, it is ended here.
+struct OpenLine<'a>(&'a File);
+
+impl OpenLine<'_> {
+    fn ended(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for OpenLine<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.write_all(b"\n");
+    }
+}
+
+/// The terminal without echo and lines while a question appears. Its end discards what was typed.
+struct Quiet<'a> {
+    tty: &'a File,
+    before: Termios,
+}
+
+impl<'a> Quiet<'a> {
+    fn new(tty: &'a File) -> io::Result<Self> {
+        let before = tcgetattr(tty)?;
+        let mut quiet = before.clone();
+        // Signals stay: Ctrl-C aborts also now.
+        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+        tcsetattr(tty, OptionalActions::Flush, &quiet)?;
+        Ok(Quiet { tty, before })
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        let _ = tcsetattr(self.tty, OptionalActions::Flush, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_line_is_an_answer() {
+        let no = |words: Option<&str>| Whole::All(Decision::No(words.map(str::to_owned)));
+        let cases = [
+            ("y", Some(Whole::All(Decision::Yes))),
+            (" YES ", Some(Whole::All(Decision::Yes))),
+            ("n", Some(no(None))),
+            ("no, thanks", None),
+            ("n use the other file", Some(no(Some("use the other file")))),
+            ("e", Some(Whole::Each)),
+            ("yn", None),
+            ("y n", None),
+            ("", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(Whole::read(line), expected, "{line:?}");
+        }
+    }
+}

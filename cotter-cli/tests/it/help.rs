@@ -1,0 +1,348 @@
+//! What may be typed, and what is said to the rest.
+
+use expect_test::expect;
+
+use crate::support::World;
+
+#[test]
+fn help_shows_what_works() {
+    let world = World::new();
+    world.check(&["--help"], expect![[r#"
+        exit 0
+        --- stdout
+        An agent runtime built round one extension layer
+
+        Usage: cotter -p [OPTIONS] [PROMPT]
+               cotter <COMMAND>
+
+        Commands:
+          sessions  List and show stored sessions
+          ledger    Every decision about every tool call of a session
+
+        Arguments:
+          [PROMPT]  What to do; piped input is added as data
+
+        Options:
+          -p, --print                   Run one prompt and print the answer
+              --output-format <FORMAT>  How the run is told: text, json, stream-json
+              --model <MODEL>           Who answers: `rehearsal`, an offline stand-in
+              --script <FILE>           Let a script answer: steps in a JSON file
+              --continue                Go on with the last session of this folder
+              --resume <ID>             Go on with a session; the beginning of its id is enough
+              --no-session              Keep nothing
+              --permission-mode <MODE>  What becomes of calls that no rule decides: ask, accept-edits, plan, auto
+              --ask                     Put questions on the terminal instead of refusing what would ask
+              --max-turns <N>           The most requests of this run
+              --max-budget-usd <X>      The most this run may cost, in dollars
+              --cwd <DIR>               The folder to work in
+              --settings <FILE>         Settings for this run, nearer than your own
+              --color <WHEN>            Colour: auto, always, never
+          -h, --help                    Print help
+          -V, --version                 Print version
+    "#]]);
+    world.check(
+        &["sessions", "--help"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        List and show stored sessions
+
+        Usage: cotter sessions [OPTIONS] <COMMAND>
+
+        Commands:
+          list  The sessions there are, the last one first
+          show  The conversation of a session
+
+        Options:
+              --color <WHEN>  Colour: auto, always, never
+          -h, --help          Print help
+    "#]],
+    );
+    world.check(
+        &["sessions", "show", "-h"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        The conversation of a session
+
+        Usage: cotter sessions show [OPTIONS] <ID>
+
+        Arguments:
+          <ID>  A session's id, or the beginning of it
+
+        Options:
+              --json          The entries as they are stored, one JSON object per line
+              --color <WHEN>  Colour: auto, always, never
+          -h, --help          Print help
+    "#]],
+    );
+    world.check(
+        &["ledger", "--help"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        Every decision about every tool call of a session
+
+        Usage: cotter ledger [OPTIONS] <ID> [COMMAND]
+
+        Commands:
+          verify  Check that no row of the ledger is missing, changed or out of order
+
+        Arguments:
+          <ID>  A session's id, or the beginning of it
+
+        Options:
+              --color <WHEN>  Colour: auto, always, never
+          -h, --help          Print help
+    "#]],
+    );
+}
+
+#[test]
+fn the_version_is_told_anywhere() {
+    let world = World::new();
+    world.check(
+        &["--version"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        cotter 0.1.0
+    "#]],
+    );
+    world.check(
+        &["-V"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        cotter 0.1.0
+    "#]],
+    );
+    world.check(
+        &["-p", "--version"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        cotter 0.1.0
+    "#]],
+    );
+}
+
+#[test]
+fn chat_is_not_there_yet() {
+    let world = World::new();
+    world.check(
+        &[],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: this version has no chat in the terminal yet
+
+        hint: `cotter -p PROMPT` runs one prompt, `cotter --help` shows the rest
+    "#]],
+    );
+    world.check(
+        &["hello there"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: this version has no chat in the terminal yet
+
+        hint: `cotter -p PROMPT` runs one prompt, `cotter --help` shows the rest
+    "#]],
+    );
+    world.check(
+        &["sesions"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: this version has no chat in the terminal yet
+
+        hint: did you mean `cotter sessions`?
+    "#]],
+    );
+}
+
+#[test]
+fn a_wrong_flag_says_what_is_wrong() {
+    let world = World::new();
+    world.check(
+        &["-p", "--modle", "x", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: unexpected argument '--modle' found
+
+        hint: a similar argument exists: '--model'
+    "#]],
+    );
+    world.check(
+        &["-p", "--output-format", "jsno", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'jsno' for '--output-format <FORMAT>'
+
+        hint: a similar value exists: 'json'
+    "#]],
+    );
+    world.check(
+        &["-p", "--output-format", "xml", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'xml' for '--output-format <FORMAT>'
+
+        hint: possible values: text, json, stream-json
+    "#]],
+    );
+    world.check(
+        &["-p", "--permission-mode", "yolo", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'yolo' for '--permission-mode <MODE>'
+
+        hint: possible values: ask, accept-edits, plan, auto
+    "#]],
+    );
+    world.check(
+        &["-p", "--max-turns", "0", "hi"],
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: invalid value '0' for '--max-turns <N>': 0 is not in 1..=4294967295
+
+            hint: `cotter --help` shows what may be typed
+        "#]],
+    );
+    world.check(
+        &["-p", "--max-budget-usd", "-1", "hi"],
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: invalid value '-1' for '--max-budget-usd <X>': expected a number above 0
+
+            hint: `cotter --help` shows what may be typed
+        "#]],
+    );
+    world.check(
+        &["-p", "--max-budget-usd=nan", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'nan' for '--max-budget-usd <X>': expected a number above 0
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+    world.check(
+        &["-p", "--continue", "--resume", "x", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the argument '--continue' cannot be used with '--resume <ID>'
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+    world.check(
+        &["-p", "--no-session", "--continue", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the argument '--no-session' cannot be used with '--continue'
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+    world.check(
+        &["-p", "--model", "rehearsal", "--script", "x", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the argument '--model <MODEL>' cannot be used with '--script <FILE>'
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+    world.check(
+        &["-p", "one", "two"],
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: unexpected argument 'two' after the prompt
+
+            hint: put the prompt in quotes; a command's options come after the command
+        "#]],
+    );
+    world.check(
+        &["sessions"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: 'cotter sessions' requires a subcommand but one was not provided
+
+        hint: subcommands: list, show
+    "#]],
+    );
+    world.check(
+        &["sessions", "shwo", "x"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: unrecognized subcommand 'shwo'
+
+        hint: a similar subcommand exists: 'show'
+    "#]],
+    );
+    world.check(
+        &["ledger"],
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: the following required arguments were not provided
+              caused by: <ID>
+
+            hint: `cotter --help` shows what may be typed
+        "#]],
+    );
+    world.check(
+        &["-p", "--\u{1b}[31m", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: unexpected argument '--\u{1b}[31m' found
+
+        hint: to pass '--\u{1b}[31m' as a value, use '-- --\u{1b}[31m'
+    "#]],
+    );
+}
+
+#[test]
+fn colour_comes_when_asked_for() {
+    let world = World::new();
+    world.check(&["-p", "--color", "always", "hi"], expect![[r#"
+        exit 2
+        --- stderr
+        [1;31merror:[0m no model is set up, so nothing was sent
+
+        [36mhint:[0m name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]]);
+    world.check(&["-p", "--color", "never", "hi"], expect![[r#"
+        exit 2
+        --- stderr
+        error: no model is set up, so nothing was sent
+
+        hint: name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]]);
+    world.check(
+        &["-p", "--color", "blue", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'blue' for '--color <WHEN>'
+
+        hint: possible values: auto, always, never
+    "#]],
+    );
+}

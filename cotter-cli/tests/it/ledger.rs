@@ -1,0 +1,137 @@
+//! `cotter ledger`: every decision, and whether the record is whole.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::support::World;
+
+fn world() -> World {
+    let world = World::new();
+    world.settings(
+        r#"{"model": "rehearsal", "permissions": {"ask": ["read(./src)"], "deny": ["read(./a.txt)"]}}"#,
+    );
+    world.output(&["-p", "list src and read a.txt and read src/b.txt then call odd {\"x\": 1}"]);
+    world
+}
+
+#[test]
+fn every_decision_is_told() {
+    let world = world();
+    world.check(
+        &["ledger", &world.id()],
+        expect![[r#"
+        exit 0
+        --- stdout
+        run r1 began [TIME] with rehearsal
+          r1.1 call_1_0: list {"path":"src"}
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            pass by zone, zone safe
+          r1.1 call_1_1: read {"path":"a.txt"}
+            block by rule deny read(./a.txt), zone safe: the rule `deny read(./a.txt)` denies it
+          r1.1 call_1_2: read {"path":"src/b.txt"}
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            asked by rule ask read(./src): the rule `ask read(./src)` asks
+            answered no by nobody, "nobody is there to be asked"
+            block by nobody, zone safe: nobody is there to be asked
+          call_1_0 came to ok in N ms
+        run r1 ended: end_turn, steps: 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_failed_call_is_told() {
+    let world = World::new();
+    world.output(&["-p", "--model", "rehearsal", "read none.txt"]);
+    world.check(
+        &["ledger", &world.id()],
+        expect![[r#"
+        exit 0
+        --- stdout
+        run r1 began [TIME] with rehearsal
+          r1.1 call_1_0: read {"path":"none.txt"}
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            pass by zone, zone safe
+          call_1_0 came to failed (not_found) in N ms
+        run r1 ended: end_turn, steps: 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_whole_ledger_is_order_and_not_proof() {
+    let world = world();
+    world.check(
+        &["ledger", &world.id(), "verify"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        9 rows in order, the last is [HASH]
+        this is order, not proof: who can write the file can write all of it anew
+        keep the last hash elsewhere and give it as `--head`
+    "#]],
+    );
+}
+
+#[test]
+fn a_hash_kept_elsewhere_is_found_again() {
+    let world = world();
+    let id = world.id();
+    let stored = fs::read_to_string(world.session_file()).unwrap();
+    let hashes: Vec<_> = stored.split("\"hash\":\"").skip(1).map(|rest| &rest[..32]).collect();
+    world.output(&["-p", "--continue", "list"]);
+    world.check(
+        &["ledger", &id, "verify", "--head", hashes[hashes.len() - 1]],
+        expect![[r#"
+        exit 0
+        --- stdout
+        14 rows in order, the last is [HASH]
+        the first 9 are those that led to [HASH]
+    "#]],
+    );
+    world.check(
+        &["ledger", &id, "verify", "--head", &"0".repeat(32)],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: no row of this ledger has the hash [HASH]
+
+        hint: the rows are in order, but they are not those the hash was taken of
+    "#]],
+    );
+}
+
+#[test]
+fn a_changed_row_is_found() {
+    let world = world();
+    let path = world.session_file();
+    let stored = fs::read_to_string(&path).unwrap();
+    fs::write(&path, stored.replacen("\"verdict\":\"block\"", "\"verdict\":\"pass\"", 1)).unwrap();
+    world.check(&["ledger", &world.id(), "verify"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:9: this row does not follow the one before it
+
+        hint: a row was changed, taken out or put in; those before it are in order
+    "#]]);
+    let without: Vec<_> =
+        stored.lines().filter(|line| !line.contains("\"tool\":\"list\"")).collect();
+    fs::write(&path, without.join("\n") + "\n").unwrap();
+    assert_eq!(world.output(&["ledger", &world.id(), "verify"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_session_without_a_run_says_so() {
+    let world = World::new();
+    let header = r#"{"type":"session","v":1,"id":"abc","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
+    world.write("home/.local/share/cotter/sessions/abc.jsonl", header.to_owned() + "\n");
+    world.check(
+        &["ledger", "abc"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        session [ID1] has no run yet
+    "#]],
+    );
+}

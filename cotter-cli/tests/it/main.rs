@@ -1,0 +1,15 @@
+//! The `cotter` binary as a person meets it: whole outputs, exit codes, files.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(clippy::too_many_lines, reason = "whole outputs are long")]
+
+mod support;
+
+mod help;
+mod run;
+mod stream;
+mod settings;
+mod sessions;
+mod ledger;
+mod terminal;
+mod signals;

@@ -1,0 +1,469 @@
+//! `cotter -p` as text: answers, models, limits, prompts, folders.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::support::World;
+
+const R: [&str; 3] = ["-p", "--model", "rehearsal"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    R.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_file_is_read_and_told() {
+    World::new().check(
+        &with(&["read a.txt"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+#[test]
+fn a_refused_call_is_told_on_stderr_and_changes_no_exit_code() {
+    World::new().check(&with(&["read /etc/hostname"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"/etc/hostname"} was refused: Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: read: /etc/hostname is outside the project (project-roots)
+    "#]]);
+}
+
+#[test]
+fn without_a_model_nothing_is_sent() {
+    let world = World::new();
+    world.check(&["-p", "hi"], expect![[r#"
+        exit 2
+        --- stderr
+        error: no model is set up, so nothing was sent
+
+        hint: name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]]);
+    world.check(
+        &["-p", "--model", "anthropic/claude-sonnet-5", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: this version cannot reach the model `anthropic/claude-sonnet-5`
+
+        hint: `--model rehearsal` is an offline stand-in that makes real tool calls
+    "#]],
+    );
+    world.check(
+        &["-p", "--model", "rehearsal/x", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: this version cannot reach the model `rehearsal/x`
+
+        hint: `--model rehearsal` is an offline stand-in that makes real tool calls
+    "#]],
+    );
+    assert!(!world.sessions().exists());
+}
+
+#[test]
+fn the_flag_stands_over_the_variable_over_the_settings() {
+    let world = World::new();
+    world.settings(r#"{"model": "rehearsal"}"#);
+    assert!(world.output(&["-p", "list src"]).status.success());
+    let world = world.with_env("COTTER_MODEL", "env/model");
+    world.check(
+        &["-p", "list src"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: this version cannot reach the model `env/model`
+
+        hint: `--model rehearsal` is an offline stand-in that makes real tool calls
+    "#]],
+    );
+    assert!(world.output(&with(&["list src"])).status.success());
+}
+
+#[test]
+fn piped_input_is_data_beside_the_prompt() {
+    let world = World::new();
+    world.check_piped(
+        &with(&["list src"]),
+        b"read a.txt\n",
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    let stored = fs::read_to_string(world.session_file()).unwrap();
+    let parts =
+        r#""content":[{"type":"text","text":"list src"},{"type":"text","text":"read a.txt\n"}]"#;
+    assert!(stored.contains(parts), "{stored}");
+}
+
+#[test]
+fn piped_input_can_be_the_whole_prompt() {
+    let world = World::new();
+    world.check_piped(
+        &R,
+        b"list src\n",
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check_piped(
+        &with(&["list src"]),
+        b" \n",
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check_piped(
+        &R,
+        b"\n",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no prompt
+
+        hint: type it after `-p`, or pipe it in
+    "#]],
+    );
+    world.check_piped(&R, b"list \xff\n", expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"�"} failed (not_found): cannot list �: No such file or directory (os error 2)
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: standard input is not UTF-8: what is not was replaced
+    "#]]);
+    world.check_piped(
+        &R,
+        &vec![b'x'; 10 * 1024 * 1024 + 1],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: standard input has more than 10485760 bytes
+
+        hint: put it into a file of the project and name the file in the prompt
+    "#]],
+    );
+}
+
+#[test]
+fn there_must_be_a_prompt() {
+    let world = World::new();
+    world.check(
+        &R,
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no prompt
+
+        hint: type it after `-p`, or pipe it in
+    "#]],
+    );
+    world.check(
+        &with(&["  "]),
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no prompt
+
+        hint: type it after `-p`, or pipe it in
+    "#]],
+    );
+}
+
+#[test]
+fn limits_end_a_run_with_code_3() {
+    let world = World::new();
+    world.check(
+        &with(&["--max-turns", "1", "list src"]),
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: the run took 1 steps, as many as it may
+
+        hint: `--max-turns N` allows more
+    "#]],
+    );
+    let script = world.script(r#"{"calls": [{"name": "list"}]}, {"text": "done"}"#);
+    world.check(
+        &["-p", "--script", &script, "--max-budget-usd", "1", "go"],
+        expect![[r#"
+            exit 3
+            --- stderr
+            error: the price of a reply is not known, so the budget cannot be kept
+
+            hint: leave the limit out, or use a model whose prices are known
+        "#]],
+    );
+    assert!(world.output(&with(&["--max-budget-usd", "1", "list"])).status.success());
+}
+
+#[test]
+fn a_failing_model_ends_a_run_with_code_1() {
+    let world = World::new();
+    let script = world.script(r#"{"error": {"kind": "auth"}}"#);
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: the run failed (auth)
+              caused by: the script says so
+        "#]],
+    );
+    let script = world.script(
+        r#"{"error": {"kind": "overloaded", "retryAfterMs": 1}}, {"text": "there you are"}"#,
+    );
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        there you are
+        --- stderr
+        retry: the model failed (overloaded); again in N ms
+    "#]],
+    );
+    let script = world.script("");
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: the run failed (bad_request)
+              caused by: the script has no step for request 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_broken_script_is_named_with_its_place() {
+    let world = World::new();
+    world.check(
+        &["-p", "--script", "none.json", "go"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot read the script none.json
+          caused by: No such file or directory (os error 2)
+    "#]],
+    );
+    let script = world.script("{\"text\": \"a\"},\n  {\"txet\": \"b\"}");
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/script.json:2:4: $.steps[1].txet: unknown key `txet`
+
+        hint: did you mean `text`?
+    "#]],
+    );
+    let script = world.script("{\"text\": \"a\"},\n  {\"error\": {\"kind\": \"odd\"}}");
+    world.check(&["-p", "--script", &script, "go"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/script.json:2:22: $.steps[1].error.kind: expected one of `auth`, `rate_limited`, `overloaded`, `context_overflow`, `bad_request`, `network`, `timeout`, `cancelled`, `other`, found the string `odd`
+    "#]]);
+    let script = world.script("{\"text\": \"a}");
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/script.json:1:21: $.steps[0].text: string is not closed
+
+        hint: add a `"`
+    "#]],
+    );
+    assert!(!world.sessions().exists(), "a script that is none starts no session");
+}
+
+#[test]
+fn no_session_keeps_nothing() {
+    let world = World::new();
+    world.check(
+        &with(&["--no-session", "list src"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    assert_eq!(fs::read_dir(world.path("home")).unwrap().count(), 0);
+    let homeless = World::new().with_env("HOME", "");
+    homeless.check(
+        &with(&["--no-session", "list src"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    homeless.check(
+        &with(&["list src"]),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set
+
+        hint: set `HOME`, or run with `--no-session`
+    "#]],
+    );
+}
+
+#[test]
+fn the_folder_to_work_in_can_be_named() {
+    let world = World::new();
+    world.check(
+        &with(&["--cwd", "src", "list and read ../a.txt"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {} gave 1 line:
+        b.txt
+
+        `read` {"path":"../a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &with(&["--cwd", "nowhere", "list"]),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot work in nowhere
+          caused by: No such file or directory (os error 2)
+
+        hint: `--cwd DIR` names a folder that exists
+    "#]],
+    );
+    world.check(
+        &with(&["--cwd", "a.txt", "list"]),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot work in a.txt
+          caused by: not a directory
+
+        hint: `--cwd DIR` names a folder that exists
+    "#]],
+    );
+    fs::remove_dir(world.path("project/.git")).unwrap();
+    world.check(&with(&["--cwd", "src", "read ../a.txt"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"../a.txt"} was refused: Hook "project-roots" blocked the action: [T]/project/a.txt is outside the project. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: read: [T]/project/a.txt is outside the project (project-roots)
+    "#]]);
+}
+
+#[test]
+fn a_mode_is_set_by_flag() {
+    let world = World::new();
+    world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
+    world.check(&with(&["list src"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: nobody is there to be asked. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: list: nobody is there to be asked (nobody)
+    "#]]);
+    world.check(&with(&["--permission-mode", "auto", "list src"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} was refused: Denied: zone `safe` asks at level `paranoid`, and mode `auto` asks nobody. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: list: zone `safe` asks at level `paranoid`, and mode `auto` asks nobody (mode)
+    "#]]);
+    world.check(&with(&["--permission-mode", "plan", "list src"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: nobody is there to be asked. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: list: nobody is there to be asked (nobody)
+    "#]]);
+}
+
+#[test]
+fn a_reader_who_left_is_no_panic() {
+    let world = World::new();
+    let script = world.script(r#"{"text": "hello"}"#);
+    for format in ["text", "json"] {
+        let args = ["-p", "--script", &script, "--output-format", format, "go"];
+        let mut child = world.command(&args).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{format}");
+        assert_eq!(output.status.code(), Some(0), "{format}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    let world = World::new();
+    let script = world.script(r#"{"text": "hello"}"#);
+    for format in ["text", "json", "stream-json"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let args = ["-p", "--script", &script, "--output-format", format, "go"];
+        let output = world.command(&args).stdout(full).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("error: the answer could not be written"), "{format}: {stderr}");
+        assert_eq!(output.status.code(), Some(1), "{format}");
+    }
+}
+
+#[test]
+fn hidden_characters_reach_a_pipe_as_they_are() {
+    let world = World::new();
+    let script = world.script(r#"{"text": "\u001b[31mred\u202e"}"#);
+    let output = world.output(&["-p", "--script", &script, "go"]);
+    assert_eq!(output.stdout, "\u{1b}[31mred\u{202e}\n".as_bytes());
+}

@@ -1,0 +1,406 @@
+//! Stored sessions: listed, shown, gone on with; broken ones survived and reported.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use expect_test::expect;
+
+use crate::support::World;
+
+const R: [&str; 3] = ["-p", "--model", "rehearsal"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    R.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn sessions_are_listed_and_shown() {
+    let world = World::new();
+    world.check(
+        &["sessions", "list"],
+        expect![[r#"
+        exit 0
+    "#]],
+    );
+    world.check(
+        &["sessions", "list", "--json"],
+        expect![[r#"
+        exit 0
+    "#]],
+    );
+    world.output(&with(&["read a.txt and read /etc/hostname"]));
+    world.check(
+        &["sessions", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        [ID1]  [TIME]  [T]/project  read a.txt and read /etc/hostname
+    "#]],
+    );
+    world.check(&["sessions", "list", "--json"], expect![[r#"
+        exit 0
+        --- stdout
+        {"id":"[ID1]","cwd":"[T]/project","createdAt":"[TIME]","modifiedAt":"[TIME]","title":"read a.txt and read /etc/hostname","bytes":N}
+    "#]]);
+    let id = world.id();
+    world.check(&["sessions", "show", &id], expect![[r#"
+        exit 0
+        --- stdout
+        user: read a.txt and read /etc/hostname
+        assistant: (calls) read {"path":"a.txt"}
+        (calls) read {"path":"/etc/hostname"}
+        read:      1	one
+             2	two
+        read (denied): Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
+        assistant: rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        `read` {"path":"/etc/hostname"} was refused: Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]);
+    world.check(&["sessions", "show", &id, "--json"], expect![[r#"
+        exit 0
+        --- stdout
+        {"type":"message","id":"00000001","parentId":null,"timestamp":"[TIME]","message":{"role":"user","content":"read a.txt and read /etc/hostname"}}
+        {"type":"message","id":"00000002","parentId":"00000001","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"toolCall","id":"call_1_0","name":"read","input":{"path":"a.txt"}},{"type":"toolCall","id":"call_1_1","name":"read","input":{"path":"/etc/hostname"}}],"model":"rehearsal","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"tool_use"}}
+        {"type":"message","id":"00000003","parentId":"00000002","timestamp":"[TIME]","message":{"role":"toolResult","toolCallId":"call_1_0","toolName":"read","content":"     1\tone\n     2\ttwo\n","is_error":false}}
+        {"type":"message","id":"00000004","parentId":"00000003","timestamp":"[TIME]","message":{"role":"toolResult","toolCallId":"call_1_1","toolName":"read","content":"Hook \"project-roots\" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.","is_error":true,"errorKind":"denied"}}
+        {"type":"message","id":"00000005","parentId":"00000004","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"text","text":"rehearsal: `read` {\"path\":\"a.txt\"} gave 2 lines:\n     1\tone\n     2\ttwo\n\n`read` {\"path\":\"/etc/hostname\"} was refused: Hook \"project-roots\" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.\n\n(rehearsal is an offline stand-in, not a model)"}],"model":"rehearsal","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"end_turn"}}
+    "#]]);
+    world.check(&["sessions", "show", &id[..6], "--color", "always"], expect![[r#"
+        exit 0
+        --- stdout
+        [1muser[0m: read a.txt and read /etc/hostname
+        [1massistant[0m: (calls) read {"path":"a.txt"}
+        (calls) read {"path":"/etc/hostname"}
+        [1mread[0m:      1	one
+             2	two
+        [1mread (denied)[0m: Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
+        [1massistant[0m: rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        `read` {"path":"/etc/hostname"} was refused: Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]);
+}
+
+#[test]
+fn what_nobody_said_is_muted() {
+    let world = World::new();
+    let lines = [
+        r#"{"type":"session","v":1,"id":"abc","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#,
+        r#"{"type":"message","id":"1","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"hi"}}"#,
+        r#"{"type":"message","id":"2","parentId":"1","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"be brief","is_skill_injection":true}}"#,
+        r#"{"type":"message","id":"3","parentId":"2","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"a note\nof two lines","is_note":true}}"#,
+        r#"{"type":"message","id":"4","parentId":"1","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"another branch"}}"#,
+        r#"{"type":"leaf","id":"5","parentId":"4","timestamp":"2026-01-01T00:00:00.000Z","leafId":"3"}"#,
+        r#"{"type":"compaction","id":"6","parentId":"3","timestamp":"2026-01-01T00:00:00.000Z","summary":"they spoke","firstKeptId":"3","tokensBefore":9}"#,
+        r#"{"type":"pop","id":"7","parentId":"6","timestamp":"2026-01-01T00:00:00.000Z","backToIndex":5}"#,
+    ];
+    world.write("home/.local/share/cotter/sessions/abc.jsonl", lines.join("\n") + "\n");
+    world.check(
+        &["sessions", "show", "abc"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        user: hi
+        skill: be brief
+        note: a note
+        of two lines
+        summary: they spoke
+    "#]],
+    );
+    world.check(
+        &["sessions", "show", "abc", "--color=always"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        [1muser[0m: hi
+        [2mskill: be brief[0m
+        [2mnote: a note[0m
+        [2mof two lines[0m
+        [2msummary: they spoke[0m
+    "#]],
+    );
+}
+
+#[test]
+fn secrets_do_not_leave_the_data_home() {
+    let world = World::new().with_env("MY_API_KEY", "hunter2hunter2");
+    world.output(&with(&["list hunter2hunter2"]));
+    for args in [vec!["sessions", "list"], vec!["sessions", "show"], vec!["ledger"]] {
+        let id = world.id();
+        let args: Vec<_> = match *args {
+            [_, "list"] => args,
+            _ => args.into_iter().chain([id.as_str()]).collect(),
+        };
+        let output = world.output(&args);
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(stdout.contains("[redacted MY_API_KEY]"), "{args:?}: {stdout}");
+        assert!(!stdout.contains("hunter2"), "{args:?}: {stdout}");
+    }
+}
+
+#[test]
+fn a_conversation_goes_on() {
+    let world = World::new();
+    world.check(
+        &with(&["--continue", "list"]),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: no session was started in [T]/project
+
+        hint: `cotter sessions list` shows those of other folders; `--resume ID` takes one up
+    "#]],
+    );
+    world.output(&with(&["list src"]));
+    let id = world.id();
+    world.check(
+        &with(&["--continue", "read a.txt"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &with(&["--resume", &id[..5], "read src/b.txt"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"src/b.txt"} gave 1 line:
+             1	three
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    assert_eq!(world.id(), id, "it is the same session");
+    world.check(
+        &["sessions", "show", &id],
+        expect![[r#"
+        exit 0
+        --- stdout
+        user: list src
+        assistant: (calls) list {"path":"src"}
+        list: b.txt
+        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+        user: read a.txt
+        assistant: (calls) read {"path":"a.txt"}
+        read:      1	one
+             2	two
+        assistant: rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        user: read src/b.txt
+        assistant: (calls) read {"path":"src/b.txt"}
+        read:      1	three
+        assistant: rehearsal: `read` {"path":"src/b.txt"} gave 1 line:
+             1	three
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &with(&["--cwd", "src", "--continue", "list"]),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: no session was started in [T]/project/src
+
+        hint: `cotter sessions list` shows those of other folders; `--resume ID` takes one up
+    "#]],
+    );
+}
+
+#[test]
+fn continue_takes_the_session_written_last() {
+    let world = World::new();
+    world.output(&with(&["list src"]));
+    world.output(&with(&["list"]));
+    let [first, second] = &*world.ids() else { panic!("two sessions") };
+    world.output(&with(&["--resume", first, "read a.txt"]));
+    world.output(&with(&["--continue", "read src/b.txt"]));
+    let text = |id: &str| fs::read_to_string(world.sessions().join(format!("{id}.jsonl"))).unwrap();
+    assert!(text(first).contains("three") && !text(second).contains("three"));
+}
+
+#[test]
+fn an_unknown_id_has_a_near_match() {
+    let world = World::new();
+    world.check(
+        &with(&["--resume", "nothing", "list"]),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no session `nothing`
+
+        hint: `cotter sessions list` shows those there are
+    "#]],
+    );
+    world.output(&with(&["list src"]));
+    let id = world.id();
+    let mistyped = format!("{}~{}", &id[..3], &id[4..]);
+    let near = format!("\nhint: did you mean `{id}`?\n");
+    for args in [vec!["sessions", "show"], with(&["hi", "--resume"]), vec!["ledger"]] {
+        let args: Vec<_> = args.into_iter().chain([mistyped.as_str()]).collect();
+        let output = world.output(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).ends_with(&near), "{args:?}");
+    }
+    world.check(
+        &["sessions", "show", "../../etc/passwd"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no session `../../etc/passwd`
+
+        hint: `cotter sessions list` shows those there are
+    "#]],
+    );
+    world.check(
+        &["sessions", "show", ""],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no session ``
+
+        hint: `cotter sessions list` shows those there are
+    "#]],
+    );
+}
+
+#[test]
+fn the_beginning_of_an_id_must_be_of_one_session() {
+    let world = World::new();
+    for id in ["abc1", "abc2"] {
+        let header = r#"{"type":"session","v":1,"id":"ID","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
+        let name = format!("home/.local/share/cotter/sessions/{id}.jsonl");
+        world.write(&name, header.replace("ID", id) + "\n");
+    }
+    let output = world.output(&["sessions", "show", "abc"]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "error: more than one session begins with `abc`\n\nhint: type more of it: `abc1`, `abc2`, …\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(world.output(&["sessions", "show", "abc1"]).status.code(), Some(0));
+}
+
+#[test]
+fn files_are_the_owners_alone() {
+    let world = World::new();
+    // More than the model gets of one result, so that the whole goes to a file of its own.
+    world.write("project/long.txt", "a line of some length\n".repeat(9000));
+    world.output(&with(&["read long.txt"]));
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let data = world.path("home/.local/share/cotter");
+    let mut folders = vec![data];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else {
+                files += 1;
+                assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
+            }
+        }
+    }
+    assert_eq!(files, 2, "the session and what was too long for the model");
+}
+
+#[test]
+fn broken_lines_are_survived_and_reported() {
+    let world = World::new();
+    world.output(&with(&["list src"]));
+    let path = world.session_file();
+    let mut lines: Vec<String> =
+        fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+    lines.insert(2, "this is not JSON".into());
+    let torn = lines.join("\n") + "\n{\"type\":\"message\",\"id\":\"0000";
+    fs::write(&path, &torn).unwrap();
+    let id = world.id();
+    world.check(
+        &["sessions", "show", &id],
+        expect![[r#"
+        exit 0
+        --- stdout
+        user: list src
+        assistant: (calls) list {"path":"src"}
+        list: b.txt
+        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: line 3: not a line of JSON
+        warning: line 12: not a line of JSON (the file ends within it)
+    "#]],
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), torn, "looking changes nothing");
+    world.check(&with(&["--continue", "read a.txt"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:3: not a line of JSON
+        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:12: not a line of JSON (the file ends within it)
+    "#]]);
+    let after = fs::read_to_string(&path).unwrap();
+    assert!(after.starts_with(&torn), "what was there stays");
+    assert_eq!(world.output(&["ledger", &id, "verify"]).status.code(), Some(0));
+}
+
+#[test]
+fn what_is_no_session_is_left_alone() {
+    let world = World::new();
+    let bytes = b"\xff\xfe not a session\n{}\n";
+    let path = world.write("home/.local/share/cotter/sessions/abcdef.jsonl", bytes);
+    for args in [vec!["sessions", "show"], with(&["hi", "--resume"]), vec!["ledger"]] {
+        let args: Vec<_> = args.into_iter().chain(["abcdef"]).collect();
+        let output = world.output(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!(
+            "error: {}:1: not a session: expected a line with \"type\":\"session\"\n\n\
+             hint: the file was left as it is\n",
+            path.display()
+        );
+        assert_eq!(stderr, expected, "{args:?}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_newer_session_is_read_and_not_written() {
+    let world = World::new();
+    world.output(&with(&["list src"]));
+    let path = world.session_file();
+    let newer = fs::read_to_string(&path).unwrap().replacen("\"v\":1", "\"v\":2", 1);
+    fs::write(&path, &newer).unwrap();
+    let id = world.id();
+    assert_eq!(world.output(&["sessions", "show", &id]).status.code(), Some(0));
+    world.check(&with(&["--resume", &id, "list"]), expect![[r#"
+        exit 1
+        --- stderr
+        error: the run failed (store)
+          caused by: session `[ID1]` is read-only: a newer version wrote it (format 2, this one knows 1)
+    "#]]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), newer);
+}

@@ -1,0 +1,220 @@
+//! Settings files: whose they are, which counts, and what is said to a broken one.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::support::World;
+
+const LIST: [&str; 4] = ["-p", "--model", "rehearsal", "list src"];
+
+#[test]
+fn a_deny_of_any_file_stays() {
+    let world = World::new();
+    world.settings(r#"{"permissions": {"deny": ["list"]}}"#);
+    let named = world.write("named.json", r#"{"permissions": {"allow": ["list"]}}"#);
+    let named = named.to_str().unwrap();
+    world.check(&["-p", "--model", "rehearsal", "--settings", named, "list src"], expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} was refused: Denied: the rule `deny list` denies it. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: list: the rule `deny list` denies it (rule deny list)
+    "#]]);
+}
+
+#[test]
+fn the_nearest_value_wins() {
+    let world = World::new();
+    world.settings(
+        r#"{"model": "user/m", "limits": {"maxTurns": 1}, "permissions": {"mode": "plan"}}"#,
+    );
+    let named = world.write("named.json", r#"{"model": "rehearsal", "limits": {"maxTurns": 2}}"#);
+    let named = named.to_str().unwrap();
+    let ok = |args: &[&str]| world.output(args).status.code();
+    assert_eq!(ok(&["-p", "--settings", named, "list src"]), Some(0));
+    assert_eq!(ok(&["-p", "--settings", named, "--max-turns", "1", "list src"]), Some(3));
+    assert_eq!(ok(&LIST), Some(3));
+}
+
+#[test]
+fn the_config_home_is_found() {
+    let deny = r#"{"permissions": {"deny": ["list"]}}"#;
+    let refused = |world: &World| {
+        let output = world.output(&LIST);
+        String::from_utf8_lossy(&output.stderr).starts_with("refused: list")
+    };
+    let world = World::new();
+    assert!(!refused(&world));
+    world.settings(deny);
+    assert!(refused(&world));
+    let elsewhere = world.path("config");
+    let world = world.with_env("XDG_CONFIG_HOME", &elsewhere);
+    assert!(!refused(&world), "the variable stands over the default");
+    world.write("config/cotter/settings.json", deny);
+    assert!(refused(&world));
+    let own = world.path("own");
+    let world = world.with_env("COTTER_HOME", &own);
+    assert!(!refused(&world), "and `COTTER_HOME` over both");
+    world.write("own/settings.json", deny);
+    assert!(refused(&world));
+}
+
+#[test]
+fn a_projects_settings_are_not_read() {
+    let world = World::new();
+    world.write("project/.cotter/settings.json", "this is not even JSON");
+    assert_eq!(world.output(&LIST).status.code(), Some(0));
+}
+
+#[test]
+fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
+    let world = World::new();
+    world.write("project/.cotter/settings.json", r#"{"permissions": {"allow": ["*"]}}"#);
+    let args = ["-p", "--model", "rehearsal", "--settings", ".cotter/settings.json", "list src"];
+    world.check(
+        &args,
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: .cotter/settings.json lies in the project, and a project's settings are not read
+
+        hint: keep your own settings outside [T]/project
+    "#]],
+    );
+    std::os::unix::fs::symlink(
+        world.path("project/.cotter/settings.json"),
+        world.path("link.json"),
+    )
+    .unwrap();
+    let link = world.path("link.json");
+    let args = ["-p", "--model", "rehearsal", "--settings", link.to_str().unwrap(), "list src"];
+    world.check(
+        &args,
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/link.json lies in the project, and a project's settings are not read
+
+        hint: keep your own settings outside [T]/project
+    "#]],
+    );
+    std::os::unix::fs::symlink(world.path("home"), world.path("project/way")).unwrap();
+    world.write("home/named.json", "{}");
+    let args = ["-p", "--model", "rehearsal", "--settings", "way/named.json", "list src"];
+    world.check(
+        &args,
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: way/named.json lies in the project, and a project's settings are not read
+
+        hint: keep your own settings outside [T]/project
+    "#]],
+    );
+    let inside = world.path("project/.cotter");
+    let world = world.with_env("COTTER_HOME", inside);
+    world.check(&LIST, expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter/settings.json lies in the project, and a project's settings are not read
+
+        hint: keep your own settings outside [T]/project
+    "#]]);
+}
+
+#[test]
+fn a_broken_file_is_named_with_its_place_and_left_alone() {
+    let world = World::new();
+    let cases = [
+        (
+            "{\n  \"permissions\": {\"alow\": []}\n}",
+            expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:2:19: $.permissions.alow: unknown key `alow`
+
+            hint: did you mean `allow`?
+        "#]],
+        ),
+        (
+            "{\"permissions\": {\"deny\": [\"list\",\n  \"read(./x\"]}}",
+            expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:2:3: $.permissions.deny[1]: rule `read(./x`: `(` without `)` at the end
+        "#]],
+        ),
+        (
+            "{\"permissions\": {\"mode\": \"yolo\"}}",
+            expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:26: $.permissions.mode: expected one of `ask`, `accept-edits`, `plan`, `auto`, found the string `yolo`
+        "#]],
+        ),
+        (
+            "{\"model\": \"a",
+            expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:11: $.model: string is not closed
+
+            hint: add a `"`
+        "#]],
+        ),
+        (
+            "{\"hooks\": {}}",
+            expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:2: $.hooks: `hooks` is not supported yet by this version
+
+            hint: remove it: this version would not run what it declares
+        "#]],
+        ),
+        (
+            "\u{1b}[31m",
+            expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:1: $: control character U+001B
+
+            hint: in a string, write it as `\u` and four digits
+        "#]],
+        ),
+    ];
+    for (text, expected) in cases {
+        let path = world.settings(text);
+        world.check(&LIST, expected);
+        assert_eq!(fs::read_to_string(path).unwrap(), text);
+    }
+    assert!(!world.sessions().exists(), "broken settings start no session");
+}
+
+#[test]
+fn a_named_file_must_be_there() {
+    let world = World::new();
+    world.check(
+        &["-p", "--settings", "../none.json", "list"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no settings file ../none.json
+
+        hint: `--settings FILE` names a file that exists
+    "#]],
+    );
+    world.check(
+        &["-p", "--settings", "..", "list"],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: .. lies in the project, and a project's settings are not read
+
+            hint: keep your own settings outside [T]/project
+        "#]],
+    );
+}

@@ -1,0 +1,129 @@
+//! Signals and kills: a run ends properly, or is closed when its session is opened again.
+
+use std::process::Child;
+
+use expect_test::expect;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::World;
+
+const SLOW: &str = r#"{"text": "a b", "delayMs": 20}, {"text": "never"}"#;
+const HANGS: &str = r#"{"text": "soon", "delayMs": 600000}"#;
+
+fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+fn check_abort(signal: Signal) {
+    let world = World::new();
+    let script = world.script(HANGS);
+    let child = world.spawn(&["-p", "--script", &script, "go"]);
+    world.wait_for_session("\"role\":\"user\"");
+    send(&child, signal);
+    let output = child.wait_with_output().unwrap();
+    let expected = "exit 130\n--- stderr\nerror: the run was aborted\n";
+    assert_eq!(world.shown(&output), expected, "{signal:?}");
+    world.wait_for_session("\"reason\":\"aborted\"");
+}
+
+#[test]
+fn a_signal_aborts_the_run() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        check_abort(signal);
+    }
+}
+
+#[test]
+fn an_aborted_stream_ends_with_its_result() {
+    let world = World::new();
+    let script = world.script(HANGS);
+    let child = world.spawn(&["-p", "--script", &script, "--output-format", "stream-json", "go"]);
+    world.wait_for_session("\"role\":\"user\"");
+    send(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    expect![[r#"
+        exit 130
+        --- stdout
+        {"type":"session.start","v":1,"seq":1,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","model":"script"}
+        {"type":"message","v":1,"seq":2,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"message","id":"00000001","parentId":null,"timestamp":"[TIME]","message":{"role":"user","content":"go"}}}
+        {"type":"session.end","v":1,"seq":3,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","reason":"aborted"}
+        {"type":"result","sessionId":"[ID1]","runId":"r1","reason":"aborted","text":"","steps":1,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":0.0}
+    "#]].assert_eq(&world.shown(&output));
+}
+
+#[test]
+fn a_session_has_one_writer() {
+    let world = World::new();
+    let script = world.script(HANGS);
+    let child = world.spawn(&["-p", "--script", &script, "go"]);
+    world.wait_for_session("\"role\":\"user\"");
+    let id = world.id();
+    world.check(
+        &["-p", "--model", "rehearsal", "--resume", &id, "list"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.local/share/cotter/sessions/[ID1].jsonl is in use by another process
+
+        hint: wait for it, or start a session of your own
+    "#]],
+    );
+    assert_eq!(world.output(&["sessions", "show", &id]).status.code(), Some(0), "looking is free");
+    send(&child, Signal::INT);
+    child.wait_with_output().unwrap();
+    let again = ["-p", "--model", "rehearsal", "--resume", &id, "list"];
+    assert_eq!(world.output(&again).status.code(), Some(0));
+}
+
+#[test]
+fn a_killed_run_gets_its_end_and_the_session_goes_on() {
+    let world = World::new();
+    let script = world.script(HANGS);
+    let mut child = world.spawn(&["-p", "--script", &script, "go"]);
+    world.wait_for_session("\"role\":\"user\"");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let id = world.id();
+    world.check(
+        &["-p", "--model", "rehearsal", "--resume", &id, "list src"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &["ledger", &id],
+        expect![[r#"
+        exit 0
+        --- stdout
+        run r1 began [TIME] with script
+        run r1 ended: crashed, steps: 0
+        run r2 began [TIME] with rehearsal
+          r2.1 call_1_0: list {"path":"src"}
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            pass by zone, zone safe
+          call_1_0 came to ok in N ms
+        run r2 ended: end_turn, steps: 2
+    "#]],
+    );
+    assert_eq!(world.output(&["ledger", &id, "verify"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_slow_model_is_waited_for() {
+    let world = World::new();
+    let script = world.script(SLOW);
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        a b
+    "#]],
+    );
+}

@@ -1,0 +1,209 @@
+//! A home and a project of their own for each test, and outputs without what differs from run to run.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use expect_test::Expect;
+use tempfile::TempDir;
+
+/// An empty home beside a small project.
+pub(crate) struct World {
+    folder: TempDir,
+    env: Vec<(String, String)>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "project/src", "project/.git"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        fs::write(folder.path().join("project/a.txt"), "one\ntwo\n").unwrap();
+        fs::write(folder.path().join("project/src/b.txt"), "three\n").unwrap();
+        World { folder, env: vec![] }
+    }
+
+    pub(crate) fn with_env(mut self, name: &str, value: impl AsRef<Path>) -> Self {
+        self.env.push((name.into(), value.as_ref().to_str().unwrap().into()));
+        self
+    }
+
+    /// A path below the world's folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The person's own settings.
+    pub(crate) fn settings(&self, text: &str) -> PathBuf {
+        self.write("home/.config/cotter/settings.json", text)
+    }
+
+    /// A script for `--script`, given as its steps.
+    pub(crate) fn script(&self, steps: &str) -> String {
+        let path = self.write("script.json", format!("{{\"steps\": [{steps}]}}"));
+        path.to_str().unwrap().into()
+    }
+
+    /// The environment of every command: a home, and what the test added.
+    pub(crate) fn env(&self) -> Vec<(String, String)> {
+        let home = self.path("home").to_str().unwrap().to_owned();
+        [("HOME".to_owned(), home)].into_iter().chain(self.env.clone()).collect()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cotter"));
+        command.args(args).env_clear().envs(self.env()).current_dir(self.path("project"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        self.command(args).spawn().unwrap()
+    }
+
+    /// Runs a command and compares all of it: exit code, stdout, stderr.
+    pub(crate) fn check(&self, args: &[&str], expected: Expect) {
+        expected.assert_eq(&self.shown(&self.output(args)));
+    }
+
+    /// The same with something piped in.
+    pub(crate) fn check_piped(&self, args: &[&str], input: &[u8], expected: Expect) {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        expected.assert_eq(&self.shown(&child.wait_with_output().unwrap()));
+    }
+
+    pub(crate) fn shown(&self, output: &Output) -> String {
+        let code = output.status.code().map_or("signal".into(), |code| code.to_string());
+        let mut shown = format!("exit {code}\n");
+        for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+            if !bytes.is_empty() {
+                shown += &format!("--- {name}\n{}", String::from_utf8_lossy(bytes));
+            }
+        }
+        self.plain(&shown)
+    }
+
+    /// Text without what differs from run to run: paths, ids, times, hashes, durations.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        let root = self.path("").to_str().unwrap().trim_end_matches('/').to_owned();
+        let mut text = text.replace(&root, "[T]");
+        for (number, id) in self.ids().iter().enumerate() {
+            text = text.replace(id, &format!("[ID{}]", number + 1));
+        }
+        text = mask(&text, "####-##-##T##:##:##.###Z", "[TIME]");
+        text = mask(&text, "####-##-## ##:##", "[TIME]");
+        text = mask(&text, &"x".repeat(32), "[HASH]");
+        for (before, after) in
+            [("\"ms\":", ""), ("\"bytes\":", ""), (" in ", " ms"), (" in ", " µs")]
+        {
+            text = number_between(&text, before, after);
+        }
+        text
+    }
+
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.path("home/.local/share/cotter/sessions")
+    }
+
+    /// The ids of the stored sessions, the oldest first.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        let files = fs::read_dir(self.sessions()).into_iter().flatten().flatten();
+        let mut files: Vec<_> = files
+            .filter_map(|file| {
+                let id = file.file_name().to_str()?.strip_suffix(".jsonl")?.to_owned();
+                let text = fs::read_to_string(file.path()).unwrap_or_default();
+                let created = text.split("\"createdAt\":\"").nth(1).unwrap_or_default();
+                Some((created.get(..24).unwrap_or_default().to_owned(), id))
+            })
+            .collect();
+        files.sort();
+        files.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The only session there is.
+    pub(crate) fn id(&self) -> String {
+        match &*self.ids() {
+            [only] => only.clone(),
+            ids => panic!("expected one session, found {ids:?}"),
+        }
+    }
+
+    pub(crate) fn session_file(&self) -> PathBuf {
+        self.sessions().join(format!("{}.jsonl", self.id()))
+    }
+
+    /// Waits until a stored session holds these words.
+    pub(crate) fn wait_for_session(&self, words: &str) {
+        let has = || {
+            let files = fs::read_dir(self.sessions()).into_iter().flatten().flatten();
+            files
+                .filter_map(|file| fs::read_to_string(file.path()).ok())
+                .any(|text| text.contains(words))
+        };
+        wait_until(has, words);
+    }
+}
+
+/// Waits for something that will happen soon on any machine.
+pub(crate) fn wait_until(done: impl Fn() -> bool, what: &str) {
+    for _ in 0..3000 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("this did not happen: {what}");
+}
+
+/// Replaces every text of a shape: `#` is a digit, `x` a hex digit, anything else itself.
+fn mask(text: &str, shape: &str, with: &str) -> String {
+    let fits = |bytes: &[u8]| {
+        bytes.len() >= shape.len()
+            && shape.bytes().zip(bytes).all(|(shape, byte)| match shape {
+                b'#' => byte.is_ascii_digit(),
+                b'x' => byte.is_ascii_hexdigit(),
+                other => other == *byte,
+            })
+    };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if fits(rest.as_bytes()) {
+            out += with;
+            rest = &rest[shape.len()..];
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// Replaces the number between some words.
+fn number_between(text: &str, before: &str, after: &str) -> String {
+    let mut parts = text.split(before);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|char: char| char.is_ascii_digit() || char == '.');
+        let masked = rest.len() < part.len() && rest.starts_with(after);
+        out += before;
+        out += &if masked { format!("N{rest}") } else { part.to_owned() };
+    }
+    out
+}

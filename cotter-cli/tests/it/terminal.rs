@@ -1,0 +1,393 @@
+//! `--ask` in a pseudo-terminal: one question, answered together or one by one, never by accident.
+
+use std::{
+    io::{Read, Write},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use expect_test::{Expect, expect};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{World, wait_until};
+
+/// A command in a terminal of its own.
+struct Screen {
+    child: Box<dyn Child + Send + Sync>,
+    keys: Box<dyn Write + Send>,
+    seen: Arc<Mutex<Vec<u8>>>,
+    reading: thread::JoinHandle<()>,
+    _master: Box<dyn MasterPty + Send>,
+}
+
+impl Screen {
+    fn new(world: &World, args: &[&str]) -> Self {
+        let size = PtySize { rows: 40, cols: 200, pixel_width: 0, pixel_height: 0 };
+        let pty = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_cotter"));
+        command.args(args);
+        command.env_clear();
+        for (name, value) in world.env() {
+            command.env(name, value);
+        }
+        command.cwd(world.path("project"));
+        let child = pty.slave.spawn_command(command).unwrap();
+        drop(pty.slave);
+        let seen = Arc::new(Mutex::new(vec![]));
+        let mut reader = pty.master.try_clone_reader().unwrap();
+        let sink = seen.clone();
+        let reading = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                sink.lock().unwrap().extend_from_slice(&buffer[..read]);
+            }
+        });
+        let keys = pty.master.take_writer().unwrap();
+        Screen { child, keys, seen, reading, _master: pty.master }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+
+    fn wait_for(&self, words: &str) {
+        wait_until(|| self.text().contains(words), words);
+    }
+
+    fn type_keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// The exit code and all that was on the screen.
+    fn end(mut self, world: &World) -> String {
+        let status = self.child.wait().unwrap();
+        // Before the keys are dropped: they end their input with a newline, which would be echoed.
+        self.reading.join().unwrap();
+        let text = String::from_utf8_lossy(&self.seen.lock().unwrap()).replace('\r', "");
+        // Hanging up may or may not echo a line of its own.
+        world.plain(&format!("exit {}\n{}\n", status.exit_code(), text.trim_end()))
+    }
+}
+
+fn world() -> World {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.settings(r#"{"permissions": {"ask": ["read"]}}"#);
+    world
+}
+
+const ASK: [&str; 4] = ["-p", "--ask", "--model", "rehearsal"];
+
+fn check(prompt: &str, keys: &[(&str, &str)], expected: Expect) -> World {
+    let world = world();
+    let args: Vec<_> = ASK.into_iter().chain([prompt]).collect();
+    let mut screen = Screen::new(&world, &args);
+    for (wait, keys) in keys {
+        screen.wait_for(wait);
+        screen.type_keys(keys);
+    }
+    expected.assert_eq(&screen.end(&world));
+    world
+}
+
+#[test]
+fn a_yes_lets_the_call_run() {
+    let world = check(
+        "read a.txt",
+        &[("Run it?", "y\n")],
+        expect![[r#"
+            exit 0
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run it? [y]es, [n]o: y
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+    world.check(
+        &["ledger", &world.id()],
+        expect![[r#"
+        exit 0
+        --- stdout
+        run r1 began [TIME] with rehearsal
+          r1.1 call_1_0: read {"path":"a.txt"}
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            asked by rule ask read: the rule `ask read` asks
+            answered yes by terminal
+            pass by rule ask read, zone safe
+            approved by terminal
+          call_1_0 came to ok in N ms
+        run r1 ended: end_turn, steps: 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_no_refuses_it_with_words_for_the_model() {
+    check(
+        "read a.txt",
+        &[("Run it?", "n take the other one\n")],
+        expect![[r#"
+            exit 0
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run it? [y]es, [n]o: n take the other one
+            refused: read: take the other one (terminal)
+            rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: take the other one. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+}
+
+#[test]
+fn an_unclear_answer_is_asked_again() {
+    check(
+        "read a.txt",
+        &[("Run it?", "maybe\n"), ("]o: maybe\r\nRun it?", "n\n")],
+        expect![[r#"
+        exit 0
+        1. read {"path":"a.txt"}
+           asked by rule ask read: the rule `ask read` asks
+        Run it? [y]es, [n]o: maybe
+        Run it? [y]es, [n]o: n
+        refused: read: the answer was no (terminal)
+        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+#[test]
+fn several_calls_are_one_question_answered_together() {
+    check(
+        "read a.txt and read src/b.txt",
+        &[("Run them?", "y\n")],
+        expect![[r#"
+            exit 0
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            2. read {"path":"src/b.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run them? [y]es, [n]o, [e]ach: y
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
+
+            `read` {"path":"src/b.txt"} gave 1 line:
+                 1	three
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+}
+
+#[test]
+fn several_calls_can_be_answered_one_by_one() {
+    check(
+        "read a.txt and read src/b.txt",
+        &[("Run them?", "e\n"), ("1. read:", "n\n"), ("2. read:", "y\n")],
+        expect![[r#"
+            exit 0
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            2. read {"path":"src/b.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run them? [y]es, [n]o, [e]ach: e
+            1. read: [y]es, [n]o: n
+            2. read: [y]es, [n]o: y
+            refused: read: the answer was no (terminal)
+            rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`. Do not retry this exact call.
+
+            `read` {"path":"src/b.txt"} gave 1 line:
+                 1	three
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+}
+
+#[test]
+fn no_more_keys_is_no_answer() {
+    check(
+        "read a.txt",
+        &[("Run it?", "\u{4}")],
+        expect![[r#"
+            exit 0
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run it? [y]es, [n]o: 
+            refused: read: there was no answer (nobody)
+            rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: there was no answer. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+}
+
+/// A question with keys typed before it appeared, and while it could not have been read yet. `None`
+/// where the machine was so slow that these came too late to be early.
+fn type_early(world: &World, script: &str) -> Option<Screen> {
+    let mut screen = Screen::new(world, &["-p", "--ask", "--script", script, "go"]);
+    screen.type_keys("y\n");
+    screen.wait_for("asked by");
+    screen.type_keys("y\ny\n");
+    (!screen.text().contains("Run it?")).then_some(screen)
+}
+
+#[test]
+fn keys_typed_too_early_are_no_answer() {
+    let world = world();
+    let script = world.script(
+        r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}], "delayMs": 150}, {"text": "done"}"#,
+    );
+    let early = (0..20).find_map(|_| type_early(&world, &script));
+    let mut screen = early.expect("a key reaches a process within half a second");
+    screen.wait_for("Run it?");
+    thread::sleep(Duration::from_millis(300));
+    assert!(!screen.text().contains("done"), "{}", screen.text());
+    screen.type_keys("n\n");
+    expect![[r#"
+        exit 0
+        y
+        1. read {"path":"a.txt"}
+           asked by rule ask read: the rule `ask read` asks
+        Run it? [y]es, [n]o: n
+        refused: read: the answer was no (terminal)
+        done
+    "#]]
+    .assert_eq(&screen.end(&world));
+}
+
+#[test]
+fn ctrl_c_aborts_while_a_question_appears() {
+    let world = world();
+    let args: Vec<_> = ASK.into_iter().chain(["read a.txt"]).collect();
+    let mut screen = Screen::new(&world, &args);
+    screen.wait_for("asked by");
+    screen.type_keys("\u{3}");
+    let shown = screen.end(&world);
+    assert!(shown.starts_with("exit 130\n"), "{shown}");
+    world.wait_for_session("\"reason\":\"aborted\"");
+}
+
+#[test]
+fn ctrl_c_at_a_question_aborts_the_run() {
+    let world = check(
+        "read a.txt",
+        &[("Run it?", "\u{3}")],
+        expect![[r#"
+            exit 130
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run it? [y]es, [n]o: ^C
+            refused: read: the run was aborted (nobody)
+            error: the run was aborted
+        "#]],
+    );
+    world.wait_for_session("\"reason\":\"aborted\"");
+}
+
+#[test]
+fn what_is_foreign_cannot_paint_the_question() {
+    let world = world();
+    let script = world.script(
+        r#"{"calls": [{"name": "read", "input": {"path": "a\u001b[2J\u202etxt\n1. list {}"}}]},
+           {"text": "tail \u001b[31m\u200b"}"#,
+    );
+    let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
+    screen.wait_for("Run it?");
+    screen.type_keys("y\n");
+    expect![[r#"
+        exit 0
+        1. read {"path":"a\u001b[2J\u{202e}txt\n1. list {}"}
+           asked by rule ask read: the rule `ask read` asks
+        Run it? [y]es, [n]o: y
+        tail \u{1b}[31m\u{200b}
+    "#]]
+    .assert_eq(&screen.end(&world));
+}
+
+#[test]
+fn a_question_outlives_a_killed_process() {
+    let world = world();
+    let args: Vec<_> = ASK.into_iter().chain(["read a.txt"]).collect();
+    let screen = Screen::new(&world, &args);
+    screen.wait_for("Run it?");
+    let pid = screen.child.process_id().and_then(|id| Pid::from_raw(id.try_into().unwrap()));
+    kill_process(pid.unwrap(), Signal::KILL).unwrap();
+    screen.end(&world);
+    let id = world.id();
+    let again: Vec<_> = ASK.into_iter().chain(["--resume", &id]).collect();
+    let mut screen = Screen::new(&world, &again);
+    screen.wait_for("Run it?");
+    screen.type_keys("y\n");
+    expect![[r#"
+        exit 0
+        1. read {"path":"a.txt"}
+           asked by rule ask read: the rule `ask read` asks
+        Run it? [y]es, [n]o: y
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]
+    .assert_eq(&screen.end(&world));
+    world.check(
+        &["sessions", "show", &id],
+        expect![[r#"
+        exit 0
+        --- stdout
+        user: read a.txt
+        assistant: (calls) read {"path":"a.txt"}
+        read:      1	one
+             2	two
+        assistant: rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked() {
+    let world = world();
+    let mut command = world.command(&["-p", "--ask", "--model", "rehearsal", "read a.txt"]);
+    // A session of its own has no controlling terminal.
+    let program = command.get_program().to_owned();
+    let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    command = std::process::Command::new("setsid");
+    command.arg("--wait").arg(program).args(args).env_clear().envs(world.env());
+    let path = std::env::var_os("PATH").unwrap();
+    command.env("PATH", path).current_dir(world.path("project"));
+    expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: nobody is there to be asked. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: there is no terminal to ask on (No such device or address (os error 6)): what would ask is refused
+        refused: read: nobody is there to be asked (nobody)
+    "#]].assert_eq(&world.shown(&command.output().unwrap()));
+}
+
+#[test]
+fn a_slow_run_shows_a_sign_of_life_on_terminals_only() {
+    let world = world().with_env("TERM", "xterm");
+    let script = world.script(r#"{"text": "done", "delayMs": 700}"#);
+    let screen = Screen::new(&world, &["-p", "--script", &script, "go"]);
+    screen.wait_for("thinking");
+    let shown = screen.end(&world);
+    assert!(shown.ends_with("\u{1b}[Kdone\n"), "{shown:?}");
+}

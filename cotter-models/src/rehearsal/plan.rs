@@ -1,0 +1,233 @@
+//! From a request in plain words to the calls it means.
+
+use cotter::tool::ToolSet;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+/// What a request comes down to.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// The calls, those of one step together, steps one after the other. No call stands here twice.
+    pub(super) steps: Vec<Vec<Task>>,
+    /// What would need a tool that is not offered.
+    pub(super) missing: Vec<Missing>,
+    /// What was not understood.
+    pub(super) unknown: Vec<String>,
+}
+
+/// One call to make.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Task {
+    pub(super) tool: SmolStr,
+    pub(super) input: Value,
+}
+
+/// A request whose tool is not there.
+#[derive(Debug, PartialEq)]
+pub(super) struct Missing {
+    pub(super) tool: SmolStr,
+    pub(super) request: String,
+}
+
+/// One sentence it understands: its first word, the tool it needs, how it is told to people.
+pub(super) struct Verb {
+    words: &'static [&'static str],
+    tool: &'static str,
+    pub(super) usage: &'static str,
+    input: fn(&str) -> Option<Value>,
+}
+
+const SUBAGENT: &str = "invoke_subagent";
+
+/// Every sentence it understands. `call` names its tool itself.
+pub(super) const VERBS: &[Verb] = &[
+    Verb {
+        words: &["read", "show", "cat"],
+        tool: "read",
+        usage: "read FILE",
+        input: |rest| (!rest.is_empty()).then(|| json!({ "path": rest })),
+    },
+    Verb {
+        words: &["list", "ls"],
+        tool: "list",
+        usage: "list [FOLDER]",
+        input: |rest| Some(if rest.is_empty() { json!({}) } else { json!({ "path": rest }) }),
+    },
+    Verb {
+        words: &["run"],
+        tool: "bash",
+        usage: "run COMMAND",
+        input: |rest| (!rest.is_empty()).then(|| json!({ "command": rest })),
+    },
+    Verb { words: &["write"], tool: "write", usage: "write TEXT to FILE", input: write },
+    Verb { words: &["ask"], tool: SUBAGENT, usage: "ask @NAME …", input: ask },
+];
+
+/// How a call of any tool is told to people.
+pub(super) const CALL: &str = "call TOOL JSON";
+
+impl Plan {
+    /// Reads a request: a sentence per line, or several with `and` (one step) or `then` (steps).
+    pub(super) fn parse(request: &str, tools: &ToolSet) -> Self {
+        let mut plan = Plan::default();
+        for step in request.lines().flat_map(|line| split(line, "then")) {
+            let mut calls = vec![];
+            for sentence in split(step, "and") {
+                plan.take(sentence, tools, &mut calls);
+            }
+            if !calls.is_empty() {
+                plan.steps.push(calls);
+            }
+        }
+        plan
+    }
+
+    fn take(&mut self, sentence: &str, tools: &ToolSet, calls: &mut Vec<Task>) {
+        let sentence = unadorned(sentence);
+        if sentence.is_empty() {
+            return;
+        }
+        let Some(mut task) = understand(sentence) else {
+            return self.unknown.push(sentence.into());
+        };
+        match offered(&task.tool, tools) {
+            None => self.missing.push(Missing { tool: task.tool, request: sentence.into() }),
+            Some(name) => {
+                task.tool = name;
+                if !self.steps.iter().flatten().chain(&*calls).any(|known| *known == task) {
+                    calls.push(task);
+                }
+            }
+        }
+    }
+}
+
+/// The tool of that name. A program may have given the one for subagents a prefix.
+fn offered(tool: &str, tools: &ToolSet) -> Option<SmolStr> {
+    let named = |name: &&SmolStr| {
+        let prefix = name.strip_suffix(tool);
+        prefix
+            .is_some_and(|prefix| prefix.is_empty() || (tool == SUBAGENT && prefix.ends_with('_')))
+    };
+    tools.specs().map(|spec| &spec.name).find(named).cloned()
+}
+
+fn understand(sentence: &str) -> Option<Task> {
+    let (word, rest) = first_word(sentence);
+    if word.eq_ignore_ascii_case("call") {
+        let (tool, input) = first_word(rest);
+        let input = if input.is_empty() { json!({}) } else { serde_json::from_str(input).ok()? };
+        return (!tool.is_empty()).then(|| Task { tool: tool.into(), input });
+    }
+    let verb = verb(word)?;
+    let input = (verb.input)(if verb.tool == "write" { rest } else { unquoted(rest) })?;
+    Some(Task { tool: verb.tool.into(), input })
+}
+
+fn verb(word: &str) -> Option<&'static Verb> {
+    VERBS.iter().find(|verb| verb.words.iter().any(|known| known.eq_ignore_ascii_case(word)))
+}
+
+fn write(rest: &str) -> Option<Value> {
+    let (text, path) = rest.rsplit_once(" to ")?;
+    let (text, path) = (unquoted(text.trim()), unquoted(path.trim()));
+    (!path.is_empty()).then(|| json!({ "path": path, "content": text }))
+}
+
+fn ask(rest: &str) -> Option<Value> {
+    let (name, prompt) = first_word(rest.strip_prefix('@')?);
+    let (name, prompt) = (name.trim_end_matches([',', ':']), prompt.trim_start_matches("to "));
+    (!name.is_empty()).then(|| json!({ "name": name, "prompt": prompt }))
+}
+
+fn first_word(text: &str) -> (&str, &str) {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (word, rest.trim())
+}
+
+/// A sentence without its courtesies.
+fn unadorned(sentence: &str) -> &str {
+    let mut sentence = sentence.trim().trim_end_matches([',', ';', '!']);
+    for courtesy in ["please ", "Please "] {
+        sentence = sentence.strip_prefix(courtesy).unwrap_or(sentence).trim();
+    }
+    sentence
+}
+
+/// A value without the quotes or backticks round it.
+fn unquoted(text: &str) -> &str {
+    ['"', '\'', '`']
+        .into_iter()
+        .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
+        .unwrap_or(text)
+}
+
+/// The sentences round a joining word. It joins only where a sentence begins after it, so that a
+/// file called `salt and pepper` stays whole.
+fn split<'a>(text: &'a str, joint: &str) -> Vec<&'a str> {
+    let begins = |rest: &str| {
+        let (word, _) = first_word(rest);
+        word.eq_ignore_ascii_case("call") || verb(word).is_some()
+    };
+    let mut parts = vec![];
+    let (mut start, mut word_start) = (0, 0);
+    for (at, _) in text.match_indices(' ').chain([(text.len(), "")]) {
+        if &text[word_start..at] == joint && begins(text[at..].trim_start()) {
+            parts.push(&text[start..word_start]);
+            start = at;
+        }
+        word_start = (at + 1).min(text.len());
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_split_where_one_begins() {
+        let cases: &[(&str, &[&str])] = &[
+            ("read a and list", &["read a ", " list"]),
+            ("read salt and pepper", &["read salt and pepper"]),
+            ("and", &["and"]),
+            ("read a and", &["read a and"]),
+            ("", &[""]),
+            ("list é and read ü", &["list é ", " read ü"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(split(text, "and"), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_is_a_call() {
+        let cases = [
+            ("read README.md", "read", json!({"path": "README.md"})),
+            ("Read \"a b.txt\"", "read", json!({"path": "a b.txt"})),
+            ("list", "list", json!({})),
+            ("ls src/x", "list", json!({"path": "src/x"})),
+            ("run git status", "bash", json!({"command": "git status"})),
+            (
+                "write go to x to notes.txt",
+                "write",
+                json!({"path": "notes.txt", "content": "go to x"}),
+            ),
+            ("write \"\" to a", "write", json!({"path": "a", "content": ""})),
+            (
+                "ask @reviewer to look at a.rs",
+                "invoke_subagent",
+                json!({"name": "reviewer", "prompt": "look at a.rs"}),
+            ),
+            ("call weather {\"city\":\"Oslo\"}", "weather", json!({"city": "Oslo"})),
+            ("call clock", "clock", json!({})),
+        ];
+        for (sentence, tool, input) in cases {
+            assert_eq!(understand(sentence), Some(Task { tool: tool.into(), input }), "{sentence}");
+        }
+        for sentence in ["hello", "read", "run", "write x", "ask reviewer", "ask @", "call x {"] {
+            assert_eq!(understand(sentence), None, "{sentence}");
+        }
+    }
+}

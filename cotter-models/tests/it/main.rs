@@ -1,0 +1,3 @@
+//! What a user of the crate sees.
+
+mod rehearsal;

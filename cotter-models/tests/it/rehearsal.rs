@@ -1,0 +1,252 @@
+//! The offline model in an agent: whole transcripts.
+
+use cotter::{
+    Agent, FnTool, Output, Place, ToolSpec,
+    builtin::{List, Read},
+    events::EventKind,
+    message::Part,
+    permission::Zone,
+    tool::Facts,
+};
+use cotter_models::Rehearsal;
+use cotter_test::transcript;
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+fn project() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    std::fs::write(folder.path().join("README.md"), "# Hello\n\nText.\n").expect("writable");
+    std::fs::create_dir(folder.path().join("src")).expect("writable");
+    std::fs::write(folder.path().join("src/lib.rs"), "//! x\n").expect("writable");
+    folder
+}
+
+fn agent(folder: &tempfile::TempDir) -> Agent {
+    let root = folder.path().canonicalize().expect("it exists");
+    let builder = Agent::builder(Rehearsal::new()).place(Place::new(&root));
+    builder.tool(Read::default()).tool(List::default()).build().expect("tools are good")
+}
+
+async fn check(prompt: impl Into<cotter::message::Content>, expected: Expect) {
+    let folder = project();
+    let session = agent(&folder).main_session().await;
+    session.prompt(prompt).await.expect("it runs");
+    expected.assert_eq(&transcript(&session).await);
+}
+
+#[tokio::test]
+async fn a_request_becomes_a_call_and_its_result_an_answer() {
+    check(
+        "read README.md",
+        expect![[r#"
+        user: read README.md
+        call call_1_0: read {"path":"README.md"}
+        result call_1_0:      1	# Hello
+             2	
+             3	Text.
+        assistant: rehearsal: `read` {"path":"README.md"} gave 3 lines:
+             1	# Hello
+             2	
+             3	Text.
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    )
+    .await;
+    check(
+        "please list",
+        expect![[r#"
+        user: please list
+        call call_1_0: list {}
+        result call_1_0: README.md
+        src/
+        assistant: rehearsal: `list` {} gave 2 lines:
+        README.md
+        src/
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn and_makes_one_step_then_makes_two() {
+    check(
+        "list src and read src/lib.rs then list",
+        expect![[r#"
+        user: list src and read src/lib.rs then list
+        call call_1_0: list {"path":"src"}
+        call call_1_1: read {"path":"src/lib.rs"}
+        result call_1_0: lib.rs
+        result call_1_1:      1	//! x
+        call call_2_0: list {}
+        result call_2_0: README.md
+        src/
+        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+        lib.rs
+
+        `read` {"path":"src/lib.rs"} gave 1 line:
+             1	//! x
+
+        `list` {} gave 2 lines:
+        README.md
+        src/
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_same_call_is_made_once() {
+    check(
+        "list src and list src\nlist src",
+        expect![[r#"
+        user: list src and list src
+        list src
+        call call_1_0: list {"path":"src"}
+        result call_1_0: lib.rs
+        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+        lib.rs
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_there_is_not_called() {
+    check(
+        "run git status",
+        expect![[r#"
+        user: run git status
+        assistant: rehearsal: "run git status" needs the tool `bash`, and there are `read`, `list`
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    )
+    .await;
+    check(
+        "write x to y",
+        expect![[r#"
+        user: write x to y
+        assistant: rehearsal: "write x to y" needs the tool `write`, and there are `read`, `list`
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    )
+    .await;
+    check("ask @reviewer to look", expect![[r#"
+        user: ask @reviewer to look
+        assistant: rehearsal: "ask @reviewer to look" needs the tool `invoke_subagent`, and there are `read`, `list`
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn what_failed_or_was_refused_is_said() {
+    check("read nothing.txt", expect![[r#"
+        user: read nothing.txt
+        call call_1_0: read {"path":"nothing.txt"}
+        result call_1_0 (not_found): cannot read nothing.txt: No such file or directory (os error 2)
+        assistant: rehearsal: `read` {"path":"nothing.txt"} failed (not_found): cannot read nothing.txt: No such file or directory (os error 2)
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]).await;
+    check("read ../../../../../../../../etc/passwd", expect![[r#"
+        user: read ../../../../../../../../etc/passwd
+        call call_1_0: read {"path":"../../../../../../../../etc/passwd"}
+        result call_1_0 (denied): Hook "project-roots" blocked the action: /etc/passwd is outside the project. Adjust your approach; do not retry the exact same call.
+        assistant: rehearsal: `read` {"path":"../../../../../../../../etc/passwd"} was refused: Hook "project-roots" blocked the action: /etc/passwd is outside the project. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn what_it_does_not_understand_it_says() {
+    check("What is the meaning of it all?", expect![[r#"
+        user: What is the meaning of it all?
+        assistant: rehearsal: I do not understand "What is the meaning of it all?"
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]).await;
+    check("", expect![[r#"
+        user: 
+        assistant: rehearsal: nothing was asked
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn data_after_the_request_is_not_a_request() {
+    let parts = ["list src", "read README.md"].map(|text| Part::Text(text.into()));
+    check(
+        parts.to_vec(),
+        expect![[r#"
+        user: list src
+        read README.md
+        call call_1_0: list {"path":"src"}
+        result call_1_0: lib.rs
+        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+        lib.rs
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_prefixed_subagent_tool_is_found() {
+    let schema = json!({"type": "object"});
+    let spec = ToolSpec::new("glove_invoke_subagent", "", schema);
+    let tool = FnTool::new(spec, |permit: cotter::Permit| async move {
+        Ok(Output::from(format!("asked with {}", permit.input())))
+    });
+    let tool = tool.touching(Facts::zone(Zone::Safe));
+    let agent = Agent::builder(Rehearsal::new()).tool(tool).build().expect("the tool is good");
+    let reply = agent.process_request("ask @reviewer: is it good?").await.expect("it runs");
+    expect![[r#"
+        rehearsal: `glove_invoke_subagent` {"name":"reviewer","prompt":"is it good?"} gave 1 line:
+        asked with {"name":"reviewer","prompt":"is it good?"}
+
+        (rehearsal is an offline stand-in, not a model)"#]]
+    .assert_eq(&reply.text());
+}
+
+#[tokio::test]
+async fn a_second_request_starts_afresh_and_the_same_one_gets_the_same_answer() {
+    let folder = project();
+    let session = agent(&folder).main_session().await;
+    let first = session.prompt("list src").await.expect("it runs");
+    let second = session.prompt("list src").await.expect("it runs");
+    assert_eq!((first.text(), first.steps), (second.text(), second.steps));
+    assert_eq!(second.steps, 2);
+    assert_eq!(second.cost_usd, Some(0.0));
+}
+
+#[tokio::test]
+async fn the_answer_comes_in_pieces() {
+    let folder = project();
+    let session = agent(&folder).main_session().await;
+    let mut run = session.prompt("list src");
+    let mut pieces = vec![];
+    while let Some(event) = run.next().await {
+        if let EventKind::TextDelta { text } = &event.kind {
+            pieces.push(text.clone());
+        }
+    }
+    let reply = run.reply().await.expect("it runs");
+    assert_eq!(pieces.concat(), reply.text());
+    assert!(pieces.len() > 5, "{pieces:?}");
+}
