@@ -7,7 +7,10 @@ use cotter::{
     ledger::verify,
     named,
     permission::Zone,
-    points::{ToolCalled, ToolPre},
+    points::{
+        Error, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolCalled,
+        ToolPre,
+    },
     session::{JsonlStore, MemoryStore},
     tool::Facts,
 };
@@ -15,7 +18,7 @@ use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcri
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec};
+use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec, to_the_end};
 
 /// B1, SECURITY 26: when a tool starts its row is stored, and on the disk if it changes anything.
 #[tokio::test]
@@ -94,6 +97,37 @@ async fn with_fault(fault: Fault) -> (Vec<String>, String) {
         .unwrap();
     let reply = fresh(&agent).await.prompt("go").await;
     (diary.lines(), ending(&reply))
+}
+
+/// L6: a run whose store gives up is told of to its end, in pairs.
+#[tokio::test]
+async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
+    let mut shown = String::new();
+    for nth in 1..=5 {
+        let diary = Diary::default();
+        let (starts, fails, ends) = (diary.clone(), diary.clone(), diary.clone());
+        let calls = || Step::call("write", json!({}));
+        let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
+            .store(FaultyStore::new(MemoryStore::new(), Fault::Append(nth)))
+            .tool(probe("write", Zone::Workspace, &Diary::default()))
+            .observe(SessionStart, named("starts", move |_: &SessionStarted| starts.add("start")))
+            .observe(Error, named("fails", move |failed: &RunFailed| fails.add(failed.code.as_str())))
+            .observe(SessionEnd, named("ends", move |ended: &SessionEnded| {
+                ends.add(ended.reason.as_str());
+            }))
+            .build()
+            .unwrap();
+        let (events, _) = to_the_end(fresh(&agent).await.prompt("go")).await;
+        let last = events.lines().last().unwrap_or_default().to_owned();
+        shown += &format!("append {nth} fails: {}; {last}\n", diary.lines().join(", "));
+    }
+    expect![[r#"
+        append 1 fails: ; session.end error
+        append 2 fails: start, store, error; session.end error
+        append 3 fails: start, store, error; session.end error
+        append 4 fails: start, store, error; session.end error
+        append 5 fails: start, store, error; session.end error
+    "#]].assert_eq(&shown);
 }
 
 /// B1: a row says who was asked, and every number in it has its name in a table of the session.
