@@ -66,6 +66,8 @@ pub(crate) struct Turn {
     pub(crate) step: u32,
     /// The calls a taken-up question was about; its other calls are gone.
     pub(crate) resumed: Option<Vec<SmolStr>>,
+    /// The calls that had leave to run last: without a result, nobody knows what came of them.
+    pub(crate) at_work: Vec<SmolStr>,
     /// Whether `session.start` was told.
     started: bool,
     replies: Vec<Arc<Entry>>,
@@ -288,6 +290,7 @@ impl Turn {
             generation,
             step: 0,
             resumed: None,
+            at_work: vec![],
             started: false,
             replies: vec![],
             usage: Usage::default(),
