@@ -66,6 +66,10 @@ pub(crate) struct Turn {
     pub(crate) step: u32,
     /// The calls a taken-up question was about; its other calls are gone.
     pub(crate) resumed: Option<Vec<SmolStr>>,
+    /// The calls that had leave to run last: without a result, nobody knows what came of them.
+    pub(crate) at_work: Vec<SmolStr>,
+    /// Whether `session.start` was told.
+    started: bool,
     replies: Vec<Arc<Entry>>,
     usage: Usage,
     /// `None` once a price was not known.
@@ -105,6 +109,7 @@ impl Turn {
         self.state.check_writable()?;
         match begin {
             Begin::Resume(interrupted) => {
+                self.started = true;
                 self.step = interrupted.step;
                 self.cx.run.set_step(self.step);
                 self.take_up(&interrupted)
@@ -117,6 +122,7 @@ impl Turn {
                 self.state.record(Record::RunStart { run, at, model: model.clone(), agent });
                 self.emit(|| EventKind::SessionStart { model: model.clone() })?;
                 self.fire::<SessionStart>(|| SessionStarted { model }).await?;
+                self.started = true;
                 self.prompt(content).await?;
                 Ok(vec![])
             }
@@ -206,12 +212,7 @@ impl Turn {
             }
         }
         let reason = exit.reason;
-        if let Some(failed) = &exit.failed {
-            let _ = self.emit(|| EventKind::Error(failed.clone()));
-            let _ = self.fire::<Error>(|| failed.clone()).await;
-        }
-        let _ = self.fire::<SessionEnd>(|| SessionEnded { reason }).await;
-        let _ = self.emit(|| EventKind::SessionEnd { reason });
+        self.tell_end(reason, exit.failed.as_ref()).await;
         Reply {
             session_id: self.session.id().clone(),
             run_id: self.run_id().clone(),
@@ -221,6 +222,28 @@ impl Turn {
             steps: self.step,
             usage: self.usage,
             cost_usd: self.cost,
+        }
+    }
+}
+
+impl Turn {
+    /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
+    async fn tell_end(&mut self, reason: Reason, failed: Option<&RunFailed>) {
+        let scene = self.scene();
+        let heard = scene.hub.is_heard();
+        if let Some(failed) = failed {
+            if heard {
+                scene.emit(EventKind::Error(failed.clone()));
+            }
+            if self.started {
+                scene.fire::<Error>(|| failed.clone()).await;
+            }
+        }
+        if self.started {
+            scene.fire::<SessionEnd>(|| SessionEnded { reason }).await;
+        }
+        if heard {
+            scene.emit(EventKind::SessionEnd { reason });
         }
     }
 }
@@ -267,6 +290,8 @@ impl Turn {
             generation,
             step: 0,
             resumed: None,
+            at_work: vec![],
+            started: false,
             replies: vec![],
             usage: Usage::default(),
             cost: Some(0.0),

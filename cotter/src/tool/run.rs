@@ -44,11 +44,14 @@ pub(crate) async fn run_step(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<()
 pub(crate) fn close_open_calls(turn: &mut Turn) {
     // Providers reject a call without a result.
     for call in turn.state.open_calls() {
-        turn.state.close_call(
-            &call,
-            ErrorKind::Cancelled,
-            "Cancelled: the run ended before this call did.",
-        );
+        let (kind, words) = if turn.at_work.contains(&call.id) {
+            let words = "The outcome is unknown: the run failed while this call ran. \
+                         Look before you repeat it.";
+            (ErrorKind::Unavailable, words)
+        } else {
+            (ErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
+        };
+        turn.state.close_call(&call, kind, words);
     }
 }
 
@@ -96,6 +99,9 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
     } else {
         turn.state.commit()?;
     }
+    turn.at_work.clear();
+    turn.at_work
+        .extend(judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone()));
     let scene = turn.scene();
     if judged.len() == 1 {
         let cap = turn.agent().cap(&scene.cx);

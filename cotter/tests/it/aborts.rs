@@ -301,6 +301,9 @@ async fn a_run_that_is_never_awaited_leaves_nothing() {
     let agent = watched(Agent::builder(Scripted::new([Step::text("hello")])), &diary);
     let session = fresh(&agent).await;
     drop(session.prompt("never mind"));
+    for _ in 0..9 {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(session.prompt("hi").await.unwrap().text(), "hello");
     assert_eq!(transcript(&session).await, "user: hi\nassistant: hello\n");
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\n");

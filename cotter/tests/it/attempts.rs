@@ -317,6 +317,24 @@ async fn l5_model_post_tells_of_each_recorded_reply() {
     "#]].assert_eq(&diary.shown());
 }
 
+/// L5: a reply that was paid for is metered, whatever happens next.
+#[tokio::test]
+async fn l5_an_abort_does_not_hide_a_recorded_reply_from_the_meter() {
+    let diary = Diary::default();
+    let meter = {
+        let diary = diary.clone();
+        move |replied: &Replied| diary.add(replied.model.as_str())
+    };
+    let stop = |_: &Replied, cx: &Cx| cx.cancel().cancel();
+    let agent = Agent::builder(Scripted::new([Step::text("done")]))
+        .observe(ModelPost, named("stop", stop))
+        .observe(ModelPost, named("meter", meter))
+        .build()
+        .unwrap();
+    let _ = fresh(&agent).await.prompt("go").await;
+    assert_eq!(diary.shown(), "test/scripted\n");
+}
+
 /// A reply that was cut off is continued three times, then the run ends.
 #[tokio::test]
 async fn a_reply_cut_off_at_its_length_is_continued_three_times() {

@@ -7,7 +7,10 @@ use cotter::{
     ledger::verify,
     named,
     permission::Zone,
-    points::{ToolCalled, ToolPre},
+    points::{
+        Error, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolCalled,
+        ToolPre,
+    },
     session::{JsonlStore, MemoryStore},
     tool::Facts,
 };
@@ -15,7 +18,7 @@ use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcri
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec};
+use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec, to_the_end};
 
 /// B1, SECURITY 26: when a tool starts its row is stored, and on the disk if it changes anything.
 #[tokio::test]
@@ -94,6 +97,82 @@ async fn with_fault(fault: Fault) -> (Vec<String>, String) {
         .unwrap();
     let reply = fresh(&agent).await.prompt("go").await;
     (diary.lines(), ending(&reply))
+}
+
+/// L6: a run whose store gives up is told of to its end, in pairs.
+#[tokio::test]
+async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
+    let mut shown = String::new();
+    for nth in 1..=5 {
+        let diary = Diary::default();
+        let (starts, fails, ends) = (diary.clone(), diary.clone(), diary.clone());
+        let calls = || Step::call("write", json!({}));
+        let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
+            .store(FaultyStore::new(MemoryStore::new(), Fault::Append(nth)))
+            .tool(probe("write", Zone::Workspace, &Diary::default()))
+            .observe(SessionStart, named("starts", move |_: &SessionStarted| starts.add("start")))
+            .observe(
+                Error,
+                named("fails", move |failed: &RunFailed| fails.add(failed.code.as_str())),
+            )
+            .observe(
+                SessionEnd,
+                named("ends", move |ended: &SessionEnded| {
+                    ends.add(ended.reason.as_str());
+                }),
+            )
+            .build()
+            .unwrap();
+        let (events, _) = to_the_end(fresh(&agent).await.prompt("go")).await;
+        let last = events.lines().last().unwrap_or_default().to_owned();
+        shown += &format!("append {nth} fails: {}; {last}\n", diary.lines().join(", "));
+    }
+    expect![[r#"
+        append 1 fails: ; session.end error
+        append 2 fails: start, store, error; session.end error
+        append 3 fails: start, store, error; session.end error
+        append 4 fails: start, store, error; session.end error
+        append 5 fails: start, store, error; session.end error
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// SECURITY 26: of a call that ran when the store gave up, nobody says that it was cancelled.
+#[tokio::test]
+async fn s26_a_call_that_ran_into_a_failing_store_has_an_unknown_outcome() {
+    let mut shown = String::new();
+    for nth in 3..=7 {
+        let diary = Diary::default();
+        let calls = Step::call("write", json!({"n": 1})).and_call("write", json!({"n": 2}));
+        let agent = Agent::builder(Scripted::new([calls]))
+            .store(FaultyStore::new(MemoryStore::new(), Fault::Append(nth)))
+            .tool(probe("write", Zone::Workspace, &diary))
+            .build()
+            .unwrap();
+        let session = fresh(&agent).await;
+        let _listening = session.events();
+        let _ = session.prompt("go").await;
+        let results = transcript(&session).await;
+        let results: Vec<_> = results.lines().filter(|line| line.starts_with("result")).collect();
+        shown += &format!("append {nth} fails: {:?}\n{}\n", diary.lines(), results.join("\n"));
+    }
+    expect![[r#"
+        append 3 fails: []
+        result c1.1 (cancelled): Cancelled: the run ended before this call started.
+        result c1.2 (cancelled): Cancelled: the run ended before this call started.
+        append 4 fails: []
+        result c1.1 (cancelled): Cancelled: the run ended before this call started.
+        result c1.2 (cancelled): Cancelled: the run ended before this call started.
+        append 5 fails: ["write {\"n\":1}"]
+        result c1.1 (unavailable): The outcome is unknown: the run failed while this call ran. Look before you repeat it.
+        result c1.2 (cancelled): Cancelled: the run ended before this call started.
+        append 6 fails: ["write {\"n\":1}"]
+        result c1.1: write ran
+        result c1.2 (cancelled): Cancelled: the run ended before this call started.
+        append 7 fails: ["write {\"n\":1}"]
+        result c1.1: write ran
+        result c1.2 (cancelled): Cancelled: the run ended before this call started.
+    "#]].assert_eq(&shown);
 }
 
 /// B1: a row says who was asked, and every number in it has its name in a table of the session.
