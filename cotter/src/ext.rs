@@ -10,7 +10,11 @@
 //! fails, panics or takes too long blocks.
 //!
 //! ```
-//! use cotter::{At, Verdict, points::{ToolCalled, ToolPre}};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, At, Verdict, points::{ToolCalled, ToolPre}};
+//! use cotter_test::Scripted;
+//! use serde_json::json;
 //!
 //! fn at_once(call: &ToolCalled) -> Verdict {
 //!     if call.facts.writes.is_empty() { Verdict::Pass } else { Verdict::ask("it writes") }
@@ -18,16 +22,15 @@
 //!
 //! async fn later(call: At<ToolPre>) -> Result<Verdict, std::io::Error> {
 //!     let listed = std::fs::read_to_string("/no/such/list")?; // An error blocks.
-//!     Ok(if listed.contains(&*call.tool_name) { Verdict::Pass } else { Verdict::block("not listed") })
+//!     let known = listed.contains(&*call.tool_name);
+//!     Ok(if known { Verdict::Pass } else { Verdict::block("it is not on the list") })
 //! }
-//! # use cotter::{Agent, builtin::Read};
-//! # use cotter_test::Scripted;
-//! # let agent = Agent::builder(Scripted::new([])).tool(Read::default());
-//! let agent = agent.on(ToolPre, at_once).on(ToolPre, later).build()?;
-//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-//! # let checked = runtime.block_on(agent.run_pre("read", serde_json::json!({})));
-//! assert_eq!(checked.verdict, "block");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//!
+//! let agent = Agent::builder(Scripted::new([])).on(ToolPre, at_once).on(ToolPre, later).build()?;
+//! let checked = agent.run_pre("bash", json!({"command": "ls"})).await;
+//! assert_eq!((checked.verdict, checked.by.as_deref()), ("block", Some("later")));
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # Observers

@@ -66,22 +66,22 @@ fn busy_agent() -> Agent {
         .transform(UserPromptSubmit, named("polite", polite))
         .observe(ToolPost, named("sees", |_: &cotter::points::ToolRan| {}))
         .build()
-        .unwrap()
+        .expect("the agent builds")
 }
 
 /// Runs that have something of everything; the events they told.
 async fn a_busy_session(session: &Session) -> Vec<Value> {
+    let stored = "memory takes it";
     let mut events = session.events();
-    session.prompt("go").await.unwrap();
-    // The script is over: this one fails.
-    session.prompt("again").await.unwrap_err();
+    session.prompt("go").await.expect("the run works");
+    session.prompt("again").await.expect_err("the script is over");
     let id = session.entries().await[0].id().clone();
-    session.set_label(&id, Some("first")).await.unwrap();
-    session.set_name("busy").await.unwrap();
-    session.store_compaction(Compaction::new("all of it", id.clone(), 7)).await.unwrap();
-    session.navigate(Some(&id)).await.unwrap();
+    session.set_label(&id, Some("first")).await.expect(stored);
+    session.set_name("busy").await.expect(stored);
+    session.store_compaction(Compaction::new("all of it", id.clone(), 7)).await.expect(stored);
+    session.navigate(Some(&id)).await.expect(stored);
     let told = std::iter::from_fn(|| events.try_next());
-    told.map(|event| serde_json::from_str(&event.to_json()).unwrap()).collect()
+    told.map(|event| serde_json::from_str(&event.to_json()).expect("an event is JSON")).collect()
 }
 
 /// Every key, and every value of `type`, but for what belongs to tools.
