@@ -33,6 +33,26 @@ use crate::{
 };
 
 /// An agent. Cheap to clone; every clone is the same agent.
+///
+/// What it has may change at any time; a run takes it up at its next step.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cotter::{Agent, Verdict, builtin::{List, Read}, points::{ToolCalled, ToolPre}};
+/// use cotter_test::{Scripted, Step};
+///
+/// let agent = Agent::builder(Scripted::new([Step::text("Hello.")]))
+///     .system_prompt("Be brief.")
+///     .tool(List::default())
+///     .build()?;
+/// agent.tool(Read::default())?;
+/// let gate = agent.on(ToolPre, |_: &ToolCalled| Verdict::block("not now"))?;
+/// assert!(agent.set_enabled(gate, false));
+/// assert_eq!(agent.process_request("Hello?").await?.text(), "Hello.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Agent(Arc<Inner>);
 
@@ -51,6 +71,24 @@ struct Inner {
 }
 
 /// When a run ends by itself, and how patient it is.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cotter::{Agent, Reason, builtin::List};
+/// use cotter_test::{Scripted, Step};
+/// use serde_json::json;
+///
+/// let for_ever = (0..10).map(|_| Step::call("list", json!({})));
+/// let agent = Agent::builder(Scripted::new(for_ever))
+///     .tool(List::default())
+///     .limits(|limits| limits.max_steps = Some(3))
+///     .build()?;
+/// let reply = agent.process_request("Go on and on.").await?;
+/// assert_eq!((reply.reason, reply.steps), (Reason::MaxTurns, 3));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {

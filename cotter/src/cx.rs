@@ -62,6 +62,28 @@ impl Place {
 }
 
 /// The surroundings of a handler: session, run, notes, the person. Cheap to clone.
+///
+/// A note is told to the model with the next request, under the name of whoever left it. It stays
+/// in the queue until a request with it has succeeded.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cotter::{Agent, Cx, named, points::{ModelPre, Requesting}};
+/// use cotter_test::{Recording, Scripted, Step};
+///
+/// let clock = |_: &Requesting, cx: &Cx| cx.note("it is Friday");
+/// let model = Recording::new(Scripted::new([Step::text("Then I will hurry.")]));
+/// let agent = Agent::builder(model.clone()).observe(ModelPre, named("clock", clock)).build()?;
+/// agent.process_request("Ship it.").await?;
+/// assert_eq!(
+///     model.shown(),
+///     "user: Ship it.\n\
+///      note: <system-reminder>\nFrom hook \"clock\": it is Friday\n</system-reminder>\n",
+/// );
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Cx {
     pub(crate) run: Arc<RunCx>,

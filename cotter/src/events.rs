@@ -2,6 +2,26 @@
 //!
 //! Each listener has a queue of its own, made when it starts to listen. A slow one never slows the
 //! run: once its queue is long, text that follows text is joined to it. Nothing else is dropped.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, events::EventKind};
+//! use cotter_test::{Scripted, Step};
+//!
+//! let agent = Agent::builder(Scripted::new([Step::text("Hello there.")])).build()?;
+//! let session = agent.new_session().await?;
+//! let mut run = session.prompt("Hello?");
+//! let mut text = String::new();
+//! while let Some(event) = run.next().await {
+//!     if let EventKind::TextDelta { text: more } = &event.kind {
+//!         text += more;
+//!     }
+//! }
+//! assert_eq!(text, run.reply().await?.text());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::{
     collections::VecDeque,
@@ -56,65 +76,132 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What happened.
+/// What happened. `docs/FORMATS.md` has the same as it stands on the wire.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the fields are the wire's, told in docs/EVENTS")]
 pub enum EventKind {
     /// A session was opened.
-    SessionOpen { how: &'static str },
+    SessionOpen {
+        /// `created`, `resumed` or `forked`.
+        how: &'static str,
+    },
     /// A run began.
-    SessionStart { model: SmolStr },
+    SessionStart {
+        /// The model it starts with.
+        model: SmolStr,
+    },
     /// The model begins to speak.
     TextStart,
     /// It speaks.
-    TextDelta { text: String },
+    TextDelta {
+        /// The next words.
+        text: String,
+    },
     /// It has spoken.
     TextEnd,
     /// The model begins to think.
     ThinkingStart,
     /// It thinks.
-    ThinkingDelta { text: String },
+    ThinkingDelta {
+        /// The next words.
+        text: String,
+    },
     /// It has thought.
     ThinkingEnd,
     /// An entry was stored.
-    Message { entry: Arc<Entry> },
+    Message {
+        /// The entry.
+        entry: Arc<Entry>,
+    },
     /// A tool is about to run.
-    ToolCall { call_id: SmolStr, name: SmolStr, input: Arc<Value> },
-    /// A tool ran.
-    ToolResult {
+    ToolCall {
+        /// The call.
         call_id: SmolStr,
+        /// The tool's name.
         name: SmolStr,
+        /// The input that runs.
+        input: Arc<Value>,
+    },
+    /// A tool ran, or a hook answered in its stead.
+    ToolResult {
+        /// The call.
+        call_id: SmolStr,
+        /// The tool's name.
+        name: SmolStr,
+        /// The text the model gets.
         output: Arc<str>,
+        /// What kind of error, where it is one.
         error: Option<ErrorKind>,
+        /// How long the tool took, in milliseconds.
         ms: u64,
     },
     /// A call was refused.
-    ToolRefused { call_id: SmolStr, name: SmolStr, by: SmolStr, reason: String },
+    ToolRefused {
+        /// The call.
+        call_id: SmolStr,
+        /// The tool's name, which may be no tool's.
+        name: SmolStr,
+        /// Who refused it: a stage, a rule, a hook or a person.
+        by: SmolStr,
+        /// Why.
+        reason: String,
+    },
     /// A hook ran.
     Hook {
+        /// Where it is bound.
         point: PointId,
+        /// Its name.
         name: SmolStr,
+        /// Where it comes from.
         origin: String,
+        /// What it may do.
         power: Power,
+        /// What it said, or how it failed, in one word.
         verdict: &'static str,
+        /// Why, where it said so.
         reason: Option<String>,
+        /// How long it took, in milliseconds.
         ms: f64,
     },
     /// A hook's words were sent to the model.
-    Note { owner: SmolStr, text: String },
+    Note {
+        /// The hook, the tool, or `cotter`.
+        owner: SmolStr,
+        /// The words as they were sent.
+        text: String,
+    },
     /// A person is asked.
-    PermissionRequest { question: Arc<Question> },
-    /// The person, a hook or nobody answered: call, yes or no, words.
-    PermissionResponse { id: SmolStr, decisions: Vec<(SmolStr, bool, Option<String>)>, by: SmolStr },
+    PermissionRequest {
+        /// What they are asked.
+        question: Arc<Question>,
+    },
+    /// The person, a hook or nobody answered.
+    PermissionResponse {
+        /// The question.
+        id: SmolStr,
+        /// Per call: its id, whether it may run, and words for the model.
+        decisions: Vec<(SmolStr, bool, Option<String>)>,
+        /// Who answered; `nobody` where nobody did.
+        by: SmolStr,
+    },
     /// An attempt failed and the next one waits; what it streamed does not count.
-    Retry { attempt: u32, kind: &'static str, wait_ms: u64 },
+    Retry {
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// What kind of failure.
+        kind: &'static str,
+        /// How long the next one waits, in milliseconds.
+        wait_ms: u64,
+    },
     /// A reply was recorded.
     ModelPost(Replied),
     /// The run cannot go on, or reached a limit.
     Error(RunFailed),
     /// A run ended.
-    SessionEnd { reason: Reason },
+    SessionEnd {
+        /// Why.
+        reason: Reason,
+    },
 }
 
 impl EventKind {

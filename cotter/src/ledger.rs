@@ -4,6 +4,31 @@
 //! the permit; `outcome` is stored after. Rows are chained by hash: each carries the hash of its own
 //! line and of the row before. That shows order and gaps; without a copy of the last hash outside it
 //! proves no more than that.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, builtin::List, ledger};
+//! use cotter_test::{Scripted, Step};
+//! use serde_json::{Value, json};
+//!
+//! let model = Scripted::new([Step::call("list", json!({})), Step::text("That is all.")]);
+//! let agent = Agent::builder(model).tool(List::default()).build()?;
+//! let session = agent.new_session().await?;
+//! session.prompt("What is here?").await?;
+//!
+//! let lines = agent.store().lines(session.id())?;
+//! let rows: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+//! let row = rows.iter().find(|row| row["type"] == "ledger").expect("every call has one");
+//! assert_eq!((&row["tool"], &row["verdict"], &row["by"]), (&json!("list"), &json!("pass"), &json!("zone")));
+//!
+//! let mut lines = lines;
+//! assert!(ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).is_ok());
+//! lines.retain(|line| !line.starts_with(br#"{"type":"ledger""#));
+//! assert!(ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).is_err());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::sync::Arc;
 

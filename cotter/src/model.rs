@@ -1,5 +1,34 @@
 //! The model behind one trait. An adapter sends one request and streams one reply; retries, fallback
 //! and recording are the loop's.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, message::{StopReason, Usage}};
+//! use cotter::model::{Delta, Model, Request, Streaming};
+//! use futures_util::stream;
+//! use smol_str::SmolStr;
+//!
+//! /// Says again what it was told last.
+//! struct Echo(SmolStr);
+//!
+//! impl Model for Echo {
+//!     fn name(&self) -> &SmolStr {
+//!         &self.0
+//!     }
+//!
+//!     fn stream(&self, request: Request) -> Streaming {
+//!         let last = request.messages.last().map(|message| message.text().into_owned());
+//!         let done = Delta::Done { stop_reason: StopReason::EndTurn, usage: Usage::default() };
+//!         Box::pin(stream::iter([Ok(Delta::Text(last.unwrap_or_default())), Ok(done)]))
+//!     }
+//! }
+//!
+//! let agent = Agent::builder(Echo("local/echo".into())).build()?;
+//! assert_eq!(agent.process_request("Hello?").await?.text(), "Hello?");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 

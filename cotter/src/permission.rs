@@ -3,6 +3,36 @@
 //! A deny rule, zone `never` or mode `plan` blocks; else an ask rule asks; else an allow rule passes;
 //! else zone, level and mode decide. An allow rule answers the zone's question and no other: gates are heard
 //! beside the floor, and the strictest of all stands.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Place, builtin::Read};
+//! use cotter::permission::{Mode, Rule, RuleKind};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let project = folder.path().canonicalize()?;
+//! # std::fs::write(project.join("notes.txt"), "tea at four")?;
+//! # let project = project.as_path();
+//! let step = Step::call("read", json!({"path": ".env"}))
+//!     .and_call("read", json!({"path": "notes.txt"}))
+//!     .and_call("read", json!({"path": "/etc/passwd"}));
+//! let agent = Agent::builder(Scripted::new([step, Step::text("Tea at four.")]))
+//!     .place(Place::new(project))
+//!     .tool(Read::default())
+//!     .rule(Rule::parse(RuleKind::Deny, "read(.env*)")?)
+//!     .mode(Mode::Plan)
+//!     .build()?;
+//! agent.process_request("What is planned?").await?;
+//! let shown = transcript(&agent.main_session().await).await;
+//! assert!(shown.contains("c1.1 (denied): Denied: the rule `deny read(.env*)` denies it."));
+//! assert!(shown.contains("tea at four"), "what is safe runs unasked");
+//! assert!(shown.contains("c1.3 (denied): Hook \"project-roots\" blocked the action"));
+//! # Ok(())
+//! # }
+//! ```
 
 mod rule;
 mod words;

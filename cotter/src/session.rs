@@ -1,4 +1,35 @@
 //! A session: a tree of entries that only grows, and the handle to talk to it.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, session::JsonlStore};
+//! use cotter_test::{Scripted, Step, transcript};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path();
+//! let model = Scripted::new([Step::text("Noted."), Step::text("Tea."), Step::text("Coffee.")]);
+//! let agent = Agent::builder(model).store(JsonlStore::new(folder)).build()?;
+//! let session = agent.new_session().await?;
+//! session.prompt("I like tea.").await?;
+//! let here = session.entries().await.last().map(|entry| entry.id().clone());
+//! session.prompt("What do I like?").await?;
+//!
+//! // Back to where we were: what follows is a new branch, and the old one stays in the file.
+//! session.navigate(here.as_deref()).await?;
+//! session.prompt("Make that coffee. What do I like?").await?;
+//! let shown = transcript(&session).await;
+//! assert!(shown.ends_with("user: Make that coffee. What do I like?\nassistant: Coffee.\n"));
+//! assert!(!shown.contains("Tea."));
+//!
+//! // Another process finds it as it was.
+//! let id = session.id().clone();
+//! drop((session, agent));
+//! let agent = Agent::builder(Scripted::new([])).store(JsonlStore::new(folder)).build()?;
+//! assert_eq!(transcript(&agent.session(&id).await?).await, shown);
+//! # Ok(())
+//! # }
+//! ```
 
 mod entry;
 #[cfg(feature = "jsonl")]

@@ -1,4 +1,41 @@
 //! Tools: what the model can call, and the pipeline that takes every call to its tool.
+//!
+//! A tool is an [`FnTool`], or a type of one's own that implements [`Tool`]. It says what a call
+//! touches ([`Facts`]); floor and gates decide by that before it runs. Input is checked against the
+//! schema first, and a call that does not fit never reaches it.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, FnTool, Permit, ToolError, ToolSpec, permission::Zone, tool::Facts};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! let spec = ToolSpec::new(
+//!     "halve",
+//!     "Halves an even number.",
+//!     json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+//! );
+//! let halve = FnTool::new(spec, |permit: Permit| async move {
+//!     match permit.input()["n"].as_i64() {
+//!         Some(n) if n % 2 == 0 => Ok((n / 2).to_string().into()),
+//!         _ => Err(ToolError::failed("that is odd")),
+//!     }
+//! });
+//! let step = Step::call("halve", json!({"n": 8}))
+//!     .and_call("halve", json!({"n": 7}))
+//!     .and_call("halve", json!({"n": "x"}));
+//! let agent = Agent::builder(Scripted::new([step, Step::text("4, and two mistakes.")]))
+//!     .tool(halve.parallel().touching(Facts::zone(Zone::Safe)))
+//!     .build()?;
+//! agent.process_request("Halve them.").await?;
+//! let shown = transcript(&agent.main_session().await).await;
+//! assert!(shown.contains("result c1.1: 4\n"));
+//! assert!(shown.contains("result c1.2 (failed): that is odd\n"));
+//! assert!(shown.contains("result c1.3 (invalid_args): Invalid arguments for `halve`"));
+//! # Ok(())
+//! # }
+//! ```
 
 mod ask;
 mod batch;

@@ -1,4 +1,43 @@
 //! The person, as the runtime sees them: somebody who may be asked, or nobody.
+//!
+//! Every call of a step that needs a yes goes into one [`Question`], with everybody who wants it
+//! asked. An answer is bound to the calls as they were shown; a call without an answer does not run.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use cotter::{Agent, FnTool, ToolSpec};
+//! use cotter::ui::{Answered, Asking, Decision, Question, Ui};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! /// Somebody who never lets anything run.
+//! struct Cautious;
+//!
+//! impl Ui for Cautious {
+//!     fn present(&self) -> bool {
+//!         true
+//!     }
+//!
+//!     fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+//!         let no = Decision::No(Some("not on a Friday".into()));
+//!         Box::pin(async move { Some(Answered::all(&question, no, "cautious")) })
+//!     }
+//! }
+//!
+//! let spec = ToolSpec::new("deploy", "Deploys.", json!({"type": "object"}));
+//! let deploy = FnTool::new(spec, |_| async { Ok("deployed".into()) });
+//! let agent = Agent::builder(Scripted::new([Step::call("deploy", json!({})), Step::text("Monday then.")]))
+//!     .tool(deploy)
+//!     .ui(Cautious)
+//!     .build()?;
+//! agent.process_request("Deploy.").await?;
+//! let shown = transcript(&agent.main_session().await).await;
+//! assert!(shown.contains("Permission denied for `deploy`: not on a Friday."));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 

@@ -21,3 +21,5 @@ mod stores;
 mod damage;
 mod crash;
 mod structure;
+mod formats;
+mod examples;

@@ -1,0 +1,67 @@
+//! Observers that meter a session: tokens and money per model, a line when a run ends. Look at `meter`:
+//! an extension is a function over a `Registry`, and its state is whatever its handlers capture.
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    fmt::Write,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cotter::{
+    Agent, Registry,
+    message::Usage,
+    points::{ModelPost, Replied, SessionEnd, SessionEnded},
+};
+use cotter_test::{Scripted, Step};
+
+/// What was used so far, by model.
+#[derive(Clone, Default)]
+struct Meter(Arc<Mutex<BTreeMap<String, Used>>>);
+
+#[derive(Clone, Copy, Default)]
+struct Used {
+    replies: u32,
+    tokens: u64,
+    usd: f64,
+}
+
+fn meter(unit: &mut Registry, meter: &Meter, log: &Arc<Mutex<String>>) {
+    let used = meter.0.clone();
+    unit.observe(ModelPost, move |reply: &Replied| {
+        let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_model = used.entry(reply.model.to_string()).or_default();
+        of_model.replies += 1;
+        of_model.tokens += reply.input_tokens + reply.output_tokens;
+        of_model.usd += reply.cost_usd.unwrap_or(0.0);
+    });
+    let (used, log) = (meter.0.clone(), log.clone());
+    unit.observe(SessionEnd, move |ended: &SessionEnded| {
+        let used = used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        for (model, Used { replies, tokens, usd }) in &*used {
+            let why = ended.reason.as_str();
+            let _ =
+                writeln!(log, "{why}: {model}, replies {replies}, tokens {tokens}, {usd:.3} USD");
+        }
+    });
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let usage = Usage { input_tokens: 900, output_tokens: 100, ..Usage::default() };
+    let say = |text: &str| Step::text(text).and_usage(usage);
+    let model = Scripted::new([say("One."), say("Two.")]).priced(0.002);
+    let log = Arc::default();
+    let agent =
+        Agent::builder(model).extend(|unit| meter(unit, &Meter::default(), &log)).build()?;
+    agent.process_request("Count.").await?;
+    agent.process_request("Go on.").await?;
+    let log = log.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(log.clone())
+}

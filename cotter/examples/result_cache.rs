@@ -1,0 +1,85 @@
+//! A cache of tool results: a transform at `tool.pre` answers in the tool's stead, an observer at
+//! `tool.post` remembers what tools said. Look at `Cache::register`. Floor and gates are still asked
+//! about a call that is answered here; the ledger says `answer`.
+
+use std::{
+    collections::HashMap,
+    error::Error,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use cotter::{
+    Agent, FnTool, Output, Registry, ToolSpec, named,
+    permission::Zone,
+    points::{CallChange, ToolCalled, ToolPost, ToolPre, ToolRan},
+    tool::Facts,
+};
+use cotter_test::{Scripted, Step};
+use serde_json::{Value, json};
+
+/// What harmless calls said, by tool and input.
+#[derive(Clone, Default)]
+struct Cache(Arc<Mutex<HashMap<(String, String), Output>>>);
+
+impl Cache {
+    fn register(&self, unit: &mut Registry) {
+        let cache = self.clone();
+        let answer = move |call: &ToolCalled| match cache.get(&call.tool_name, &call.tool_input) {
+            Some(output) => CallChange::Answer(output),
+            None => CallChange::Keep,
+        };
+        unit.transform(ToolPre, named("cache", answer));
+        let cache = self.clone();
+        unit.observe(ToolPost, move |ran: &ToolRan| {
+            if let (Ok(output), false) = (&*ran.output, ran.facts.has_effects()) {
+                cache.put(&ran.tool_name, &ran.tool_input, output.clone());
+            }
+        });
+    }
+
+    fn get(&self, tool: &str, input: &Value) -> Option<Output> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(tool.to_owned(), input.to_string())).cloned()
+    }
+
+    fn put(&self, tool: &str, input: &Value, output: Output) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert((tool.to_owned(), input.to_string()), output);
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let ask = || Step::call("weather", json!({"city": "Oban"}));
+    let model = Scripted::new([ask(), ask(), Step::text("Still rain.")]);
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    let spec = ToolSpec::new("weather", "Tells the weather.", json!({"type": "object"}));
+    let weather = FnTool::new(spec, move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        async { Ok("rain".into()) }
+    });
+    let agent = Agent::builder(model)
+        .tool(weather.touching(Facts::zone(Zone::Safe)))
+        .extend(|unit| Cache::default().register(unit))
+        .build()?;
+    let session = agent.new_session().await?;
+    session.prompt("How is the weather? Look twice.").await?;
+
+    let mut told = format!("the tool ran {} time\n", asked.load(Ordering::Relaxed));
+    for line in agent.store().lines(session.id())? {
+        let row: Value = serde_json::from_slice(&line)?;
+        if row["type"] == "ledger" {
+            told += &format!("{}: {}\n", row["callId"], row["verdict"]);
+        }
+    }
+    Ok(told)
+}
