@@ -104,7 +104,7 @@
 //!     .answer(PermissionAsk, only_builds)
 //!     .build()?;
 //! agent.process_request("Build it.").await?;
-//! assert!(transcript(&agent.main_session().await).await.contains("result c1.1: built\n"));
+//! assert!(transcript(&agent.main_session().await?).await.contains("result c1.1: built\n"));
 //! # Ok(())
 //! # }
 //! ```

@@ -94,7 +94,7 @@
 //!     .build()?;
 //! agent.process_request("What is here?").await?;
 //! assert_eq!(
-//!     transcript(&agent.main_session().await).await,
+//!     transcript(&agent.main_session().await?).await,
 //!     "user: What is here?\n\
 //!      call c1.1: list {}\n\
 //!      result c1.1 (denied): Hook \"no-looking\" blocked the action: it is private. \

@@ -29,7 +29,7 @@
 //!     .tool(halve.parallel().touching(Facts::zone(Zone::Safe)))
 //!     .build()?;
 //! agent.process_request("Halve them.").await?;
-//! let shown = transcript(&agent.main_session().await).await;
+//! let shown = transcript(&agent.main_session().await?).await;
 //! assert!(shown.contains("result c1.1: 4\n"));
 //! assert!(shown.contains("result c1.2 (failed): that is odd\n"));
 //! assert!(shown.contains("result c1.3 (invalid_args): Invalid arguments for `halve`"));

@@ -33,7 +33,7 @@
 //!     .ui(Cautious)
 //!     .build()?;
 //! agent.process_request("Deploy.").await?;
-//! let shown = transcript(&agent.main_session().await).await;
+//! let shown = transcript(&agent.main_session().await?).await;
 //! assert!(shown.contains("Permission denied for `deploy`: not on a Friday."));
 //! # Ok(())
 //! # }
