@@ -45,6 +45,8 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
+use crate::ext::HandlerId;
+
 /// A future of the person's.
 pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -121,11 +123,15 @@ pub struct AskedCall {
 
 /// Somebody who wants a call asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Ask {
     /// A hook, a rule, the zone or the mode.
     pub by: SmolStr,
     /// Why.
     pub reason: String,
+    /// The hook, where it is one: two may share a name.
+    #[serde(skip)]
+    pub(crate) hook: Option<HandlerId>,
 }
 
 /// A person's answer to a question.

@@ -223,12 +223,15 @@ struct JsonlLog {
     buffer: Vec<u8>,
     /// Whether the file ends within a line.
     torn: bool,
+    /// How long the file is, where that could be told.
+    length: Option<u64>,
 }
 
 impl JsonlLog {
     fn new(file: Arc<File>, path: PathBuf, chain: HashChain, syncer: &Arc<Syncer>) -> Self {
         let syncer = syncer.clone();
-        JsonlLog { file, path, chain, syncer, buffer: vec![], torn: false }
+        let length = file.metadata().ok().map(|about| about.len());
+        JsonlLog { file, path, chain, syncer, buffer: vec![], torn: false, length }
     }
 }
 
@@ -255,12 +258,15 @@ impl Log for JsonlLog {
             self.buffer.push(b'\n');
         }
         if let Err(cause) = (&*self.file).write_all(&self.buffer) {
-            // Part of it may be there: whatever follows starts on a line of its own.
-            self.torn = true;
+            // All or nothing: part of it may be there. Where it cannot be taken back, whatever
+            // follows starts on a line of its own.
+            let taken_back = self.length.is_some_and(|length| self.file.set_len(length).is_ok());
+            self.torn |= !taken_back;
             self.chain = before;
             return Err(failed(cause));
         }
         self.torn = false;
+        self.length = self.length.map(|length| length + self.buffer.len() as u64);
         Ok(())
     }
 

@@ -226,7 +226,8 @@ fn rule(judged: &Judged, scene: &Scene) -> Ruling {
 fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, bool) {
     let floor = match &ruling.verdict {
         Verdict::Ask(reason) => {
-            Some(Ask { by: format_smolstr!("{}", ruling.by), reason: reason.clone() })
+            let by = format_smolstr!("{}", ruling.by);
+            Some(Ask { by, reason: reason.clone(), hook: None })
         }
         _ => None,
     };
@@ -234,6 +235,7 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, b
     let gates = verdicts.iter().map(|(meta, verdict)| Ask {
         by: meta.name.clone(),
         reason: verdict.reason().unwrap_or_default().to_owned(),
+        hook: Some(meta.id),
     });
     (floor.into_iter().chain(gates).collect(), open)
 }
@@ -262,7 +264,9 @@ pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
         return judged.blocked_by(meta, reason, scene);
     }
     let (asks, _) = questions(&ruling, &decided.verdicts);
-    let known = |ask: &&Ask| judged.answered.iter().any(|known| known.by == ask.by);
+    let known = |ask: &&Ask| {
+        judged.answered.iter().any(|known| known.by == ask.by && known.hook == ask.hook)
+    };
     if let Some(ask) = asks.iter().find(|ask| !known(ask)) {
         let words = format!("Denied: {} asks for it only now: {}.", ask.by, ask.reason);
         judged.refuse(ask.by.clone(), ErrorKind::Denied, ask.reason.clone(), words);

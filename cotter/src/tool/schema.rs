@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use jsonschema::Validator;
+use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
 use crate::text;
@@ -33,8 +33,7 @@ impl Schema {
                 "not a JSON object; send complete arguments, smaller if they were cut off".into()
             );
         }
-        let compile = || jsonschema::validator_for(&self.schema).map_err(|cause| cause.to_string());
-        let validator = match self.compiled.get_or_init(compile) {
+        let validator = match self.compiled.get_or_init(|| compile(&self.schema)) {
             Ok(validator) => validator,
             Err(cause) => return Err(format!("the tool's own schema is broken: {cause}")),
         };
@@ -47,6 +46,39 @@ impl Schema {
             if place.is_empty() { what } else { format!("{place}: {what}") }
         });
         Err(faults.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Words whose meaning, or very existence, depends on the draft.
+const NEWER: [&str; 10] = [
+    "$schema",
+    "$dynamicRef",
+    "$recursiveRef",
+    "dependentRequired",
+    "dependentSchemas",
+    "maxContains",
+    "minContains",
+    "prefixItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// A schema that says the same in every draft is read as draft 7, whose own schema is checked several
+/// times faster than the newest one's: that is most of a short run's time.
+fn compile(schema: &Value) -> Result<Validator, String> {
+    let options = jsonschema::options().should_validate_formats(false);
+    let options =
+        if mentions(schema, &NEWER) { options } else { options.with_draft(Draft::Draft7) };
+    options.build(schema).map_err(|cause| cause.to_string())
+}
+
+fn mentions(schema: &Value, words: &[&str]) -> bool {
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .any(|(key, value)| words.contains(&key.as_str()) || mentions(value, words)),
+        Value::Array(values) => values.iter().any(|value| mentions(value, words)),
+        _ => false,
     }
 }
 
@@ -72,6 +104,21 @@ mod tests {
             schema(),
             json!("cut o"),
             expect!["not a JSON object; send complete arguments, smaller if they were cut off"],
+        );
+    }
+
+    #[test]
+    fn words_of_the_newest_draft_are_understood() {
+        let pair = json!({"type": "object", "properties": {
+            "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}
+        }});
+        check(pair.clone(), json!({"pair": ["a", 1]}), expect![""]);
+        check(
+            pair,
+            json!({"pair": [1, "a"]}),
+            expect![[
+                r#"/pair/0: 1 is not of type "string"; /pair/1: "a" is not of type "number""#
+            ]],
         );
     }
 
