@@ -1,13 +1,16 @@
-//! `cargo xtask bench`: the benches of the core. They print their own table.
+//! `cargo xtask bench`: the benches of the core and of the command line. They print their own tables.
 
 use crate::{command, failure::Failure};
 
-const BENCH: &str = "cargo bench -p cotter --bench spine --locked";
+const BENCHES: [&str; 2] = [
+    "cargo bench -p cotter --bench spine --locked",
+    "cargo bench -p cotter-cli --bench start --locked",
+];
 
 pub(crate) fn run() -> Result<(), Failure> {
-    command::run(BENCH, &[])
+    BENCHES.iter().try_for_each(|bench| command::run(bench, &[]))
 }
 
 pub(crate) fn run_matching(filter: &str) -> Result<(), Failure> {
-    command::run(&format!("{BENCH} -- {filter}"), &[])
+    BENCHES.iter().try_for_each(|bench| command::run(&format!("{bench} -- {filter}"), &[]))
 }
