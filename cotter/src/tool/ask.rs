@@ -34,11 +34,12 @@ pub(super) async fn one_question(turn: &mut Turn, judged: &mut [Judged]) -> Resu
     let answers = settle(turn, &question, judged).await?;
     store_answers(turn, &question, &answers)?;
     let scene = turn.newest_scene();
+    // In the order in which they were asked: an answer is one call's, whatever the calls are named.
+    let mut decisions = answers.decisions.iter();
     for judged in judged.iter_mut() {
         let Stand::Ask { asks, .. } = &mut judged.stand else { continue };
         let asks = std::mem::take(asks);
-        let said = answers.decisions.iter().find(|(id, _, _)| *id == judged.call.id);
-        match said {
+        match decisions.next() {
             Some((_, true, _)) => {
                 judged.stand = Stand::Pass;
                 judged.approved_by = Some(answers.by.clone());

@@ -21,3 +21,4 @@ mod stores;
 mod damage;
 mod crash;
 mod structure;
+mod attacks;
