@@ -1,18 +1,21 @@
 //! Models, hooks, tools and stores that misbehave on purpose: what a review tried, and what must hold.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use cotter::{
-    Agent,
+    Agent, Verdict,
     message::{StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
+    named,
     permission::Zone,
+    points::{ToolCalled, ToolPre},
+    session::MemoryStore,
 };
-use cotter_test::{Said, ScriptedUi, transcript};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, fresh, probe};
+use crate::kit::{Diary, Moment, Spy, ending, fresh, probe, records};
 
 /// A model that sends exactly these pieces, a reply per request, and then says `done`.
 struct Raw {
@@ -66,4 +69,53 @@ async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     assert_eq!(diary.shown(), "risky {\"do\":\"little\"}\n", "{}", transcript(&session).await);
+}
+
+/// SECURITY 2: what tightens while the start of a call is written to the disk still counts.
+#[tokio::test]
+async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
+    let late = slot.clone();
+    let store = Spy::new(MemoryStore::new(), move |moment| {
+        if moment == Moment::Synced
+            && let Some(agent) = late.lock().unwrap().take()
+        {
+            agent.on(ToolPre, named("late", |_: &ToolCalled| Verdict::block("too late"))).unwrap();
+        }
+    });
+    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
+        .store(store)
+        .tool(probe("write", Zone::Workspace, &diary))
+        .build()
+        .unwrap();
+    *slot.lock().unwrap() = Some(agent.clone());
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
+}
+
+/// An abort while the start of a call is written to the disk: the tool does not begin.
+#[tokio::test]
+async fn l21_an_abort_while_the_row_is_synced_starts_nothing() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<tokio_util::sync::CancellationToken>>> = Arc::default();
+    let late = slot.clone();
+    let store = Spy::new(MemoryStore::new(), move |moment| {
+        if moment == Moment::Synced
+            && let Some(cancel) = late.lock().unwrap().take()
+        {
+            cancel.cancel();
+        }
+    });
+    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
+        .store(store)
+        .tool(probe("write", Zone::Workspace, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let run = session.prompt("go");
+    *slot.lock().unwrap() = Some(run.cancel_token());
+    let reply = run.await;
+    assert_eq!((diary.shown().as_str(), ending(&reply).as_str()), ("", "aborted"));
 }
