@@ -125,7 +125,7 @@ impl Turn {
 
     /// A step is one request and the calls it led to; it reads one generation from start to end.
     fn next_step(&mut self) {
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         self.cx.run.set_step(self.step);
         if self.agent().live().number() != self.generation.number {
             self.generation = self.agent().generation();
@@ -147,7 +147,9 @@ impl Turn {
             return Err(Exit::failed(Reason::BudgetExceeded, message));
         }
         match (max_budget_usd, self.cost) {
-            (Some(max), Some(cost)) if cost >= max => {
+            (None, _) => Ok(()),
+            (Some(max), Some(cost)) if cost < max => Ok(()),
+            (Some(max), Some(cost)) => {
                 let message = format!("the run cost {cost:.4} USD of {max:.4}");
                 Err(Exit::failed(Reason::BudgetExceeded, message))
             }
@@ -155,7 +157,6 @@ impl Turn {
                 let message = "the price of a reply is not known, so the budget cannot be kept";
                 Err(Exit::failed(Reason::BudgetExceeded, message))
             }
-            _ => Ok(()),
         }
     }
 
@@ -346,6 +347,8 @@ impl Turn {
         if let Some(Message::Assistant(assistant)) = entry.message() {
             self.usage += assistant.usage;
         }
+        // What is no price is an unknown one.
+        let cost = cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
         self.cost = self.cost.zip(cost).map(|(so_far, more)| so_far + more);
         self.replies.push(entry.clone());
     }

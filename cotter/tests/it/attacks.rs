@@ -119,3 +119,20 @@ async fn l21_an_abort_while_the_row_is_synced_starts_nothing() {
     let reply = run.await;
     assert_eq!((diary.shown().as_str(), ending(&reply).as_str()), ("", "aborted"));
 }
+
+/// L21: a price that is no number, or less than nothing, does not switch the budget off.
+#[tokio::test]
+async fn l21_an_absurd_price_keeps_no_budget_open() {
+    for cost in [f64::NAN, -1.0, f64::INFINITY] {
+        let diary = Diary::default();
+        let calls = || vec![call("c", "look", json!({}))];
+        let model = Raw { cost: Some(cost), ..Raw::new([calls(), calls(), calls()]) };
+        let agent = Agent::builder(model)
+            .limits(|limits| limits.max_budget_usd = Some(0.01))
+            .tool(probe("look", Zone::Safe, &diary))
+            .build()
+            .unwrap();
+        let reply = fresh(&agent).await.prompt("go").await.unwrap();
+        assert_eq!((reply.reason.as_str(), reply.steps), ("budget_exceeded", 1), "{cost}");
+    }
+}
