@@ -95,8 +95,9 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
     }
     if judged.len() == 1 {
         let only = judged.remove(0);
-        let result = finish(scene, agent, only).await.store(turn)?;
-        return store_result(turn, result);
+        let (result, told) = finish(scene, agent, only).await.store(turn);
+        let stored = store_result(turn, result);
+        return Ok(told.and(stored)?);
     }
     let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
     let works = judged.into_iter().enumerate().map(|(index, judged)| {
@@ -105,15 +106,22 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
     });
     let works: Vec<_> = works.collect();
     let mut done = stream::iter(works).buffer_unordered(SIDE_BY_SIDE);
+    let mut stored = Ok(());
     while let Some((index, finished)) = done.next().await {
-        results[index] = Some(finished.store(turn)?);
+        let (result, told) = finished.store(turn);
+        results[index] = Some(result);
+        stored = stored.and(told);
     }
-    results.into_iter().flatten().try_for_each(|result| store_result(turn, result))
+    // What ran has its result, also where the store failed meanwhile.
+    for result in results.into_iter().flatten() {
+        stored = stored.and(store_result(turn, result));
+    }
+    Ok(stored?)
 }
 
-fn store_result(turn: &mut Turn, result: ToolResultMessage) -> Result<(), Exit> {
+fn store_result(turn: &mut Turn, result: ToolResultMessage) -> Result<(), StoreError> {
     let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
-    Ok(turn.emit(|| EventKind::Message { entry })?)
+    turn.emit(|| EventKind::Message { entry })
 }
 
 impl Judged {
@@ -216,14 +224,14 @@ enum Told {
 
 impl Finished {
     /// Stores the outcome and tells it; the result follows in call order.
-    fn store(self, turn: &mut Turn) -> Result<ToolResultMessage, StoreError> {
+    fn store(self, turn: &mut Turn) -> (ToolResultMessage, Result<(), StoreError>) {
         let Finished { call, told, result, ran, overtaken } = self;
         if let Some(row) = overtaken {
             store_decision(turn, row);
         }
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
-        match told {
+        let told = match told {
             Told::Ran { outcome, ms } => {
                 let run = turn.run_id().clone();
                 turn.state.record(Record::Outcome(OutcomeRow {
@@ -236,23 +244,18 @@ impl Finished {
                     ran,
                 }));
                 let output = || result.content.text().as_ref().into();
-                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })?;
+                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
             }
             Told::Refused { by, reason } => {
-                turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })?;
+                turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })
             }
             Told::Answered => {
                 let output = || result.content.text().as_ref().into();
-                turn.emit(|| EventKind::ToolResult {
-                    call_id,
-                    name,
-                    output: output(),
-                    error,
-                    ms: 0,
-                })?;
+                let ms = 0;
+                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
             }
-        }
-        Ok(result)
+        };
+        (result, told)
     }
 }
 

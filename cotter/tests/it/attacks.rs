@@ -1,6 +1,9 @@
 //! Models, hooks, tools and stores that misbehave on purpose: what a review tried, and what must hold.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use cotter::{
     Agent, Verdict,
@@ -15,7 +18,7 @@ use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, Moment, Spy, ending, fresh, probe, records};
+use crate::kit::{Diary, Moment, Spy, ending, fresh, probe, records, to_the_end};
 
 /// A model that sends exactly these pieces, a reply per request, and then says `done`.
 struct Raw {
@@ -134,5 +137,77 @@ async fn l21_an_absurd_price_keeps_no_budget_open() {
             .unwrap();
         let reply = fresh(&agent).await.prompt("go").await.unwrap();
         assert_eq!((reply.reason.as_str(), reply.steps), ("budget_exceeded", 1), "{cost}");
+    }
+}
+
+/// A disk that fails once, right after an effect: the model is told what came of the call.
+#[tokio::test]
+async fn s26_a_call_that_ran_is_not_called_cancelled_when_the_store_stumbles() {
+    let diary = Diary::default();
+    let ran = diary.clone();
+    let stumbled = Arc::new(AtomicUsize::new(0));
+    let store = Stumbling {
+        store: MemoryStore::new(),
+        when: Arc::new(move || {
+            !ran.lines().is_empty() && stumbled.fetch_add(1, Ordering::Relaxed) == 0
+        }),
+    };
+    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
+        .store(store)
+        .tool(probe("write", Zone::Workspace, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let (_, reply) = to_the_end(session.prompt("go")).await;
+    assert_eq!(ending(&reply), "error: store: the disk is full");
+    let shown = transcript(&session).await;
+    assert!(shown.contains("result c1.1: write ran"), "{shown}");
+}
+
+/// A store whose appends fail whenever somebody says so.
+struct Stumbling {
+    store: MemoryStore,
+    when: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl cotter::session::Store for Stumbling {
+    fn create(
+        &self,
+        header: &cotter::session::Header,
+    ) -> Result<Box<dyn cotter::session::Log>, cotter::session::StoreError> {
+        let log = self.store.create(header)?;
+        Ok(Box::new(StumblingLog { log, when: self.when.clone() }))
+    }
+    fn open(&self, id: &str) -> Result<cotter::session::Opened, cotter::session::StoreError> {
+        self.store.open(id)
+    }
+    fn new_id(&self) -> SmolStr {
+        self.store.new_id()
+    }
+    fn list(&self) -> Result<Vec<cotter::session::Summary>, cotter::session::StoreError> {
+        self.store.list()
+    }
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, cotter::session::StoreError> {
+        self.store.lines(id)
+    }
+}
+
+struct StumblingLog {
+    log: Box<dyn cotter::session::Log>,
+    when: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl cotter::session::Log for StumblingLog {
+    fn append(
+        &mut self,
+        lines: &[cotter::session::Line],
+    ) -> Result<(), cotter::session::StoreError> {
+        if (self.when)() {
+            return Err(cotter::session::StoreError::new("the disk is full"));
+        }
+        self.log.append(lines)
+    }
+    fn sync(&mut self) -> cotter::session::Syncing {
+        self.log.sync()
     }
 }
