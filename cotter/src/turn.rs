@@ -207,12 +207,14 @@ impl Turn {
             }
         }
         let reason = exit.reason;
+        // Told whether or not it could be stored: what began has an end.
+        let scene = self.scene();
         if let Some(failed) = &exit.failed {
-            let _ = self.emit(|| EventKind::Error(failed.clone()));
-            let _ = self.fire::<Error>(|| failed.clone()).await;
+            scene.emit(EventKind::Error(failed.clone()));
+            scene.fire::<Error>(|| failed.clone()).await;
         }
-        let _ = self.fire::<SessionEnd>(|| SessionEnded { reason }).await;
-        let _ = self.emit(|| EventKind::SessionEnd { reason });
+        scene.fire::<SessionEnd>(|| SessionEnded { reason }).await;
+        scene.emit(EventKind::SessionEnd { reason });
         Reply {
             session_id: self.session.id().clone(),
             run_id: self.run_id().clone(),

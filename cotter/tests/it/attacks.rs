@@ -11,7 +11,7 @@ use cotter::{
     model::{Delta, Model, Request, Streaming},
     named,
     permission::Zone,
-    points::{ToolCalled, ToolPre},
+    points::{SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolCalled, ToolPre},
     session::MemoryStore,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
@@ -210,4 +210,28 @@ impl cotter::session::Log for StumblingLog {
     fn sync(&mut self) -> cotter::session::Syncing {
         self.log.sync()
     }
+}
+
+/// L6: `session.end` fires, and is told, also when the store has failed for good.
+#[tokio::test]
+async fn l6_session_end_fires_when_the_store_is_gone() {
+    let diary = Diary::default();
+    let (started, ended) = (diary.clone(), diary.clone());
+    let broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (breaks, is_broken) = (broken.clone(), broken);
+    let agent = Agent::builder(Scripted::new([Step::text("done")]))
+        .store(Stumbling {
+            store: MemoryStore::new(),
+            when: Arc::new(move || is_broken.load(Ordering::Relaxed)),
+        })
+        .observe(SessionStart, move |_: &SessionStarted| {
+            started.add("start");
+            breaks.store(true, Ordering::Relaxed);
+        })
+        .observe(SessionEnd, move |end: &SessionEnded| ended.add(end.reason.as_str()))
+        .build()
+        .unwrap();
+    let (events, _) = to_the_end(fresh(&agent).await.prompt("go")).await;
+    assert_eq!(diary.shown(), "start\nerror\n");
+    assert!(events.contains("session.end"), "{events}");
 }
