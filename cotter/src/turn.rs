@@ -4,8 +4,12 @@
 mod attempt;
 mod prompt;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
 
+use futures_util::FutureExt;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +18,7 @@ use crate::{
     agent::{Agent, Limits},
     cx::Cx,
     events::EventKind,
-    ext::{Decided, Generation},
+    ext::{Decided, Generation, panic_words},
     ledger::Record,
     message::{Content, Message, StopReason, ToolCall, Usage},
     points::{
@@ -47,9 +51,14 @@ pub(crate) async fn run(
     let state = session.shared.state.clone().lock_owned().await;
     let mut turn = Turn::new(session, state, &begin, cancel);
     id.get_or_init(|| turn.run_id().clone());
-    let exit = match turn.go(begin).await {
-        Ok(never) => match never {},
-        Err(exit) => exit,
+    // A model, a store or a person's ui that panics ends the run; it does not leave it open.
+    let exit = match AssertUnwindSafe(turn.go(begin)).catch_unwind().await {
+        Ok(Ok(never)) => match never {},
+        Ok(Err(exit)) => exit,
+        Err(panic) => {
+            let words = format!("something panicked: {}", panic_words(&*panic));
+            Exit::coded(Reason::Error, "panic", words)
+        }
     };
     turn.end(exit).await
 }
@@ -66,6 +75,8 @@ pub(crate) struct Turn {
     pub(crate) step: u32,
     /// The calls a taken-up question was about; its other calls are gone.
     pub(crate) resumed: Option<Vec<SmolStr>>,
+    /// The calls that were let run last.
+    pub(crate) started: Vec<SmolStr>,
     replies: Vec<Arc<Entry>>,
     usage: Usage,
     /// `None` once a price was not known.
@@ -270,6 +281,7 @@ impl Turn {
             generation,
             step: 0,
             resumed: None,
+            started: vec![],
             replies: vec![],
             usage: Usage::default(),
             cost: Some(0.0),

@@ -1,6 +1,9 @@
 //! The calls of one step, from decision to result. The only place that makes permits.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
 use smol_str::SmolStr;
@@ -45,11 +48,14 @@ pub(crate) async fn run_step(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<()
 pub(crate) fn close_open_calls(turn: &mut Turn) {
     // Providers reject a call without a result.
     for call in turn.state.open_calls() {
-        turn.state.close_call(
-            &call,
-            ErrorKind::Cancelled,
-            "Cancelled: the run ended before this call did.",
-        );
+        let (kind, words) = if turn.started.contains(&call.id) {
+            let words = "The outcome is unknown: the run failed while this call ran. \
+                         Look before you repeat it.";
+            (ErrorKind::Unavailable, words)
+        } else {
+            (ErrorKind::Cancelled, "Cancelled: the run ended before this call did.")
+        };
+        turn.state.close_call(&call, kind, words);
     }
 }
 
@@ -76,7 +82,10 @@ async fn decide(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<Vec<Judged>, St
 
 fn runs_beside_others(judged: &Judged) -> bool {
     match (&judged.stand, &judged.row, &judged.answer) {
-        (Stand::Pass, Some(row), None) => row.tool.parallel(),
+        // A tool that panics here runs alone.
+        (Stand::Pass, Some(row), None) => {
+            catch_unwind(AssertUnwindSafe(|| row.tool.parallel())).unwrap_or(false)
+        }
         _ => true,
     }
 }
@@ -93,6 +102,9 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
     } else {
         turn.state.commit()?;
     }
+    turn.started.clear();
+    turn.started
+        .extend(judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone()));
     if judged.len() == 1 {
         let only = judged.remove(0);
         let (result, told) = finish(scene, agent, only).await.store(turn);

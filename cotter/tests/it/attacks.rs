@@ -6,19 +6,21 @@ use std::sync::{
 };
 
 use cotter::{
-    Agent, Verdict,
+    Agent, Place, Tool, ToolSpec, Verdict,
     message::{StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
     named,
     permission::Zone,
     points::{SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolCalled, ToolPre},
     session::MemoryStore,
+    tool::{Facts, Permit, Working},
+    ui::{Answered, Asking, Question, Ui},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, Moment, Spy, ending, fresh, probe, records, to_the_end};
+use crate::kit::{Diary, Moment, Spy, ending, fresh, probe, records, spec, to_the_end};
 
 /// A model that sends exactly these pieces, a reply per request, and then says `done`.
 struct Raw {
@@ -234,4 +236,68 @@ async fn l6_session_end_fires_when_the_store_is_gone() {
     let (events, _) = to_the_end(fresh(&agent).await.prompt("go")).await;
     assert_eq!(diary.shown(), "start\nerror\n");
     assert!(events.contains("session.end"), "{events}");
+}
+
+struct Panics(ToolSpec);
+impl Tool for Panics {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+    fn effects(&self, _: &Value, _: &Place) -> Facts {
+        Facts::zone(Zone::Safe)
+    }
+    fn parallel(&self) -> bool {
+        panic!("which way is up?")
+    }
+    fn run(&self, _: Permit) -> Working<'_> {
+        Box::pin(async { Ok("ran".into()) })
+    }
+}
+
+struct PanickyModel(SmolStr);
+impl Model for PanickyModel {
+    fn name(&self) -> &SmolStr {
+        &self.0
+    }
+    fn stream(&self, _: Request) -> Streaming {
+        panic!("no stream")
+    }
+}
+
+struct PanickyUi;
+impl Ui for PanickyUi {
+    fn present(&self) -> bool {
+        true
+    }
+    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        Box::pin(async { panic!("no person") })
+    }
+}
+
+/// L6: whatever panics, the run has its end and its calls their results.
+#[tokio::test]
+async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
+    let diary = Diary::default();
+    let steps = |name: &str| Scripted::new([Step::call(name, json!({})), Step::text("done")]);
+    let builders = [
+        Agent::builder(PanickyModel("test/panics".into())),
+        Agent::builder(steps("odd")).tool(Panics(spec("odd"))),
+        Agent::builder(steps("risky")).tool(probe("risky", Zone::External, &diary)).ui(PanickyUi),
+    ];
+    for builder in builders {
+        let ends = Diary::default();
+        let ended = ends.clone();
+        let agent = builder
+            .observe(SessionEnd, move |end: &SessionEnded| ended.add(end.reason.as_str()))
+            .build()
+            .unwrap();
+        let session = fresh(&agent).await;
+        let run = session.prompt("go");
+        let done = tokio::spawn(run).await;
+        assert!(done.is_ok(), "the panic got out");
+        assert_eq!(ends.lines().len(), 1);
+        let shown = transcript(&session).await;
+        assert_eq!(shown.matches("call c").count(), shown.matches("result c").count(), "{shown}");
+    }
+    assert_eq!(diary.shown(), "");
 }
