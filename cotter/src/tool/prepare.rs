@@ -14,7 +14,7 @@ use crate::{
     ext::{Decided, Generation, Meta, Ran, ToolRow},
     message::ToolCall,
     notes::blocked_words,
-    permission::Ruling,
+    permission::{Mode, Ruling},
     points::{Fold, Stop, ToolCalled, ToolPre, Verdict},
     scene::Scene,
     text,
@@ -215,9 +215,13 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
     }
     judged.by = format_smolstr!("{}", ruling.by);
     let (asks, open) = questions(&ruling, &decided.verdicts);
-    if !asks.is_empty() {
-        judged.stand = Stand::Ask { asks, open };
+    let Some(first) = asks.first() else { return };
+    if scene.generation.policy.mode() == Mode::Auto {
+        let reason = format!("{}, and mode `auto` asks nobody", first.reason);
+        let words = format!("Denied: {reason}. Do not retry this exact call.");
+        return judged.refuse(first.by.clone(), ErrorKind::Denied, reason, words);
     }
+    judged.stand = Stand::Ask { asks, open };
 }
 
 fn rule(judged: &Judged, scene: &Scene) -> Ruling {

@@ -329,3 +329,20 @@ fn a_unit_is_the_same_with_and_without_its_grant() {
     assert!(agent.unload(&plain()), "revoked trust must find it");
     assert_eq!(agent.hooks().len(), 1);
 }
+
+/// DESIGN 7: mode `auto` asks nobody, whoever wants to ask.
+#[tokio::test]
+async fn mode_auto_refuses_what_a_gate_would_ask() {
+    let diary = Diary::default();
+    let ui = ScriptedUi::new([Said::Yes]);
+    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
+        .ui(ui.clone())
+        .mode(Mode::Auto)
+        .on(ToolPre, named("wary", |_: &ToolCalled| Verdict::ask("sure?")))
+        .tool(probe("look", Zone::Safe, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!((ui.questions().len(), diary.shown().as_str()), (0, ""));
+}
