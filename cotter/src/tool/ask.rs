@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     events::EventKind,
-    ext::Decided,
+    ext::{Decided, Generation, Meta},
     ledger::{AnsweredRow, AskedRow, Record, digest},
     points::{Admit, Answer, Fold, PermissionAsk},
     scene::Scene,
@@ -79,7 +79,7 @@ async fn settle(
         }
         let open =
             judged.iter().all(|judged| !matches!(judged.stand, Stand::Ask { open: false, .. }));
-        if open && let Some(answers) = by_hook(question, &decided) {
+        if open && let Some(answers) = by_hook(question, &decided, &turn.agent().generation()) {
             return Ok(answers);
         }
     }
@@ -98,8 +98,16 @@ async fn settle(
     })
 }
 
-fn by_hook(question: &Question, decided: &Decided<PermissionAsk>) -> Option<Answers> {
-    let (meta, answer) = decided.answers.iter().rev().max_by_key(|(_, answer)| answer.rank())?;
+/// The strictest answer of the hooks that may still answer.
+fn by_hook(
+    question: &Question,
+    decided: &Decided<PermissionAsk>,
+    newest: &Generation,
+) -> Option<Answers> {
+    let may = &newest.chain::<PermissionAsk>().answers;
+    let still = |meta: &Meta| may.iter().any(|bound| bound.meta.id == meta.id);
+    let answers = decided.answers.iter().rev().filter(|(meta, _)| still(meta));
+    let (meta, answer) = answers.max_by_key(|(_, answer)| answer.rank())?;
     let by = format_smolstr!("hook {}", meta.name);
     match answer {
         Answer::Yes => Some(Answers::all(question, by, true, None)),

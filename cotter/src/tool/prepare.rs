@@ -270,8 +270,13 @@ pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
         return judged.blocked_by(meta, reason, scene);
     }
     let (asks, _) = questions(&ruling, &decided.verdicts);
-    let known = |ask: &&Ask| judged.answered.iter().any(|known| known.by == ask.by);
-    if let Some(ask) = asks.iter().find(|ask| !known(ask)) {
+    // One answer for one asker: a second of the same name was not heard before.
+    let mut answered = judged.answered.clone();
+    let mut is_new = |ask: &&Ask| {
+        let known = answered.iter().position(|known| known.by == ask.by);
+        known.map(|index| answered.swap_remove(index)).is_none()
+    };
+    if let Some(ask) = asks.iter().find(&mut is_new) {
         let words = format!("Denied: {} asks for it only now: {}.", ask.by, ask.reason);
         judged.refuse(ask.by.clone(), ErrorKind::Denied, ask.reason.clone(), words);
     }

@@ -12,11 +12,12 @@ use cotter::{
     named,
     permission::{Mode, Zone},
     points::{
-        CallChange, SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolCalled, ToolPre,
+        Answer, CallChange, PermissionAsk, SessionEnd, SessionEnded, SessionStart, SessionStarted,
+        ToolCalled, ToolPre,
     },
     session::MemoryStore,
     tool::{Facts, Permit, Working},
-    ui::{Answered, Asking, Question, Ui},
+    ui::{Answered, Asking, Decision, Question, Ui},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use serde_json::{Value, json};
@@ -345,4 +346,67 @@ async fn mode_auto_refuses_what_a_gate_would_ask() {
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     assert_eq!((ui.questions().len(), diary.shown().as_str()), (0, ""));
+}
+
+/// SECURITY 2: a hook that may no longer answer does not.
+#[tokio::test]
+async fn s2_a_revoked_answer_is_none() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<(Agent, cotter::ext::HandlerId)>>> = Arc::default();
+    let revoke = slot.clone();
+    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
+        .on(
+            ToolPre,
+            named("revoker", move |_: &ToolCalled| {
+                if let Some((agent, id)) = revoke.lock().unwrap().take() {
+                    assert!(agent.remove(id));
+                }
+                Verdict::Pass
+            }),
+        )
+        .tool(probe("risky", Zone::External, &diary))
+        .build()
+        .unwrap();
+    let id = agent.answer(PermissionAsk, named("yes-man", |_: &Question| Answer::Yes)).unwrap();
+    *slot.lock().unwrap() = Some((agent.clone(), id));
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
+}
+
+/// A person during whose question somebody registers something.
+struct Meanwhile(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+impl Ui for Meanwhile {
+    fn present(&self) -> bool {
+        true
+    }
+    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        if let Some(act) = self.0.lock().unwrap().take() {
+            act();
+        }
+        Box::pin(async move { Some(Answered::all(&question, Decision::Yes, "test")) })
+    }
+}
+
+/// SECURITY 4: an answer to one hook is no answer to another of the same name.
+#[tokio::test]
+async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
+    let late = slot.clone();
+    let ui = Meanwhile(Mutex::new(Some(Box::new(move || {
+        let agent = late.lock().unwrap().take().unwrap();
+        let more = named("guard", |_: &ToolCalled| Verdict::ask("this deletes everything"));
+        agent.extend(Owner::new(Origin::Project, "p"), |unit| _ = unit.on(ToolPre, more)).unwrap();
+    }))));
+    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
+        .ui(ui)
+        .on(ToolPre, named("guard", |_: &ToolCalled| Verdict::ask("a formality")))
+        .tool(probe("look", Zone::Safe, &diary))
+        .build()
+        .unwrap();
+    *slot.lock().unwrap() = Some(agent.clone());
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
 }
