@@ -214,7 +214,7 @@ impl Agent {
         owner: Owner,
         extension: impl FnOnce(&mut Registry),
     ) -> Result<Vec<HandlerId>, RegisterError> {
-        let mut unit = Registry::new(owner);
+        let mut unit = Registry::new(not_the_kernel(owner)?);
         extension(&mut unit);
         self.0.live.commit(unit)
     }
@@ -227,14 +227,14 @@ impl Agent {
         agreed: bool,
         extension: impl FnOnce(&mut Registry),
     ) -> Result<Reload, RegisterError> {
-        let mut unit = Registry::new(owner);
+        let mut unit = Registry::new(not_the_kernel(owner)?);
         extension(&mut unit);
         self.0.live.reload(unit, agreed)
     }
 
     /// Drops everything an owner registered, in one step; whether there was anything.
     pub fn unload(&self, owner: &Owner) -> bool {
-        *owner != builtin::owner() && self.0.live.unload(|other| other == owner)
+        owner.origin != Origin::Kernel && self.0.live.unload(|other| other.is(owner))
     }
 
     /// Drops everything of an origin, in one step; whether there was anything.
@@ -551,6 +551,16 @@ impl AgentBuilder {
             main: OnceCell::new(),
         })))
     }
+}
+
+/// The kernel's gates are built in: nobody adds to them or takes their place.
+fn not_the_kernel(owner: Owner) -> Result<Owner, RegisterError> {
+    if owner.origin == Origin::Kernel {
+        return Err(RegisterError::new(format!(
+            "{owner} is built in, and nobody else's to register as"
+        )));
+    }
+    Ok(owner)
 }
 
 fn compile(globs: &[String]) -> Result<GlobSet, RegisterError> {

@@ -45,7 +45,11 @@ impl Scene {
         decided
     }
 
+    /// Tells whoever listens.
     pub(crate) fn emit(&self, kind: EventKind) {
+        if !self.hub.is_heard() {
+            return;
+        }
         let run = &self.cx.run;
         self.hub.emit(|seq| Event {
             seq,

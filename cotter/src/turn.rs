@@ -4,8 +4,12 @@
 mod attempt;
 mod prompt;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
 
+use futures_util::FutureExt;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +18,7 @@ use crate::{
     agent::{Agent, Limits},
     cx::Cx,
     events::EventKind,
-    ext::{Decided, Generation},
+    ext::{Decided, Generation, panic_words},
     ledger::Record,
     message::{Content, Message, StopReason, ToolCall, Usage},
     points::{
@@ -47,9 +51,14 @@ pub(crate) async fn run(
     let state = session.shared.state.clone().lock_owned().await;
     let mut turn = Turn::new(session, state, &begin, cancel);
     id.get_or_init(|| turn.run_id().clone());
-    let exit = match turn.go(begin).await {
-        Ok(never) => match never {},
-        Err(exit) => exit,
+    // A model, a store or a person's ui that panics ends the run; it does not leave it open.
+    let exit = match AssertUnwindSafe(turn.go(begin)).catch_unwind().await {
+        Ok(Ok(never)) => match never {},
+        Ok(Err(exit)) => exit,
+        Err(panic) => {
+            let words = format!("something panicked: {}", panic_words(&*panic));
+            Exit::coded(Reason::Error, "panic", words)
+        }
     };
     turn.end(exit).await
 }
@@ -131,7 +140,7 @@ impl Turn {
 
     /// A step is one request and the calls it led to; it reads one generation from start to end.
     fn next_step(&mut self) {
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         self.cx.run.set_step(self.step);
         if self.agent().live().number() != self.generation.number {
             self.generation = self.agent().generation();
@@ -153,7 +162,9 @@ impl Turn {
             return Err(Exit::failed(Reason::BudgetExceeded, message));
         }
         match (max_budget_usd, self.cost) {
-            (Some(max), Some(cost)) if cost >= max => {
+            (None, _) => Ok(()),
+            (Some(max), Some(cost)) if cost < max => Ok(()),
+            (Some(max), Some(cost)) => {
                 let message = format!("the run cost {cost:.4} USD of {max:.4}");
                 Err(Exit::failed(Reason::BudgetExceeded, message))
             }
@@ -161,7 +172,6 @@ impl Turn {
                 let message = "the price of a reply is not known, so the budget cannot be kept";
                 Err(Exit::failed(Reason::BudgetExceeded, message))
             }
-            _ => Ok(()),
         }
     }
 
@@ -371,6 +381,8 @@ impl Turn {
         if let Some(Message::Assistant(assistant)) = entry.message() {
             self.usage += assistant.usage;
         }
+        // What is no price is an unknown one.
+        let cost = cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
         self.cost = self.cost.zip(cost).map(|(so_far, more)| so_far + more);
         self.replies.push(entry.clone());
     }

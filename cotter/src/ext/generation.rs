@@ -194,13 +194,13 @@ impl Live {
         self.publish(|writing, units| {
             let mut new = Unit { owner: unit.owner, items: unit.items };
             writing.number_handlers(&mut new.items);
-            let old = units.iter().filter(|unit| unit.owner == new.owner);
+            let old = units.iter().filter(|unit| unit.owner.is(&new.owner));
             let looser = loosened(old.flat_map(|unit| &unit.items), &new, &self.current().policy);
             if !agreed && !looser.is_empty() {
                 held = looser;
                 return Err(RegisterError::new("held"));
             }
-            units.retain(|unit| unit.owner != new.owner);
+            units.retain(|unit| !unit.owner.is(&new.owner));
             check_names(units, &new)?;
             units.push(new);
             Ok(())

@@ -64,8 +64,8 @@ pub struct Owner {
     pub origin: Origin,
     /// Its name within the origin.
     pub unit: SmolStr,
-    /// Whether a person granted it the power to rewrite.
-    pub rewrite: bool,
+    /// Whether a person granted it the power to rewrite. Never a profile's.
+    rewrite: bool,
 }
 
 impl Owner {
@@ -83,6 +83,11 @@ impl Owner {
     pub fn with_rewrite(self) -> Self {
         let rewrite = !matches!(self.origin, Origin::Profile(_));
         Owner { rewrite, ..self }
+    }
+
+    /// Whether it is the same unit, whatever was granted to either.
+    pub fn is(&self, other: &Owner) -> bool {
+        (&self.origin, &self.unit) == (&other.origin, &other.unit)
     }
 
     /// Whether this owner may register a handler of that power.

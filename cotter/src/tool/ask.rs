@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     events::EventKind,
-    ext::Decided,
+    ext::{Decided, Generation, Meta},
     ledger::{AnsweredRow, AskedRow, Record, digest},
     points::{Admit, Answer, Fold, PermissionAsk},
     scene::Scene,
@@ -34,11 +34,12 @@ pub(super) async fn one_question(turn: &mut Turn, judged: &mut [Judged]) -> Resu
     let answers = settle(turn, &question, judged).await?;
     store_answers(turn, &question, &answers)?;
     let scene = turn.newest_scene();
+    // In the order in which they were asked: an answer is one call's, whatever the calls are named.
+    let mut decisions = answers.decisions.iter();
     for judged in judged.iter_mut() {
         let Stand::Ask { asks, .. } = &mut judged.stand else { continue };
         let asks = std::mem::take(asks);
-        let said = answers.decisions.iter().find(|(id, _, _)| *id == judged.call.id);
-        match said {
+        match decisions.next() {
             Some((_, true, _)) => {
                 judged.stand = Stand::Pass;
                 judged.approved_by = Some(answers.by.clone());
@@ -78,7 +79,7 @@ async fn settle(
         }
         let open =
             judged.iter().all(|judged| !matches!(judged.stand, Stand::Ask { open: false, .. }));
-        if open && let Some(answers) = by_hook(question, &decided) {
+        if open && let Some(answers) = by_hook(question, &decided, &turn.agent().generation()) {
             return Ok(answers);
         }
     }
@@ -97,8 +98,16 @@ async fn settle(
     })
 }
 
-fn by_hook(question: &Question, decided: &Decided<PermissionAsk>) -> Option<Answers> {
-    let (meta, answer) = decided.answers.iter().rev().max_by_key(|(_, answer)| answer.rank())?;
+/// The strictest answer of the hooks that may still answer.
+fn by_hook(
+    question: &Question,
+    decided: &Decided<PermissionAsk>,
+    newest: &Generation,
+) -> Option<Answers> {
+    let may = &newest.chain::<PermissionAsk>().answers;
+    let still = |meta: &Meta| may.iter().any(|bound| bound.meta.id == meta.id);
+    let answers = decided.answers.iter().rev().filter(|(meta, _)| still(meta));
+    let (meta, answer) = answers.max_by_key(|(_, answer)| answer.rank())?;
     let by = format_smolstr!("hook {}", meta.name);
     match answer {
         Answer::Yes => Some(Answers::all(question, by, true, None)),

@@ -14,7 +14,7 @@ use crate::{
     ext::{Decided, Generation, Meta, Ran, ToolRow},
     message::ToolCall,
     notes::blocked_words,
-    permission::Ruling,
+    permission::{Mode, Ruling},
     points::{Fold, Stop, ToolCalled, ToolPre, Verdict},
     scene::Scene,
     text,
@@ -40,6 +40,8 @@ pub(crate) struct Judged {
     /// A transform's answer in the tool's stead.
     pub(crate) answer: Option<Output>,
     pub(crate) ran: Vec<Ran>,
+    /// The generation whose word was heard last.
+    pub(crate) generation: u64,
 }
 
 /// How things stand with a call.
@@ -72,6 +74,7 @@ impl Judged {
             rewrites: vec![],
             answer: None,
             ran: vec![],
+            generation: 0,
         }
     }
 
@@ -119,7 +122,7 @@ impl Judged {
 
 /// Takes a call through every stage that decides about it.
 pub(super) async fn prepare(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
-    let mut judged = Judged::new(call);
+    let mut judged = Judged { generation: scene.generation.number, ..Judged::new(call) };
     let Some(row) = tools.row(&judged.call.name) else {
         out_of_scope(&mut judged, tools, &scene.generation);
         return judged;
@@ -212,9 +215,13 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
     }
     judged.by = format_smolstr!("{}", ruling.by);
     let (asks, open) = questions(&ruling, &decided.verdicts);
-    if !asks.is_empty() {
-        judged.stand = Stand::Ask { asks, open };
+    let Some(first) = asks.first() else { return };
+    if scene.generation.policy.mode() == Mode::Auto {
+        let reason = format!("{}, and mode `auto` asks nobody", first.reason);
+        let words = format!("Denied: {reason}. Do not retry this exact call.");
+        return judged.refuse(first.by.clone(), ErrorKind::Denied, reason, words);
     }
+    judged.stand = Stand::Ask { asks, open };
 }
 
 fn rule(judged: &Judged, scene: &Scene) -> Ruling {
@@ -244,6 +251,7 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, b
 /// permit when the registry has changed. What was asked and answered is not asked again; anything
 /// new that is stricter refuses.
 pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
+    judged.generation = scene.generation.number;
     let Some(row) = scene.generation.tools.row(&judged.call.name).cloned() else {
         let words = "The tool is no longer there.";
         return judged.refuse("scope", ErrorKind::NotFound, words, words);

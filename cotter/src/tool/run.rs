@@ -1,6 +1,9 @@
 //! The calls of one step, from decision to result. The only place that makes permits.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
 use smol_str::SmolStr;
@@ -13,6 +16,7 @@ use super::{
     prepare::{Judged, Stand, judge_again, prepare},
 };
 use crate::{
+    agent::Agent,
     events::EventKind,
     ext::{Generation, Ran, ToolRow},
     ledger::{DecisionRow, OutcomeRow, Record, Table, TableHook},
@@ -78,20 +82,19 @@ async fn decide(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<Vec<Judged>, St
 
 fn runs_beside_others(judged: &Judged) -> bool {
     match (&judged.stand, &judged.row, &judged.answer) {
-        (Stand::Pass, Some(row), None) => row.tool.parallel(),
+        // A tool that panics here runs alone.
+        (Stand::Pass, Some(row), None) => {
+            catch_unwind(AssertUnwindSafe(|| row.tool.parallel())).unwrap_or(false)
+        }
         _ => true,
     }
 }
 
 async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exit> {
-    let moved = turn.agent().live().number() != turn.generation.number;
+    let (scene, agent) = (turn.scene(), turn.agent().clone());
     for judged in &mut judged {
-        if turn.cancel.is_cancelled() && matches!(judged.stand, Stand::Pass) {
-            *judged = Judged::cancelled(judged.call.clone());
-        } else if moved && matches!(judged.stand, Stand::Pass) {
-            judge_again(judged, &turn.newest_scene()).await;
-        }
-        store_decision(turn, judged);
+        overtake(judged, &scene, &agent).await;
+        store_decision(turn, decision(judged, &scene));
     }
     let effects = |judged: &Judged| judged.runs() && judged.facts.has_effects();
     if judged.iter().any(effects) {
@@ -102,29 +105,35 @@ async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exi
     turn.at_work.clear();
     turn.at_work
         .extend(judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone()));
-    let scene = turn.scene();
     if judged.len() == 1 {
-        let cap = turn.agent().cap(&scene.cx);
         let only = judged.remove(0);
-        let result = finish(scene, cap, only).await.store(turn)?;
-        return store_result(turn, result);
+        let (result, told) = finish(scene, agent, only).await.store(turn);
+        let stored = store_result(turn, result);
+        return Ok(told.and(stored)?);
     }
     let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
     let works = judged.into_iter().enumerate().map(|(index, judged)| {
-        let (scene, cap) = (scene.clone(), turn.agent().cap(&scene.cx));
-        async move { (index, finish(scene, cap, judged).await) }
+        let (scene, agent) = (scene.clone(), agent.clone());
+        async move { (index, finish(scene, agent, judged).await) }
     });
     let works: Vec<_> = works.collect();
     let mut done = stream::iter(works).buffer_unordered(SIDE_BY_SIDE);
+    let mut stored = Ok(());
     while let Some((index, finished)) = done.next().await {
-        results[index] = Some(finished.store(turn)?);
+        let (result, told) = finished.store(turn);
+        results[index] = Some(result);
+        stored = stored.and(told);
     }
-    results.into_iter().flatten().try_for_each(|result| store_result(turn, result))
+    // What ran has its result, also where the store failed meanwhile.
+    for result in results.into_iter().flatten() {
+        stored = stored.and(store_result(turn, result));
+    }
+    Ok(stored?)
 }
 
-fn store_result(turn: &mut Turn, result: ToolResultMessage) -> Result<(), Exit> {
+fn store_result(turn: &mut Turn, result: ToolResultMessage) -> Result<(), StoreError> {
     let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
-    Ok(turn.emit(|| EventKind::Message { entry })?)
+    turn.emit(|| EventKind::Message { entry })
 }
 
 impl Judged {
@@ -134,34 +143,52 @@ impl Judged {
     }
 }
 
-/// Stages the ledger row: the decision and, where it passed, the start.
-fn store_decision(turn: &mut Turn, judged: &mut Judged) {
+/// A call that passed may be overtaken until it runs: by an abort, or by a registry that has become
+/// stricter.
+async fn overtake(judged: &mut Judged, scene: &Scene, agent: &Agent) {
+    while matches!(judged.stand, Stand::Pass) {
+        if scene.cx.run.cancel.is_cancelled() {
+            *judged = Judged::cancelled(judged.call.clone());
+        } else if agent.live().number() != judged.generation {
+            let newest = Scene { generation: agent.generation(), ..scene.clone() };
+            judge_again(judged, &newest).await;
+        } else {
+            return;
+        }
+    }
+}
+
+/// The ledger row of a call: the decision and, where it passed, the start.
+fn decision(judged: &mut Judged, scene: &Scene) -> Box<DecisionRow> {
     let (verdict, reason) = match &judged.stand {
         Stand::Refused { reason, .. } => ("block", Some(reason.clone())),
         _ if judged.answer.is_some() => ("answer", None),
         _ => ("pass", None),
     };
-    let ran = std::mem::take(&mut judged.ran);
-    if !ran.is_empty() {
-        store_tables(turn);
-    }
-    let run = turn.run_id().clone();
-    turn.state.record(Record::Ledger(Box::new(DecisionRow {
+    Box::new(DecisionRow {
         at: Timestamp::now(),
-        run,
-        step: turn.step,
+        run: scene.cx.run.run_id.clone(),
+        step: scene.cx.step(),
         call_id: judged.call.id.clone(),
         tool: judged.call.name.clone(),
         input: judged.input.clone(),
-        generation: turn.generation.number,
+        generation: scene.generation.number,
         verdict,
         by: judged.by.clone(),
         reason,
         approved_by: judged.approved_by.clone(),
         zone: judged.facts.zone.as_str(),
         rewrites: judged.rewrites.clone(),
-        ran,
-    })));
+        ran: std::mem::take(&mut judged.ran),
+    })
+}
+
+/// Stages a ledger row.
+fn store_decision(turn: &mut Turn, row: Box<DecisionRow>) {
+    if !row.ran.is_empty() {
+        store_tables(turn);
+    }
+    turn.state.record(Record::Ledger(row));
 }
 
 /// The names behind the numbers, once per generation: this step's, and the newest, of which those are
@@ -197,6 +224,8 @@ struct Finished {
     told: Told,
     result: ToolResultMessage,
     ran: Vec<Ran>,
+    /// The second row of a call that was overtaken after its first was stored.
+    overtaken: Option<Box<DecisionRow>>,
 }
 
 enum Told {
@@ -207,11 +236,14 @@ enum Told {
 
 impl Finished {
     /// Stores the outcome and tells it; the result follows in call order.
-    fn store(self, turn: &mut Turn) -> Result<ToolResultMessage, StoreError> {
-        let Finished { call, told, result, ran } = self;
+    fn store(self, turn: &mut Turn) -> (ToolResultMessage, Result<(), StoreError>) {
+        let Finished { call, told, result, ran, overtaken } = self;
+        if let Some(row) = overtaken {
+            store_decision(turn, row);
+        }
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
-        match told {
+        let told = match told {
             Told::Ran { outcome, ms } => {
                 let run = turn.run_id().clone();
                 turn.state.record(Record::Outcome(OutcomeRow {
@@ -224,31 +256,32 @@ impl Finished {
                     ran,
                 }));
                 let output = || result.content.text().as_ref().into();
-                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })?;
+                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
             }
             Told::Refused { by, reason } => {
-                turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })?;
+                turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })
             }
             Told::Answered => {
                 let output = || result.content.text().as_ref().into();
-                turn.emit(|| EventKind::ToolResult {
-                    call_id,
-                    name,
-                    output: output(),
-                    error,
-                    ms: 0,
-                })?;
+                let ms = 0;
+                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
             }
-        }
-        Ok(result)
+        };
+        (result, told)
     }
 }
 
 /// Runs a call that may run; answers one that may not.
-async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
+async fn finish(scene: Scene, agent: Agent, mut judged: Judged) -> Finished {
+    let passed = matches!(judged.stand, Stand::Pass);
+    overtake(&mut judged, &scene, &agent).await;
+    let refused = matches!(judged.stand, Stand::Refused { .. });
+    let overtaken = (passed && refused).then(|| decision(&mut judged, &scene));
+    let cap = agent.cap(&scene.cx);
     let Judged { call, row, input, facts, stand, by, rewrites, answer, .. } = judged;
     if let Stand::Refused { kind, reason, words } = stand {
-        return refuse(&scene, call, row, input, by, (kind, reason, words)).await;
+        let refused = refuse(&scene, call, row, input, by, (kind, reason, words)).await;
+        return Finished { overtaken, ..refused };
     }
     let Some(row) = row else {
         let words = "The tool is no longer there.".to_owned();
@@ -257,7 +290,7 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
     };
     if let Some(output) = answer {
         let result = result_of(&call, Ok(output), &cap);
-        return Finished { call, told: Told::Answered, result, ran: vec![] };
+        return Finished { call, told: Told::Answered, result, ran: vec![], overtaken };
     }
     if scene.hub.is_heard() {
         let (call_id, name) = (call.id.clone(), call.name.clone());
@@ -272,7 +305,7 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
     let told = Told::Ran { outcome, ms };
     if row.post.is_empty() {
         let result = result_of(&call, output, &cap);
-        return Finished { call, told, result, ran: vec![] };
+        return Finished { call, told, result, ran: vec![], overtaken };
     }
     let event = Arc::new(ToolRan {
         call_id: call.id.clone(),
@@ -289,7 +322,7 @@ async fn finish(scene: Scene, cap: Cap, judged: Judged) -> Finished {
     let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
     let output = Result::clone(&decided.event.output);
     let result = result_of(&call, output, &cap);
-    Finished { call, told, result, ran: decided.ran }
+    Finished { call, told, result, ran: decided.ran, overtaken }
 }
 
 /// The tool at work. A panic is its failure; an abort drops it.
@@ -336,7 +369,7 @@ async fn refuse(
         error: Some(kind),
         render_data: None,
     };
-    Finished { call, told: Told::Refused { by, reason }, result, ran: vec![] }
+    Finished { call, told: Told::Refused { by, reason }, result, ran: vec![], overtaken: None }
 }
 
 fn text_of(output: &Result<Output, ToolError>) -> Arc<str> {

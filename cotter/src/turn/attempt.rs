@@ -205,12 +205,12 @@ struct Noted {
 /// Every call has an id of its own, whatever the provider gave.
 fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
     let mut seen = HashSet::new();
-    for (index, part) in parts.iter_mut().enumerate() {
-        if let AssistantPart::ToolCall(call) = part
-            && (call.id.is_empty() || !seen.insert(call.id.clone()))
-        {
-            call.id = format_smolstr!("call_{run}_{step}_{index}");
-            seen.insert(call.id.clone());
+    let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
+    for part in &mut parts {
+        let AssistantPart::ToolCall(call) = part else { continue };
+        // What is made may be what the provider gave another call.
+        while call.id.is_empty() || !seen.insert(call.id.clone()) {
+            call.id = made.next().unwrap_or_default();
         }
     }
     parts

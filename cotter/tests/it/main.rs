@@ -23,3 +23,4 @@ mod crash;
 mod structure;
 mod formats;
 mod examples;
+mod attacks;

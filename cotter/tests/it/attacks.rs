@@ -1,0 +1,412 @@
+//! Models, hooks, tools and stores that misbehave on purpose: what a review tried, and what must hold.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use cotter::{
+    Agent, Origin, Owner, Place, Tool, ToolSpec, Verdict,
+    message::{StopReason, Usage},
+    model::{Delta, Model, Request, Streaming},
+    named,
+    permission::{Mode, Zone},
+    points::{
+        Answer, CallChange, PermissionAsk, SessionEnd, SessionEnded, SessionStart, SessionStarted,
+        ToolCalled, ToolPre,
+    },
+    session::MemoryStore,
+    tool::{Facts, Permit, Working},
+    ui::{Answered, Asking, Decision, Question, Ui},
+};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use crate::kit::{Diary, Moment, Spy, ending, fresh, probe, records, spec, to_the_end};
+
+/// A model that sends exactly these pieces, a reply per request, and then says `done`.
+struct Raw {
+    name: SmolStr,
+    replies: Mutex<Vec<Vec<Delta>>>,
+    cost: Option<f64>,
+}
+
+impl Raw {
+    fn new(replies: impl IntoIterator<Item = Vec<Delta>>) -> Self {
+        let mut replies: Vec<_> = replies.into_iter().collect();
+        replies.reverse();
+        Raw { name: "test/raw".into(), replies: Mutex::new(replies), cost: None }
+    }
+}
+
+fn call(id: &str, name: &str, input: Value) -> Delta {
+    Delta::Call { id: id.into(), name: name.into(), input }
+}
+
+impl Model for Raw {
+    fn name(&self) -> &SmolStr {
+        &self.name
+    }
+
+    fn stream(&self, _: Request) -> Streaming {
+        let last = || vec![Delta::Text("done".into())];
+        let mut reply = self.replies.lock().unwrap().pop().unwrap_or_else(last);
+        reply.push(Delta::Done { stop_reason: StopReason::EndTurn, usage: Usage::default() });
+        Box::pin(futures_util::stream::iter(reply.into_iter().map(Ok)))
+    }
+
+    fn cost_usd(&self, _: &Usage) -> Option<f64> {
+        self.cost
+    }
+}
+
+/// SECURITY 4: a made-up id is nobody else's, so a yes is never taken for another call's.
+#[tokio::test]
+async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
+    let diary = Diary::default();
+    let calls = vec![
+        call("call_1_1", "risky", json!({"do": "little"})),
+        call("", "risky", json!({"do": "harm"})),
+    ];
+    let agent = Agent::builder(Raw::new([calls]))
+        .ui(ScriptedUi::new([Said::Each(vec![true, false])]))
+        .tool(probe("risky", Zone::External, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!(diary.shown(), "risky {\"do\":\"little\"}\n", "{}", transcript(&session).await);
+}
+
+/// SECURITY 2: what tightens while the start of a call is written to the disk still counts.
+#[tokio::test]
+async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
+    let late = slot.clone();
+    let store = Spy::new(MemoryStore::new(), move |moment| {
+        if moment == Moment::Synced
+            && let Some(agent) = late.lock().unwrap().take()
+        {
+            agent.on(ToolPre, named("late", |_: &ToolCalled| Verdict::block("too late"))).unwrap();
+        }
+    });
+    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
+        .store(store)
+        .tool(probe("write", Zone::Workspace, &diary))
+        .build()
+        .unwrap();
+    *slot.lock().unwrap() = Some(agent.clone());
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
+}
+
+/// An abort while the start of a call is written to the disk: the tool does not begin.
+#[tokio::test]
+async fn l21_an_abort_while_the_row_is_synced_starts_nothing() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<tokio_util::sync::CancellationToken>>> = Arc::default();
+    let late = slot.clone();
+    let store = Spy::new(MemoryStore::new(), move |moment| {
+        if moment == Moment::Synced
+            && let Some(cancel) = late.lock().unwrap().take()
+        {
+            cancel.cancel();
+        }
+    });
+    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
+        .store(store)
+        .tool(probe("write", Zone::Workspace, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let run = session.prompt("go");
+    *slot.lock().unwrap() = Some(run.cancel_token());
+    let reply = run.await;
+    assert_eq!((diary.shown().as_str(), ending(&reply).as_str()), ("", "aborted"));
+}
+
+/// L21: a price that is no number, or less than nothing, does not switch the budget off.
+#[tokio::test]
+async fn l21_an_absurd_price_keeps_no_budget_open() {
+    for cost in [f64::NAN, -1.0, f64::INFINITY] {
+        let diary = Diary::default();
+        let calls = || vec![call("c", "look", json!({}))];
+        let model = Raw { cost: Some(cost), ..Raw::new([calls(), calls(), calls()]) };
+        let agent = Agent::builder(model)
+            .limits(|limits| limits.max_budget_usd = Some(0.01))
+            .tool(probe("look", Zone::Safe, &diary))
+            .build()
+            .unwrap();
+        let reply = fresh(&agent).await.prompt("go").await.unwrap();
+        assert_eq!((reply.reason.as_str(), reply.steps), ("budget_exceeded", 1), "{cost}");
+    }
+}
+
+/// A disk that fails once, right after an effect: the model is told what came of the call.
+#[tokio::test]
+async fn s26_a_call_that_ran_is_not_called_cancelled_when_the_store_stumbles() {
+    let diary = Diary::default();
+    let ran = diary.clone();
+    let stumbled = Arc::new(AtomicUsize::new(0));
+    let store = Stumbling {
+        store: MemoryStore::new(),
+        when: Arc::new(move || {
+            !ran.lines().is_empty() && stumbled.fetch_add(1, Ordering::Relaxed) == 0
+        }),
+    };
+    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
+        .store(store)
+        .tool(probe("write", Zone::Workspace, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let (_, reply) = to_the_end(session.prompt("go")).await;
+    assert_eq!(ending(&reply), "error: store: the disk is full");
+    let shown = transcript(&session).await;
+    assert!(shown.contains("result c1.1: write ran"), "{shown}");
+}
+
+/// A store whose appends fail whenever somebody says so.
+struct Stumbling {
+    store: MemoryStore,
+    when: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl cotter::session::Store for Stumbling {
+    fn create(
+        &self,
+        header: &cotter::session::Header,
+    ) -> Result<Box<dyn cotter::session::Log>, cotter::session::StoreError> {
+        let log = self.store.create(header)?;
+        Ok(Box::new(StumblingLog { log, when: self.when.clone() }))
+    }
+    fn open(&self, id: &str) -> Result<cotter::session::Opened, cotter::session::StoreError> {
+        self.store.open(id)
+    }
+    fn new_id(&self) -> SmolStr {
+        self.store.new_id()
+    }
+    fn list(&self) -> Result<Vec<cotter::session::Summary>, cotter::session::StoreError> {
+        self.store.list()
+    }
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, cotter::session::StoreError> {
+        self.store.lines(id)
+    }
+}
+
+struct StumblingLog {
+    log: Box<dyn cotter::session::Log>,
+    when: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl cotter::session::Log for StumblingLog {
+    fn append(
+        &mut self,
+        lines: &[cotter::session::Line],
+    ) -> Result<(), cotter::session::StoreError> {
+        if (self.when)() {
+            return Err(cotter::session::StoreError::new("the disk is full"));
+        }
+        self.log.append(lines)
+    }
+    fn sync(&mut self) -> cotter::session::Syncing {
+        self.log.sync()
+    }
+}
+
+/// L6: `session.end` fires, and is told, also when the store has failed for good.
+#[tokio::test]
+async fn l6_session_end_fires_when_the_store_is_gone() {
+    let diary = Diary::default();
+    let (started, ended) = (diary.clone(), diary.clone());
+    let broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (breaks, is_broken) = (broken.clone(), broken);
+    let agent = Agent::builder(Scripted::new([Step::text("done")]))
+        .store(Stumbling {
+            store: MemoryStore::new(),
+            when: Arc::new(move || is_broken.load(Ordering::Relaxed)),
+        })
+        .observe(SessionStart, move |_: &SessionStarted| {
+            started.add("start");
+            breaks.store(true, Ordering::Relaxed);
+        })
+        .observe(SessionEnd, move |end: &SessionEnded| ended.add(end.reason.as_str()))
+        .build()
+        .unwrap();
+    let (events, _) = to_the_end(fresh(&agent).await.prompt("go")).await;
+    assert_eq!(diary.shown(), "start\nerror\n");
+    assert!(events.contains("session.end"), "{events}");
+}
+
+struct Panics(ToolSpec);
+impl Tool for Panics {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+    fn effects(&self, _: &Value, _: &Place) -> Facts {
+        Facts::zone(Zone::Safe)
+    }
+    fn parallel(&self) -> bool {
+        panic!("which way is up?")
+    }
+    fn run(&self, _: Permit) -> Working<'_> {
+        Box::pin(async { Ok("ran".into()) })
+    }
+}
+
+struct PanickyModel(SmolStr);
+impl Model for PanickyModel {
+    fn name(&self) -> &SmolStr {
+        &self.0
+    }
+    fn stream(&self, _: Request) -> Streaming {
+        panic!("no stream")
+    }
+}
+
+struct PanickyUi;
+impl Ui for PanickyUi {
+    fn present(&self) -> bool {
+        true
+    }
+    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        Box::pin(async { panic!("no person") })
+    }
+}
+
+/// L6: whatever panics, the run has its end and its calls their results.
+#[tokio::test]
+async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
+    let diary = Diary::default();
+    let steps = |name: &str| Scripted::new([Step::call(name, json!({})), Step::text("done")]);
+    let builders = [
+        Agent::builder(PanickyModel("test/panics".into())),
+        Agent::builder(steps("odd")).tool(Panics(spec("odd"))),
+        Agent::builder(steps("risky")).tool(probe("risky", Zone::External, &diary)).ui(PanickyUi),
+    ];
+    for builder in builders {
+        let ends = Diary::default();
+        let ended = ends.clone();
+        let agent = builder
+            .observe(SessionEnd, move |end: &SessionEnded| ended.add(end.reason.as_str()))
+            .build()
+            .unwrap();
+        let session = fresh(&agent).await;
+        let run = session.prompt("go");
+        let done = tokio::spawn(run).await;
+        assert!(done.is_ok(), "the panic got out");
+        assert_eq!(ends.lines().len(), 1);
+        let shown = transcript(&session).await;
+        assert_eq!(shown.matches("call c").count(), shown.matches("result c").count(), "{shown}");
+    }
+    assert_eq!(diary.shown(), "");
+}
+
+/// Nobody else can speak as the kernel, or take its place.
+#[test]
+fn nobody_registers_as_the_kernel() {
+    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let kernel = agent.hooks()[0].clone();
+    let owner = || Owner::new(Origin::Kernel, "cotter");
+    assert!(agent.reload(owner(), true, |_| {}).is_err());
+    assert!(
+        agent.extend(Owner::new(Origin::Kernel, "other"), |unit| _ = unit.mode(Mode::Ask)).is_err()
+    );
+    assert_eq!(agent.hooks(), [kernel]);
+}
+
+/// A grant does not make another owner of a unit: with or without, it is unloaded and replaced.
+#[test]
+fn a_unit_is_the_same_with_and_without_its_grant() {
+    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let plain = || Owner::new(Origin::Project, "hooks");
+    let keep = |unit: &mut cotter::Registry| {
+        _ = unit.transform(ToolPre, named("keep", |_: &ToolCalled| CallChange::Keep));
+    };
+    agent.extend(plain().with_rewrite(), keep).unwrap();
+    assert!(agent.unload(&plain()), "revoked trust must find it");
+    assert_eq!(agent.hooks().len(), 1);
+}
+
+/// DESIGN 7: mode `auto` asks nobody, whoever wants to ask.
+#[tokio::test]
+async fn mode_auto_refuses_what_a_gate_would_ask() {
+    let diary = Diary::default();
+    let ui = ScriptedUi::new([Said::Yes]);
+    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
+        .ui(ui.clone())
+        .mode(Mode::Auto)
+        .on(ToolPre, named("wary", |_: &ToolCalled| Verdict::ask("sure?")))
+        .tool(probe("look", Zone::Safe, &diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!((ui.questions().len(), diary.shown().as_str()), (0, ""));
+}
+
+/// SECURITY 2: a hook that may no longer answer does not.
+#[tokio::test]
+async fn s2_a_revoked_answer_is_none() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<(Agent, cotter::ext::HandlerId)>>> = Arc::default();
+    let revoke = slot.clone();
+    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
+        .on(
+            ToolPre,
+            named("revoker", move |_: &ToolCalled| {
+                if let Some((agent, id)) = revoke.lock().unwrap().take() {
+                    assert!(agent.remove(id));
+                }
+                Verdict::Pass
+            }),
+        )
+        .tool(probe("risky", Zone::External, &diary))
+        .build()
+        .unwrap();
+    let id = agent.answer(PermissionAsk, named("yes-man", |_: &Question| Answer::Yes)).unwrap();
+    *slot.lock().unwrap() = Some((agent.clone(), id));
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
+}
+
+/// A person during whose question somebody registers something.
+struct Meanwhile(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+impl Ui for Meanwhile {
+    fn present(&self) -> bool {
+        true
+    }
+    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        if let Some(act) = self.0.lock().unwrap().take() {
+            act();
+        }
+        Box::pin(async move { Some(Answered::all(&question, Decision::Yes, "test")) })
+    }
+}
+
+/// SECURITY 4: an answer to one hook is no answer to another of the same name.
+#[tokio::test]
+async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
+    let diary = Diary::default();
+    let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
+    let late = slot.clone();
+    let ui = Meanwhile(Mutex::new(Some(Box::new(move || {
+        let agent = late.lock().unwrap().take().unwrap();
+        let more = named("guard", |_: &ToolCalled| Verdict::ask("this deletes everything"));
+        agent.extend(Owner::new(Origin::Project, "p"), |unit| _ = unit.on(ToolPre, more)).unwrap();
+    }))));
+    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
+        .ui(ui)
+        .on(ToolPre, named("guard", |_: &ToolCalled| Verdict::ask("a formality")))
+        .tool(probe("look", Zone::Safe, &diary))
+        .build()
+        .unwrap();
+    *slot.lock().unwrap() = Some(agent.clone());
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
+}
