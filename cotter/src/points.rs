@@ -172,6 +172,13 @@ pub struct Row {
     pub failed_transform: Option<&'static str>,
 }
 
+impl Row {
+    /// Whether handlers here can be limited to some tools.
+    pub fn is_about_tools(&self) -> bool {
+        matches!(self.id, PointId::ToolPre | PointId::ToolPost | PointId::ToolRefused)
+    }
+}
+
 impl PointId {
     /// The point's row.
     pub fn row(self) -> &'static Row {

@@ -22,11 +22,13 @@ use std::{
 };
 
 /// The keys of a settings file.
-const KEYS: &[&str] = &["$schema", "model", "permissions", "limits", "disable"];
+const KEYS: &[&str] = &["$schema", "model", "permissions", "limits"];
 
 /// Keys that are promised and not there yet, each with what to do until then.
-const NOT_YET: &[(&str, &str)] =
-    &[("hooks", "remove it: this version would not run what it declares")];
+const NOT_YET: &[(&str, &str)] = &[
+    ("hooks", "remove it: this version would not run what it declares"),
+    ("disable", "remove it: this version has nothing that it could switch off"),
+];
 
 /// What one settings file says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,8 +42,6 @@ pub struct Settings {
     pub permissions: Permissions,
     /// When a run ends by itself.
     pub limits: Limits,
-    /// Names of what is not to be loaded.
-    pub disable: Vec<String>,
 }
 
 /// Whose settings file it is.
@@ -131,7 +131,6 @@ impl Settings {
                 .transpose()?
                 .unwrap_or_default(),
             limits: object.get("limits").map(limits).transpose()?.unwrap_or_default(),
-            disable: object.get("disable").map(names).transpose()?.unwrap_or_default(),
         })
     }
 
@@ -146,7 +145,6 @@ impl Settings {
             merged.model = merged.model.or_else(|| settings.model.clone());
             merged.limits.max_turns = merged.limits.max_turns.or(max_turns);
             merged.limits.max_budget_usd = merged.limits.max_budget_usd.or(max_budget_usd);
-            merged.disable.extend_from_slice(&settings.disable);
         }
         merged
     }
@@ -160,8 +158,6 @@ pub struct Values {
     pub model: Option<String>,
     /// When a run ends by itself.
     pub limits: Limits,
-    /// Names of what is not to be loaded.
-    pub disable: Vec<String>,
 }
 
 fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
@@ -200,10 +196,6 @@ fn amount(node: Node<'_>) -> Result<f64, SettingsError> {
         number if number > 0.0 => Ok(number),
         _ => Err(node.expected("a number above 0")),
     }
-}
-
-fn names(node: Node<'_>) -> Result<Vec<String>, SettingsError> {
-    node.list()?.map(|node| node.non_empty_string().map(str::to_owned)).collect()
 }
 
 fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
@@ -268,8 +260,8 @@ mod tests {
             Settings::from_document(&document, *source).expect("the test's settings are good")
         };
         let settings: Vec<_> = nearest_first.iter().map(parse).collect();
-        let Values { model, limits, disable } = Settings::merge(&settings);
-        expected.assert_eq(&render(&Settings { model, limits, disable, ..Settings::default() }));
+        let Values { model, limits } = Settings::merge(&settings);
+        expected.assert_eq(&render(&Settings { model, limits, ..Settings::default() }));
     }
 
     fn check_load(path: &Path, expected: Expect) {
@@ -311,7 +303,7 @@ mod tests {
     }
 
     fn render(settings: &Settings) -> String {
-        let Settings { source: _, model, permissions, limits, disable } = settings;
+        let Settings { source: _, model, permissions, limits } = settings;
         let mut lines = Vec::new();
         lines.extend(model.iter().map(|model| format!("model {model}")));
         lines.extend(permissions.mode.map(|mode| format!("mode {mode}")));
@@ -326,7 +318,6 @@ mod tests {
         }
         lines.extend(limits.max_turns.map(|turns| format!("turns {turns}")));
         lines.extend(limits.max_budget_usd.map(|usd| format!("budget {usd}")));
-        lines.extend(disable.iter().map(|name| format!("disable {name}")));
         lines.join("\n")
     }
 
@@ -344,7 +335,6 @@ mod tests {
     ],
   },
   "limits": { "maxTurns": 40, "maxBudgetUsd": 2.5 },
-  "disable": ["space:legacy/lint"],
 }
 "#;
 
@@ -360,8 +350,7 @@ mod tests {
                 deny read(./.env) at settings.json:10:7 $.permissions.deny[0]
                 deny bash(curl * | sh) at settings.json:11:7 $.permissions.deny[1]
                 turns 40
-                budget 2.5
-                disable space:legacy/lint"#]],
+                budget 2.5"#]],
         );
     }
 
@@ -383,7 +372,7 @@ mod tests {
             r#"{"theme": "dark"}"#,
             expect![[r#"
                 error: settings.json:1:2: $.theme: unknown key `theme`
-                hint: known keys are `$schema`, `model`, `permissions`, `limits`, `disable`"#]],
+                hint: known keys are `$schema`, `model`, `permissions`, `limits`"#]],
         );
         check(
             r#"{"limits": {"max-turns": 3}}"#,
@@ -395,7 +384,7 @@ mod tests {
             "{\"a\\u001b[31m\u{202e}\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["a\u001b[31m\u{202e}"]: unknown key `a\u{1b}[31m\u{202e}`
-                hint: known keys are `$schema`, `model`, `permissions`, `limits`, `disable`"#]],
+                hint: known keys are `$schema`, `model`, `permissions`, `limits`"#]],
         );
     }
 
@@ -418,10 +407,10 @@ mod tests {
                 hint: it is already at settings.json:1:2; keep one of the two"#]],
         );
         check(
-            r#"{"disable": [{"\u0061": 1, "a": 2}]}"#,
+            r#"{"model": [{"\u0061": 1, "a": 2}]}"#,
             expect![[r#"
-                error: settings.json:1:28: $.disable[0].a: duplicate key `a`
-                hint: it is already at settings.json:1:15; keep one of the two"#]],
+                error: settings.json:1:26: $.model[0].a: duplicate key `a`
+                hint: it is already at settings.json:1:13; keep one of the two"#]],
         );
     }
 
@@ -577,9 +566,9 @@ mod tests {
                 hint: add a `}`"#]],
         );
         check(
-            "{\"disable\": [\"a\"",
+            "{\"model\": [\"a\"",
             expect![[r#"
-                error: settings.json:1:13: $.disable: list is not closed
+                error: settings.json:1:11: $.model: list is not closed
                 hint: add a `]`"#]],
         );
         check(
@@ -683,8 +672,8 @@ mod tests {
         check(
             "{\"日本\": 1}",
             expect![[r#"
-            error: settings.json:1:2: $["日本"]: unknown key `日本`
-            hint: known keys are `$schema`, `model`, `permissions`, `limits`, `disable`"#]],
+                error: settings.json:1:2: $["日本"]: unknown key `日本`
+                hint: known keys are `$schema`, `model`, `permissions`, `limits`"#]],
         );
     }
 
@@ -840,19 +829,17 @@ mod tests {
     fn the_nearest_plain_value_wins_and_lists_are_joined() {
         check_merge(
             &[
-                (Source::File, r#"{"limits": {"maxTurns": 5}, "disable": ["x"]}"#),
+                (Source::File, r#"{"limits": {"maxTurns": 5}}"#),
                 (
                     Source::User,
                     r#"{"model": "user/m", "limits": {"maxTurns": 9, "maxBudgetUsd": 1}}"#,
                 ),
-                (Source::Operator, r#"{"model": "operator/m", "disable": ["y"]}"#),
+                (Source::Operator, r#"{"model": "operator/m"}"#),
             ],
             expect![[r#"
                 model user/m
                 turns 5
-                budget 1
-                disable x
-                disable y"#]],
+                budget 1"#]],
         );
         check_merge(&[], expect![""]);
     }

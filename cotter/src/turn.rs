@@ -322,8 +322,14 @@ impl Turn {
     fn close_calls_left_behind(&mut self) {
         for call in self.state.open_calls() {
             let words = "The result of this call is not on this branch of the session.";
-            self.state.close_call(&call, ErrorKind::Unavailable, words);
+            self.close_call(&call, ErrorKind::Unavailable, words);
         }
+    }
+
+    /// Answers a call that will get no answer of its own. A store that fails is told elsewhere.
+    pub(crate) fn close_call(&mut self, call: &ToolCall, kind: ErrorKind, words: &str) {
+        let entry = self.state.close_call(call, kind, words);
+        let _ = self.emit(|| EventKind::Message { entry });
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.

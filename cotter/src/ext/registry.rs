@@ -145,6 +145,12 @@ impl Registry {
         if options.detached && power != Power::Observe {
             self.fail(format!("hook `{name}`: only an observer can be detached"), None);
         }
+        if options.tools.is_some() && !row.is_about_tools() {
+            self.fail(
+                format!("hook `{name}`: `{point}` is not about tools, so none can be named"),
+                None,
+            );
+        }
         let tools = options.tools.as_deref().map(|globs| self.filter(&name, globs));
         let meta = Arc::new(Meta {
             id: HandlerId(0),

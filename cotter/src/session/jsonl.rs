@@ -162,8 +162,7 @@ impl Store for JsonlStore {
 
 fn cannot_open(id: &str, path: &Path, cause: std::io::Error) -> StoreError {
     if cause.kind() == std::io::ErrorKind::NotFound {
-        let error = StoreError::new(format!("there is no session `{id}`"));
-        return error.with_hint("`cotter sessions list` shows those there are");
+        return StoreError::new(format!("there is no session `{id}`"));
     }
     StoreError::io(format!("cannot open {}", path.display()), cause)
 }

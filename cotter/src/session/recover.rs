@@ -1,12 +1,14 @@
 //! What a killed process left open is closed when its session is opened again: every call gets its
 //! result, every run its end. Nothing is ever run again.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use smol_str::SmolStr;
 
 use super::{
     State,
-    entry::{Body, Timestamp},
+    entry::{Body, Entry, Timestamp},
     store::{StoreError, StoredRecord},
 };
 use crate::{
@@ -71,14 +73,19 @@ impl State {
     }
 
     /// Answers a call that will get no answer of its own.
-    pub(crate) fn close_call(&mut self, call: &ToolCall, kind: ErrorKind, words: &str) {
+    pub(crate) fn close_call(
+        &mut self,
+        call: &ToolCall,
+        kind: ErrorKind,
+        words: &str,
+    ) -> Arc<Entry> {
         self.append(Body::Message(Message::ToolResult(ToolResultMessage {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),
             content: Content::Text(words.into()),
             error: Some(kind),
             render_data: None,
-        })));
+        })))
     }
 }
 

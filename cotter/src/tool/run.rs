@@ -55,7 +55,7 @@ pub(crate) fn close_open_calls(turn: &mut Turn) {
         } else {
             (ErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
         };
-        turn.state.close_call(&call, kind, words);
+        turn.close_call(&call, kind, words);
     }
 }
 

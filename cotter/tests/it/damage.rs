@@ -1,7 +1,7 @@
 //! Session files that are broken, foreign or made to deceive: nothing panics, no good line is lost,
 //! nothing is overwritten, nothing is granted. P10, SECURITY 5.
 
-use std::{fs, path::PathBuf, sync::LazyLock};
+use std::{fmt, fs, path::PathBuf, sync::LazyLock};
 
 use cotter::{
     Agent, FnTool,
@@ -12,6 +12,10 @@ use cotter::{
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::{Value, json};
 
 use crate::kit::{Diary, echo, ending, files, fresh, probe, records, spec};
@@ -549,11 +553,39 @@ impl Harm {
     }
 }
 
-/// The ids of the good entries of a file, in order: whole lines of JSON with a type and an id.
+/// The keys of an object, repeated ones too: two lines that damage made one have them.
+struct Keys(Vec<String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Keys;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let mut keys = vec![];
+                while let Some((key, IgnoredAny)) = map.next_entry()? {
+                    keys.push(key);
+                }
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_map(Visit)
+    }
+}
+
+/// The ids of the good entries of a file, in order: whole lines of JSON with one type and one id.
 fn good_entries(file: &[u8]) -> Vec<String> {
     let records = ["run.start", "run.end", "generation", "question", "answer", "ledger", "outcome"];
     let entry = |line: &[u8]| {
         let value: Value = serde_json::from_slice(line).ok()?;
+        let Keys(mut keys) = serde_json::from_slice(line).ok()?;
+        keys.sort();
+        if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+            return None;
+        }
         let kind = value["type"].as_str()?;
         (!records.contains(&kind)).then(|| value["id"].as_str().map(str::to_owned))?
     };

@@ -172,7 +172,8 @@ async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
         append 7 fails: ["write {\"n\":1}"]
         result c1.1: write ran
         result c1.2 (cancelled): Cancelled: the run ended before this call started.
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// B1: a row says who was asked, and every number in it has its name in a table of the session.
