@@ -7,10 +7,11 @@ use std::sync::{
 
 use cotter::{
     Agent, Origin, Owner, Place, Tool, ToolSpec, Verdict,
+    builtin::Read,
     message::{StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
     named,
-    permission::{Mode, Zone},
+    permission::{Mode, Rule, RuleKind, Zone},
     points::{
         Answer, CallChange, PermissionAsk, SessionEnd, SessionEnded, SessionStart, SessionStarted,
         ToolCalled, ToolPre,
@@ -346,6 +347,30 @@ async fn mode_auto_refuses_what_a_gate_would_ask() {
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     assert_eq!((ui.questions().len(), diary.shown().as_str()), (0, ""));
+}
+
+/// A deny rule holds for either end of a link, an allow rule needs both.
+#[tokio::test]
+#[cfg(unix)]
+async fn a_deny_rule_names_a_link_by_either_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::write(root.join("real.txt"), "secret words").unwrap();
+    std::os::unix::fs::symlink("real.txt", root.join("link.txt")).unwrap();
+    for denied in ["read(./link.txt)", "read(./real.txt)"] {
+        let model =
+            Scripted::new([Step::call("read", json!({"path": "link.txt"})), Step::text("done")]);
+        let agent = Agent::builder(model)
+            .place(Place::new(&root))
+            .rule(Rule::parse(RuleKind::Deny, denied).unwrap())
+            .tool(Read::default())
+            .build()
+            .unwrap();
+        let session = fresh(&agent).await;
+        let _ = session.prompt("go").await;
+        let shown = transcript(&session).await;
+        assert!(!shown.contains("secret"), "{denied}: {shown}");
+    }
 }
 
 /// SECURITY 2: a hook that may no longer answer does not.
