@@ -1,8 +1,11 @@
 //! Models, hooks, tools and stores that misbehave on purpose: what a review tried, and what must hold.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use cotter::{
@@ -21,6 +24,7 @@ use cotter::{
     ui::{Answered, Asking, Decision, Question, Ui},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use expect_test::expect;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -434,4 +438,27 @@ async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
+}
+
+/// A long line is one line, however long.
+#[tokio::test]
+async fn read_counts_a_long_line_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::write(root.join("a.txt"), format!("{}\nsecond\n", "x".repeat(40_000))).unwrap();
+    let input = json!({"path": "a.txt", "offset": 2});
+    let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
+        .place(Place::new(Path::new(&root)))
+        .tool(Read::default())
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    expect![[r#"
+        user: go
+        call c1.1: read {"path":"a.txt","offset":2}
+        result c1.1:      2	second
+        assistant: done
+    "#]]
+    .assert_eq(&transcript(&session).await);
 }
