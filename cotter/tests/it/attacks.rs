@@ -377,6 +377,22 @@ async fn a_deny_rule_names_a_link_by_either_end() {
     }
 }
 
+/// A listener who never listens costs no more than the text itself.
+#[tokio::test]
+async fn r8_a_sleeping_listener_does_not_slow_the_run() {
+    let pieces = |count: usize| (0..count).map(|_| Delta::Text("0123456789".into())).collect();
+    let time = |reply: Vec<Delta>| async {
+        let agent = Agent::builder(Raw::new([reply])).build().unwrap();
+        let session = fresh(&agent).await;
+        let _events = session.events();
+        let start = std::time::Instant::now();
+        let _ = session.prompt("go").await;
+        start.elapsed()
+    };
+    let (short, long) = (time(pieces(10_000)).await, time(pieces(80_000)).await);
+    assert!(long < short * 32, "{short:?} for 10,000 pieces, {long:?} for 80,000");
+}
+
 /// SECURITY 2: a hook that may no longer answer does not.
 #[tokio::test]
 async fn s2_a_revoked_answer_is_none() {
