@@ -29,7 +29,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, Moment, Spy, ending, fresh, probe, records, spec, to_the_end};
+use crate::kit::{Diary, Moment, Spy, ending, files, fresh, probe, records, spec, to_the_end};
 
 /// A model that sends exactly these pieces, a reply per request, and then says `done`.
 struct Raw {
@@ -132,6 +132,30 @@ async fn l21_an_abort_while_the_row_is_synced_starts_nothing() {
     *slot.lock().unwrap() = Some(run.cancel_token());
     let reply = run.await;
     assert_eq!((diary.shown().as_str(), ending(&reply).as_str()), ("", "aborted"));
+}
+
+/// An input as deep as a parser takes is still there when the session is opened again.
+#[tokio::test]
+async fn p10_a_deep_input_does_not_make_its_line_unreadable() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = (0..126).fold(json!(1), |inner, _| json!({"a": inner}));
+    let diary = Diary::default();
+    let agent = || {
+        Agent::builder(Raw::new([vec![call("c1", "write", deep.clone())]]))
+            .store(files(folder.path()))
+            .tool(probe("write", Zone::Workspace, &diary))
+            .build()
+            .unwrap()
+    };
+    let first = agent();
+    let session = fresh(&first).await;
+    let _ = session.prompt("go").await;
+    let id = session.id().clone();
+    let before = transcript(&session).await;
+    drop((session, first));
+    let again = agent().session(&id).await.unwrap();
+    assert_eq!(again.diagnostics().await, Vec::<String>::new());
+    assert_eq!(transcript(&again).await, before);
 }
 
 /// L21: a price that is no number, or less than nothing, does not switch the budget off.
