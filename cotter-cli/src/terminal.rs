@@ -186,7 +186,7 @@ fn shown(question: &Question, style: Style) -> String {
         let clipped = text::clip(&input, CALL_CHARS);
         let name = style.strong(&text::show_line(name));
         out += &format!("{}. {name} {clipped}\n", index + 1);
-        if clipped.len() < input.len() {
+        if clipped != input {
             out += "   (it goes on: this is not all of it)\n";
         }
         for ask in asks {
@@ -238,6 +238,27 @@ impl Drop for Quiet<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// SECURITY 4: whatever is not shown of a call is said to be missing, were it one letter.
+    #[test]
+    fn s4_a_call_that_is_cut_says_so() {
+        let shown = |letters: usize| {
+            let input = serde_json::Value::from("x".repeat(letters));
+            let call = AskedCall {
+                call_id: "c".into(),
+                name: "write".into(),
+                preview: String::new(),
+                input: Arc::new(input),
+                asks: vec![],
+                digest: "d".into(),
+            };
+            let question = Question { id: "q".into(), calls: vec![call], limit: GRACE };
+            super::shown(&question, Style::on_stderr(When::Never)).contains("not all of it")
+        };
+        let quotes = 2;
+        let said: Vec<_> = (0..4).map(|more| shown(CALL_CHARS - quotes + more)).collect();
+        assert_eq!(said, [false, true, true, true]);
+    }
 
     #[test]
     fn only_a_clear_line_is_an_answer() {

@@ -365,19 +365,24 @@ impl Queue {
     }
 }
 
-/// Joins text to the text before it.
+/// Joins text to the text before it, in place once it is this queue's own.
 fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
+    use EventKind::{TextDelta, ThinkingDelta};
     let Some(last) = last else { return false };
-    let joined = match (&last.kind, &event.kind) {
-        (EventKind::TextDelta { text: a }, EventKind::TextDelta { text: b }) => {
-            EventKind::TextDelta { text: format!("{a}{b}") }
-        }
-        (EventKind::ThinkingDelta { text: a }, EventKind::ThinkingDelta { text: b }) => {
-            EventKind::ThinkingDelta { text: format!("{a}{b}") }
-        }
-        _ => return false,
-    };
-    *last = Arc::new(Event { kind: joined, ..event.clone() });
+    let of_a_kind = matches!(
+        (&last.kind, &event.kind),
+        (TextDelta { .. }, TextDelta { .. }) | (ThinkingDelta { .. }, ThinkingDelta { .. })
+    );
+    if !of_a_kind {
+        return false;
+    }
+    let joined = Arc::make_mut(last);
+    if let (TextDelta { text }, TextDelta { text: more })
+    | (ThinkingDelta { text }, ThinkingDelta { text: more }) = (&mut joined.kind, &event.kind)
+    {
+        text.push_str(more);
+    }
+    (joined.seq, joined.at) = (event.seq, event.at);
     true
 }
 

@@ -10,7 +10,10 @@ use std::{
 
 use smol_str::SmolStr;
 
-use crate::ext::{Generation, HandlerId, Origin};
+use crate::{
+    ext::{Generation, HandlerId, Origin},
+    text,
+};
 
 /// The most one owner can say with one request, in bytes.
 const CAP_PER_OWNER: usize = 16 * 1024;
@@ -134,22 +137,29 @@ pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
     )
 }
 
-/// Text that cannot open or close a block: what tools and people say stays outside of it.
+/// Text that cannot open or close a block: what tools and people say stays outside of it. A model
+/// reads a tag however it is spelled, so case, blanks and hidden characters make no difference.
 pub(crate) fn escape(text: &str) -> String {
-    const WORD: &str = "system-reminder";
-    let mut escaped = String::with_capacity(text.len());
+    let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(open) = rest.find('<') {
-        let (before, tag) = rest.split_at(open);
-        escaped.push_str(before);
-        // However it is spelled: a reader as lenient as a model must not take it for a tag.
-        let name = tag[1..].trim_start_matches(|c: char| c == '/' || c.is_whitespace());
-        let is_ours = name.get(..WORD.len()).is_some_and(|name| name.eq_ignore_ascii_case(WORD));
-        escaped.push_str(if is_ours { "&lt;" } else { "<" });
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at);
+        out.push_str(before);
+        out.push_str(if is_tag(&tag[1..]) { "&lt;" } else { "<" });
         rest = &tag[1..];
     }
-    escaped.push_str(rest);
-    escaped
+    out.push_str(rest);
+    out
+}
+
+/// Whether what follows a `<` is our tag's name, or its end's.
+fn is_tag(text: &str) -> bool {
+    let said = |c: &char| !c.is_whitespace() && !text::is_hidden(*c);
+    let mut letters = text.chars().filter(said).peekable();
+    letters.next_if_eq(&'/');
+    let name = OPEN.trim_matches(['<', '>']).chars();
+    name.zip(letters.by_ref().map(Some).chain(std::iter::repeat(None)))
+        .all(|(wanted, found)| found.is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
 }
 
 fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {

@@ -161,7 +161,7 @@ fn is_pictograph(char: char) -> bool {
 }
 
 /// Whether a character is invisible or steers its neighbours (newline and tab are decided by the caller).
-fn is_hidden(char: char) -> bool {
+pub(crate) fn is_hidden(char: char) -> bool {
     matches!(char,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'       // C0, DEL, C1
         | '\u{ad}' | '\u{34f}'                      // soft hyphen, grapheme joiner

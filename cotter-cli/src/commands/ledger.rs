@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, process::ExitCode};
 
-use cotter::{ledger, text};
+use cotter::{ledger, redact::Redactor, text};
 use serde_json::Value;
 
 use super::redactor;
@@ -20,12 +20,12 @@ pub(crate) fn show(typed: &str) -> Result<ExitCode, Failure> {
         .split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect();
-    let mut telling = Telling::default();
+    let mut telling = Telling::new(redactor());
     records.iter().for_each(|record| telling.record(record));
     if telling.out.is_empty() {
         telling.out = format!("session {id} has no run yet\n");
     }
-    Ok(say(&text::show(&redactor().redact(&telling.out))))
+    Ok(say(&telling.out))
 }
 
 /// `cotter ledger ID verify`.
@@ -72,9 +72,9 @@ fn hash_of(line: &[u8]) -> Option<String> {
 }
 
 /// The ledger as text, row by row.
-#[derive(Default)]
 struct Telling {
     out: String,
+    redactor: Redactor,
     /// The hooks of the table stored last, by number.
     hooks: HashMap<u64, String>,
     /// Who asked about which call, until it is decided.
@@ -84,6 +84,11 @@ struct Telling {
 }
 
 impl Telling {
+    fn new(redactor: Redactor) -> Self {
+        let (hooks, asked, words) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Telling { out: String::new(), redactor, hooks, asked, words }
+    }
+
     fn record(&mut self, record: &Value) {
         match text_of(record, "type") {
             "run.start" => {
@@ -183,8 +188,9 @@ impl Telling {
         }
     }
 
+    /// One line, whatever names and reasons in it say: nobody writes a row but us.
     fn line(&mut self, line: String) {
-        self.out += &line;
+        self.out += &text::show_line(&self.redactor.redact(&line));
         self.out.push('\n');
     }
 }

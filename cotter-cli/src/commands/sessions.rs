@@ -1,9 +1,6 @@
 //! `cotter sessions`: which there are, and what was said in one.
 
-use std::{
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use cotter::{
     message::{AssistantPart, Mark, Message},
@@ -42,12 +39,11 @@ pub(crate) fn show(typed: &str, json: bool, when: When) -> Result<ExitCode, Fail
         return Ok(say(&path.iter().map(|entry| line(entry)).collect::<String>()));
     }
     let style = Style::on_stdout(when);
-    let plain = !io::stdout().is_terminal();
     let mut out = String::new();
     for entry in &path {
         let Some(said) = said(entry) else { continue };
         let words = redactor.redact(&said.words);
-        let words = if plain { words } else { text::show(&words).into_owned().into() };
+        let words = text::show(&words);
         let line = format!("{}: {}", said.who, words.trim_end());
         out += &match said.weight {
             Weight::Plain => format!("{}: {}\n", style.strong(&said.who), words.trim_end()),
@@ -130,14 +126,18 @@ fn message_said(message: &Message) -> Said {
             let parts = reply.parts.iter().map(|part| match part {
                 AssistantPart::Text(text) => text.clone(),
                 AssistantPart::Thinking { text, .. } => format!("(thinking) {text}"),
-                AssistantPart::ToolCall(call) => format!("(calls) {} {}", call.name, call.input),
+                AssistantPart::ToolCall(call) => {
+                    format!("(calls) {} {}", text::show_line(&call.name), call.input)
+                }
                 _ => String::new(),
             });
             Said::new("assistant", parts.collect::<Vec<_>>().join("\n"))
         }
         Message::ToolResult(result) => {
             let failed = result.error.map(|kind| format!(" ({})", kind.as_str()));
-            let who = format!("{}{}", result.tool_name, failed.unwrap_or_default());
+            // A name is the model's to choose, also that of a tool that is none.
+            let name = text::show_line(&result.tool_name);
+            let who = format!("{name}{}", failed.unwrap_or_default());
             Said::new(&who, result.content.text())
         }
         _ => Said::new("message", message.text()),

@@ -404,3 +404,13 @@ fn a_newer_session_is_read_and_not_written() {
     "#]]);
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
 }
+
+/// SECURITY 29: the name of the file is the session's id; what the file says may be anything.
+#[test]
+fn s29_a_list_names_sessions_by_their_files() {
+    let world = World::new();
+    let line = r#"{"type":"session","v":1,"id":"\u001b[31mred","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
+    world.write("home/.local/share/cotter/sessions/abc.jsonl", format!("{line}\n"));
+    let shown = String::from_utf8(world.output(&["sessions", "list"]).stdout).unwrap();
+    assert!(shown.starts_with("abc  ") && !shown.contains('\u{1b}'), "{shown:?}");
+}

@@ -4,9 +4,29 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::cx::Place;
 
+/// What a path touches: the file it means, first, and its own spelling where that is another. A deny
+/// rule holds for either end of a link, an allow rule must cover both.
+pub(super) fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
+    let (file, spelled) = (resolve(path, place), spelled(path, place));
+    if file == spelled { vec![file] } else { vec![file, spelled] }
+}
+
+/// A path as it is written, absolute and without dots. No link is followed.
+fn spelled(path: &str, place: &Place) -> PathBuf {
+    let mut spelled = PathBuf::new();
+    for component in place.cwd().join(path).components() {
+        match component {
+            Component::ParentDir => _ = spelled.pop(),
+            Component::CurDir => {}
+            _ => spelled.push(component),
+        }
+    }
+    spelled
+}
+
 /// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
 /// taken literally.
-pub(super) fn resolve(path: &str, place: &Place) -> PathBuf {
+fn resolve(path: &str, place: &Place) -> PathBuf {
     let mut known = PathBuf::new();
     let mut unknown = PathBuf::new();
     for component in place.cwd().join(path).components() {

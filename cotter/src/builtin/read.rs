@@ -55,7 +55,7 @@ impl Tool for Read {
     }
 
     fn effects(&self, input: &Value, place: &Place) -> Facts {
-        Facts::reads([paths::resolve(input["path"].as_str().unwrap_or_default(), place)])
+        Facts::reads(paths::touched(input["path"].as_str().unwrap_or_default(), place))
     }
 
     fn parallel(&self) -> bool {
@@ -111,6 +111,7 @@ impl Wanted {
         let mut text = String::new();
         let mut line = vec![];
         let mut number = 0;
+        let mut within = false;
         loop {
             line.clear();
             // A line without an end is read no further than anybody would look.
@@ -118,11 +119,15 @@ impl Wanted {
             if taken.map_err(|cause| cannot(shown, &cause))? == 0 {
                 break;
             }
-            number += 1;
             if line.contains(&0) {
                 let message = format!("{shown} is not a text file");
                 return Err(ToolError::new(ErrorKind::InvalidArgs, message));
             }
+            let rest_of_a_line = std::mem::replace(&mut within, !line.ends_with(b"\n"));
+            if rest_of_a_line {
+                continue;
+            }
+            number += 1;
             if number < self.offset {
                 continue;
             }

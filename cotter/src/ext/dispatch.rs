@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -267,7 +267,7 @@ async fn together<R>(
 ) -> ControlFlow<()> {
     while !waiting.is_empty() {
         let now = Instant::now();
-        let next = waiting.iter().map(|wait| now + wait.left(now)).min().unwrap_or(now);
+        let next = waiting.iter().map(|wait| wait.left(now)).min().unwrap_or_default();
         let cancelled = async {
             match cancel {
                 Some(token) => token.cancelled().await,
@@ -283,9 +283,12 @@ async fn together<R>(
             }
             (index, answer) = first(&mut waiting) => {
                 let wait = waiting.remove(index);
+                // Late is late, also when nobody looked in between.
+                let late = wait.left(Instant::now()).is_zero();
+                let answer = if late { Err(Failure::TimedOut(wait.meta.limit)) } else { answer };
                 heard(&wait.meta, answer, wait.took())?;
             }
-            () = sleep_until(next) => {
+            () = sleep(next) => {
                 let now = Instant::now();
                 let (late, still): (Vec<_>, Vec<_>) =
                     waiting.into_iter().partition(|wait| wait.left(now).is_zero());

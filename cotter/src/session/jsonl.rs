@@ -53,6 +53,31 @@ impl JsonlStore {
         Ok(self.folder.join(format!("{id}.jsonl")))
     }
 
+    /// The head of a session file: as little of it as a list needs.
+    fn summary(&self, path: &Path) -> Option<Summary> {
+        const HEAD: usize = 64 * 1024;
+        // The name of the file is the session's id, as when it is opened.
+        let id = path.file_stem()?.to_str().filter(|id| self.path(id).is_ok())?;
+        let file = File::open(path).ok()?;
+        let about = file.metadata().ok()?;
+        let mut head = BufReader::new(file.take(HEAD as u64));
+        let mut line = vec![];
+        head.read_until(b'\n', &mut line).ok()?;
+        let header = wire::read_header(&line)?;
+        let mut rest = vec![];
+        head.read_to_end(&mut rest).ok()?;
+        let title = load::first_words(&rest).unwrap_or_default();
+        let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(Summary {
+            id: id.into(),
+            cwd: header.cwd,
+            created_at: header.created_at,
+            modified_at: Timestamp(u64::try_from(since.as_millis()).ok()?),
+            title,
+            bytes: about.len(),
+        })
+    }
+
     fn make_folder(&self) -> Result<(), StoreError> {
         let mut builder = DirBuilder::new();
         builder.recursive(true);
@@ -147,7 +172,7 @@ impl Store for JsonlStore {
         let paths = files.filter_map(|file| Some(file.ok()?.path()));
         let sessions =
             paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
-        let mut all: Vec<_> = sessions.filter_map(|path| summary(&path)).collect();
+        let mut all: Vec<_> = sessions.filter_map(|path| self.summary(&path)).collect();
         all.sort_by(|a, b| b.modified_at.cmp(&a.modified_at).then_with(|| a.id.cmp(&b.id)));
         Ok(all)
     }
@@ -186,30 +211,6 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
         TryLockError::Error(cause) => {
             StoreError::io(format!("cannot lock {}", path.display()), cause)
         }
-    })
-}
-
-/// The head of a session file: as little of it as a list needs.
-fn summary(path: &Path) -> Option<Summary> {
-    const HEAD: usize = 64 * 1024;
-    let file = File::open(path).ok()?;
-    let about = file.metadata().ok()?;
-    let mut head = BufReader::new(file.take(HEAD as u64));
-    let mut line = vec![];
-    head.read_until(b'\n', &mut line).ok()?;
-    let header = wire::read_header(&line)?;
-    let mut rest = vec![];
-    head.read_to_end(&mut rest).ok()?;
-    let title = load::first_words(&rest).unwrap_or_default();
-    let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    Some(Summary {
-        // The name of the file is the session's.
-        id: path.file_stem()?.to_str()?.into(),
-        cwd: header.cwd,
-        created_at: header.created_at,
-        modified_at: Timestamp(u64::try_from(since.as_millis()).ok()?),
-        title,
-        bytes: about.len(),
     })
 }
 

@@ -352,6 +352,22 @@ fn write_ran(line: &mut Object<'_>, ran: &[Ran]) {
     }
 }
 
+/// The most levels a value in a line may have: a reader takes 128, some of which are the line's own.
+const LEVELS: usize = 100;
+
+/// Whether a value is nested deeper than a line that holds it could be read again.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    fn exceeds(value: &Value, levels: usize) -> bool {
+        let deeper = |inner: &Value| levels == 0 || exceeds(inner, levels - 1);
+        match value {
+            Value::Array(items) => items.iter().any(deeper),
+            Value::Object(fields) => fields.values().any(deeper),
+            _ => false,
+        }
+    }
+    exceeds(value, LEVELS)
+}
+
 /// What an entry's line says. A line that cannot be read says so.
 pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, Body) {
     let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(line) else {
@@ -521,6 +537,9 @@ pub(crate) fn check_custom(fields: &Map<String, Value>) -> Result<(), String> {
     let core = kind == "session" || EntryKind::parse(kind) != EntryKind::Custom;
     if core || Record::KINDS.contains(&kind.as_str()) {
         return Err(format!("entry type `{kind}` belongs to the core"));
+    }
+    if fields.values().any(is_too_deep) {
+        return Err(format!("entry of type `{kind}` is nested too deep to be read again"));
     }
     match ["id", "parentId"].into_iter().find(|key| fields.contains_key(*key)) {
         Some(key) => Err(format!("entry key `{key}` belongs to the core")),

@@ -139,7 +139,7 @@ pub(super) async fn prepare(scene: &Scene, tools: &ToolSet, call: ToolCall) -> J
 
 /// What is shown to the model is what may be called.
 fn out_of_scope(judged: &mut Judged, tools: &ToolSet, generation: &Generation) {
-    let name = text::clip(&judged.call.name, 80).into_owned();
+    let name = text::clip(&text::show_line(&judged.call.name), 80).into_owned();
     if generation.tools.row(&judged.call.name).is_some() {
         let words = format!("The tool `{name}` is not available to this agent.");
         return judged.refuse("scope", ErrorKind::Denied, words.clone(), words);

@@ -23,7 +23,7 @@ use crate::{
     message::{Content, Message, ToolCall, ToolResultMessage},
     points::{Outcome, PointId, Refused, ToolPost, ToolRan},
     scene::Scene,
-    session::{Body, StoreError, Timestamp},
+    session::{Body, StoreError, Timestamp, wire::is_too_deep},
     turn::{Exit, Turn},
 };
 
@@ -390,6 +390,6 @@ fn result_of(call: &ToolCall, output: Result<Output, ToolError>, cap: &Cap) -> T
         tool_name: call.name.clone(),
         content: cap.apply(content, &call.id),
         error,
-        render_data,
+        render_data: render_data.filter(|data| !is_too_deep(data)),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
-use crate::text;
+use crate::{session::wire::is_too_deep, text};
 
 /// The most faults one message names.
 const FAULTS: usize = 4;
@@ -32,6 +32,9 @@ impl Schema {
             return Err(
                 "not a JSON object; send complete arguments, smaller if they were cut off".into()
             );
+        }
+        if is_too_deep(input) {
+            return Err("nested too deep".into());
         }
         let validator = match self.compiled.get_or_init(|| compile(&self.schema)) {
             Ok(validator) => validator,

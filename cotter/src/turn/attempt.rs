@@ -3,6 +3,7 @@
 
 use std::{collections::HashSet, future::poll_fn, sync::Arc, time::Duration};
 
+use serde_json::Value;
 use smol_str::format_smolstr;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,7 @@ use crate::{
     points::{Context, ContextBuild, ModelPost, ModelPre, Replied, Requesting, Stop},
     run::Reason,
     scene::Scene,
-    session::{Body, Entry},
+    session::{Body, Entry, wire::is_too_deep},
 };
 
 impl Turn {
@@ -294,7 +295,9 @@ impl Hearing {
             }
             Delta::Call { id, name, input } => {
                 self.close();
-                let input = Arc::new(input);
+                // What could not be read again when the session is opened is not taken.
+                let too_deep = || Value::from("(nested too deep)");
+                let input = Arc::new(if is_too_deep(&input) { too_deep() } else { input });
                 self.parts.push(AssistantPart::ToolCall(ToolCall { id, name, input }));
             }
             Delta::Done { stop_reason, usage } => self.done = Some((stop_reason, usage)),

@@ -104,7 +104,7 @@ impl Output {
 
     fn note(&mut self, label: &str, words: &str) {
         self.spinner.clear();
-        let _ = writeln!(io::stderr().lock(), "{label} {}", text::show(words));
+        let _ = writeln!(io::stderr().lock(), "{label} {}", text::show_line(words));
     }
 }
 
