@@ -27,22 +27,30 @@ pub(crate) struct Cap {
 impl Cap {
     /// The content as the model gets it. `name` is the spill file's, without an ending.
     pub(crate) fn apply(&self, content: Content, name: &str) -> Content {
-        let room = self.room(&content);
-        content.map_text(|text| {
-            let text = if text.len() <= room { text } else { self.cut(&text, room, name) };
-            notes::escape(&text)
-        })
+        let content = match content {
+            Content::Text(text) => Content::Text(self.text(text, name)),
+            Content::Parts(parts) => Content::Parts(self.parts(parts, name)),
+        };
+        content.map_text(|text| notes::escape(&text))
     }
 
-    /// How much of each text there is room for: together they keep to the cap.
-    fn room(&self, content: &Content) -> usize {
-        let Content::Parts(parts) = content else { return self.bytes };
-        let lengths = parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.len()),
+    /// Texts that are too long together become one, before the pictures.
+    fn parts(&self, parts: Vec<Part>, name: &str) -> Vec<Part> {
+        let parts: Vec<_> = parts.into_iter().map(without_huge_picture).collect();
+        let texts = parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
             Part::Image { .. } => None,
         });
-        let (count, total) = lengths.fold((0, 0), |(count, sum), length| (count + 1, sum + length));
-        if total <= self.bytes { self.bytes } else { self.bytes / count }
+        if texts.clone().map(str::len).sum::<usize>() <= self.bytes {
+            return parts;
+        }
+        let text = self.text(texts.collect::<Vec<_>>().join("\n"), name);
+        let pictures = parts.into_iter().filter(|part| matches!(part, Part::Image { .. }));
+        std::iter::once(Part::Text(text)).chain(pictures).collect()
+    }
+
+    fn text(&self, text: String, name: &str) -> String {
+        if text.len() <= self.bytes { text } else { self.cut(&text, self.bytes, name) }
     }
 
     fn cut(&self, text: &str, room: usize, name: &str) -> String {
@@ -55,6 +63,18 @@ impl Cap {
             None => String::new(),
         };
         format!("{}\n… [{left_out} bytes left out{whole}] …\n{}", &text[..head], &text[tail..])
+    }
+}
+
+/// The most of one picture that is sent, in base64.
+const PICTURE_BYTES: usize = 8 * 1024 * 1024;
+
+fn without_huge_picture(part: Part) -> Part {
+    match part {
+        Part::Image { data, .. } if data.len() > PICTURE_BYTES => {
+            Part::Text(format!("[a picture of {} bytes in base64 left out]", data.len()))
+        }
+        part => part,
     }
 }
 
@@ -107,6 +127,18 @@ mod tests {
         );
         assert_eq!(cut, expected);
         assert_eq!(std::fs::read_to_string(path).unwrap(), long);
+    }
+
+    #[test]
+    fn however_many_parts_keep_to_the_cap_together() {
+        let cap = Cap { bytes: 1000, spill: None };
+        let picture = |size| Part::Image { media_type: "image/png".into(), data: "A".repeat(size) };
+        let mut parts = vec![Part::Text("x".into()); 10_000];
+        parts.extend([picture(4), picture(PICTURE_BYTES + 1)]);
+        let Content::Parts(parts) = cap.apply(Content::Parts(parts), "c") else { panic!() };
+        let [Part::Text(text), Part::Image { data, .. }] = &parts[..] else { panic!("{parts:?}") };
+        assert!(text.len() < 1100 && text.contains("bytes left out"), "{text}");
+        assert_eq!(data.len(), 4);
     }
 
     #[test]
