@@ -2,6 +2,7 @@
 //!
 //! A line is one `write` on a file opened for appending, so a killed process leaves whole lines but
 //! for the last. A torn last line costs that line only: the next append starts on a line of its own.
+//! What could not be written whole, and was told to have failed, is taken back.
 //! Lines that cannot be read are kept and reported. One process writes a file at a time.
 
 mod load;
@@ -107,7 +108,9 @@ impl Store for JsonlStore {
         // The name must survive a power cut as well as the bytes.
         self.syncer.behind(&Arc::new(File::open(&self.folder).map_err(failed)?));
         let chain = HashChain::of_session(&header.id);
-        Ok(Box::new(JsonlLog::new(Arc::new(file), path, chain, &self.syncer)))
+        let mut log = JsonlLog::new(Arc::new(file), path, chain, &self.syncer);
+        log.length = line.len() as u64;
+        Ok(Box::new(log))
     }
 
     fn open(&self, id: &str) -> Result<Opened, StoreError> {
@@ -121,8 +124,8 @@ impl Store for JsonlStore {
         })?;
         lock(&file, &path)?;
         let file = Arc::new(file);
-        let (mut loaded, earlier) = read(&file)
-            .map_err(|cause| StoreError::io(format!("cannot read {}", path.display()), cause))?;
+        let unreadable = |cause| StoreError::io(format!("cannot read {}", path.display()), cause);
+        let (mut loaded, earlier) = read(&file).map_err(unreadable)?;
         let Some(mut header) = loaded.header.take() else {
             let message = format!(
                 "{}:1: not a session: expected a line with \"type\":\"session\"",
@@ -146,6 +149,7 @@ impl Store for JsonlStore {
         };
         let mut log = JsonlLog::new(file, path.clone(), chain, &self.syncer);
         log.torn = loaded.torn;
+        log.length = log.file.metadata().map_err(unreadable)?.len();
         let located = |diagnostic: &String| format!("{}:{diagnostic}", path.display());
         let diagnostics = loaded.diagnostics.iter().map(located).collect();
         let Loaded { entries, records, .. } = loaded;
@@ -224,12 +228,14 @@ struct JsonlLog {
     buffer: Vec<u8>,
     /// Whether the file ends within a line.
     torn: bool,
+    /// How much of the file was stored whole.
+    length: u64,
 }
 
 impl JsonlLog {
     fn new(file: Arc<File>, path: PathBuf, chain: HashChain, syncer: &Arc<Syncer>) -> Self {
         let syncer = syncer.clone();
-        JsonlLog { file, path, chain, syncer, buffer: vec![], torn: false }
+        JsonlLog { file, path, chain, syncer, buffer: vec![], torn: false, length: 0 }
     }
 }
 
@@ -256,12 +262,14 @@ impl Log for JsonlLog {
             self.buffer.push(b'\n');
         }
         if let Err(cause) = (&*self.file).write_all(&self.buffer) {
-            // Part of it may be there: whatever follows starts on a line of its own.
-            self.torn = true;
+            // Part of it may be there, and all of it will come again. Where it cannot be taken back,
+            // whatever follows starts on a line of its own.
+            self.torn |= self.file.set_len(self.length).is_err();
             self.chain = before;
             return Err(failed(cause));
         }
         self.torn = false;
+        self.length += self.buffer.len() as u64;
         Ok(())
     }
 
