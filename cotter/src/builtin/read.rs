@@ -148,10 +148,23 @@ impl Wanted {
     }
 }
 
+// As the systems' headers have them; Linux has the first by processor.
 #[cfg(unix)]
-const NOFOLLOW: i32 = 0o400_000;
+const NOFOLLOW: i32 = if cfg!(not(any(target_os = "linux", target_os = "android"))) {
+    0x100
+} else if cfg!(any(
+    target_arch = "aarch64",
+    target_arch = "arm",
+    target_arch = "powerpc",
+    target_arch = "powerpc64"
+)) {
+    0o100_000
+} else {
+    0o400_000
+};
 #[cfg(unix)]
-const NONBLOCK: i32 = 0o4000;
+const NONBLOCK: i32 =
+    if cfg!(any(target_os = "linux", target_os = "android")) { 0o4000 } else { 0x4 };
 
 fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
     let kind = match cause.kind() {
@@ -200,4 +213,21 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_that_was_put_there_meanwhile_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "words").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let read = |path: PathBuf| Wanted { path, offset: 1, limit: 1 }.read("it");
+        assert!(read(file).is_ok());
+        assert!(read(link).is_err());
+    }
 }
