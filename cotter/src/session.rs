@@ -388,10 +388,7 @@ impl State {
         if self.staged.is_empty() {
             return Ok(());
         }
-        if let Some(why) = &self.read_only {
-            let message = format!("session `{}` is read-only: {why}", self.header.id);
-            return Err(StoreError::new(message));
-        }
+        self.check_writable()?;
         self.log.append(&self.staged)?;
         self.staged.clear();
         self.unsynced = true;
