@@ -12,7 +12,7 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ext::Clock,
+    ext::Clocks,
     notes::{NoteKind, Notes, Speaker},
     ui::Ui,
 };
@@ -89,7 +89,7 @@ pub struct Cx {
     pub(crate) run: Arc<RunCx>,
     /// Who speaks when a note is added.
     pub(crate) speaker: Speaker,
-    clock: Option<Arc<Clock>>,
+    clock: Option<Clocks>,
 }
 
 /// What is the same for a whole run.
@@ -109,7 +109,7 @@ impl Cx {
         Cx { run, speaker: Speaker::Runtime, clock: None }
     }
 
-    pub(crate) fn for_waiting(&self, clock: Arc<Clock>) -> Self {
+    pub(crate) fn for_waiting(&self, clock: Clocks) -> Self {
         Cx { run: self.run.clone(), speaker: self.speaker.clone(), clock: Some(clock) }
     }
 
@@ -165,7 +165,7 @@ impl Cx {
 
     /// Asks the person yes or no. The handler's limit stands still meanwhile; nobody there is a no.
     pub async fn confirm(&self, text: &str) -> bool {
-        let _paused = self.clock.as_ref().map(Clock::pause);
+        let _paused = self.clock.as_ref().map(Clocks::pause);
         tokio::select! {
             answer = self.run.ui.confirm(text) => answer,
             () = self.run.cancel.cancelled() => false,

@@ -146,7 +146,7 @@ pub(crate) use self::{
     chain::{Chain, Meta},
     dispatch::{Decided, Ran, dispatch, panic_words},
     generation::{Generation, Live, ToolRow},
-    handler::Clock,
+    handler::Clocks,
 };
 pub use self::{
     generation::HookInfo,

@@ -173,6 +173,13 @@ pub enum Part {
     },
 }
 
+impl Part {
+    /// Text that is data: whatever it says, it cannot pose as a note to the model.
+    pub fn data(text: &str) -> Self {
+        Part::Text(crate::notes::escape(text))
+    }
+}
+
 /// A reply of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssistantMessage {

@@ -138,7 +138,7 @@ impl Session {
     /// It goes on from its question.
     pub async fn resume(&self) -> Option<Run> {
         let pending = self.shared.state.lock().await.pending.take()?;
-        Some(Run::resumed(self.clone(), pending))
+        Some(Run::resumed(self.clone(), *pending))
     }
 
     /// Every event from now on. The first listener hears of the session's opening.
@@ -322,7 +322,7 @@ pub(crate) struct State {
     pub(crate) next_run: u32,
     /// The generation whose table of hooks was stored last.
     pub(crate) table: Option<u64>,
-    pub(crate) pending: Option<Interrupted>,
+    pub(crate) pending: Option<Box<Interrupted>>,
     /// The run that was given its missing end when the session was opened.
     pub(crate) crashed: Option<SmolStr>,
     pub(crate) diagnostics: Vec<String>,
@@ -423,10 +423,7 @@ impl State {
         if self.staged.is_empty() {
             return Ok(());
         }
-        if let Some(why) = &self.read_only {
-            let message = format!("session `{}` is read-only: {why}", self.header.id);
-            return Err(StoreError::new(message));
-        }
+        self.check_writable()?;
         self.log.append(&self.staged)?;
         self.staged.clear();
         self.unsynced = true;

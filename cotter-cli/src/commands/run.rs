@@ -154,7 +154,8 @@ fn prompt(typed: Option<&str>, output: &mut Output) -> Result<Option<Content>, F
         (Some(typed), None) => Some(Content::Text(typed)),
         (None, None) => None,
         (typed, data) => {
-            Some(Content::Parts(typed.into_iter().chain(data).map(Part::Text).collect()))
+            let data = data.as_deref().map(Part::data);
+            Some(Content::Parts(typed.map(Part::Text).into_iter().chain(data).collect()))
         }
     })
 }

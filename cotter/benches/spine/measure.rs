@@ -141,21 +141,15 @@ pub(crate) fn time_difference(
     (median(&mut differences), median(&mut plain))
 }
 
-/// The median time of `call`, with `prepare` before each and not measured.
-pub(crate) fn time_prepared<T>(
-    times: usize,
-    mut prepare: impl FnMut() -> T,
-    mut call: impl FnMut(T),
-) -> f64 {
-    let mut samples: Vec<f64> = (0..times)
-        .map(|_| {
-            let ready = prepare();
-            let start = Instant::now();
-            call(black_box(ready));
-            start.elapsed().as_nanos() as f64
-        })
-        .collect();
-    median(&mut samples)
+/// The median time of `call`. What it makes is dropped outside of it.
+pub(crate) fn time_once<T>(times: usize, mut call: impl FnMut() -> T) -> f64 {
+    median_of(times, || {
+        let start = Instant::now();
+        let made = black_box(call());
+        let took = start.elapsed();
+        drop(made);
+        took.as_nanos() as f64
+    })
 }
 
 fn median(samples: &mut [f64]) -> f64 {

@@ -8,7 +8,7 @@ use cotter::{
 };
 
 use crate::{
-    measure::{Goal, Table, time_prepared},
+    measure::{Goal, Table, time_once},
     turns::{Instant, runtime},
 };
 
@@ -49,15 +49,12 @@ pub(crate) fn measure(table: &mut Table) {
         write_session(folder.path(), "long", 100_000);
         let agent = agent(folder.path());
         let path = folder.path().join("long.jsonl");
-        let bare = time_prepared(15, || (), |()| assert!(std::fs::read(&path).is_ok()));
-        let open = time_prepared(
-            15,
-            || (),
-            |()| {
-                let session = runtime.block_on(agent.session("long")).expect("it opens");
-                assert_eq!(runtime.block_on(session.messages()).len(), 100_000);
-            },
-        );
+        let bare = time_once(25, || std::fs::read(&path).expect("it is read"));
+        let open = time_once(25, || {
+            let session = runtime.block_on(agent.session("long")).expect("it opens");
+            assert_eq!(runtime.block_on(session.messages()).len(), 100_000);
+            session
+        });
         table.add_beside(what, open, ("reading the file", bare), Goal::Nanos(30e6));
     }
     let what = "the same after a compaction";
@@ -69,14 +66,11 @@ pub(crate) fn measure(table: &mut Table) {
         runtime.block_on(session.store_compaction(summary)).expect("it is stored");
         runtime.block_on(session.prompt("go on")).expect("it runs");
         drop(session);
-        let open = time_prepared(
-            15,
-            || (),
-            |()| {
-                let session = runtime.block_on(agent.session("compacted")).expect("it opens");
-                assert!(runtime.block_on(session.messages()).len() < 20);
-            },
-        );
+        let open = time_once(25, || {
+            let session = runtime.block_on(agent.session("compacted")).expect("it opens");
+            assert!(runtime.block_on(session.messages()).len() < 20);
+            session
+        });
         table.add(what, open, Goal::Nanos(5e6));
     }
     for entries in [1_000, 10_000, 100_000] {
@@ -109,6 +103,6 @@ fn one_more_turn(table: &mut Table, entries: usize, file: bool) {
         session
     };
     let turn = |session: &Session| assert!(runtime.block_on(session.prompt("hello")).is_ok());
-    let median = time_prepared(400, || (), |()| turn(&session));
+    let median = time_once(400, || turn(&session));
     table.add(&what, median, Goal::Nanos(10_000.0));
 }

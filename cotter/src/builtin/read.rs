@@ -198,3 +198,20 @@ fn base64(bytes: &[u8]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_that_was_put_there_meanwhile_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "words").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let read = |path: PathBuf| Wanted { path, offset: 1, limit: 1 }.read("it");
+        assert!(read(file).is_ok());
+        assert!(read(link).is_err());
+    }
+}

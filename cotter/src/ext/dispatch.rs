@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     chain::{Answering, Bound, Chain, Func, Meta},
-    handler::{At, Clock, Failure, HandlerId},
+    handler::{At, Clocks, Failure, HandlerId},
 };
 use crate::{
     cx::Cx,
@@ -193,7 +193,8 @@ impl Asking<'_> {
             return ControlFlow::Continue(());
         }
         let mut started = Instant::now();
-        for bound in bounds {
+        let mut clocks = None;
+        for (index, bound) in bounds.iter().enumerate() {
             if self.cancel.is_some_and(CancellationToken::is_cancelled) {
                 heard(&bound.meta, Err(Failure::Cancelled), Duration::ZERO)?;
                 continue;
@@ -202,9 +203,11 @@ impl Asking<'_> {
             let answer = match &*bound.func {
                 Func::Ready(function) => guarded(|| function(event, &self.cx)),
                 Func::Later(function) => {
-                    let clock = Arc::new(Clock::new(started));
-                    let at = At { event: event.clone(), cx: self.cx.for_waiting(clock.clone()) };
-                    match begin(bound, clock, guarded(|| Ok(function(at)))).await {
+                    let clocks = clocks.get_or_insert_with(|| Clocks::new(bounds.len(), started));
+                    let cx = self.cx.for_waiting(clocks.at(index));
+                    let at = At { event: event.clone(), cx };
+                    let clock = || clocks.at(index);
+                    match begin(bound, started, clock, guarded(|| Ok(function(at)))).await {
                         Begun::Answered(answer) => answer,
                         Begun::Waits(wait) => {
                             waiting.push(wait);
@@ -234,14 +237,15 @@ enum Begun<R> {
 /// Polls a handler once; most have their answer then.
 async fn begin<P: Point, R: Send + 'static>(
     bound: &Bound<P, R>,
-    clock: Arc<Clock>,
+    started: Instant,
+    clock: impl Fn() -> Clocks,
     future: Result<Answering<R>, Failure>,
 ) -> Begun<R> {
     let mut future = match future {
         Ok(future) => future,
         Err(failure) => return Begun::Answered(Err(failure)),
     };
-    let wait = |future| Wait { meta: bound.meta.clone(), clock, future };
+    let wait = |future| Wait { meta: bound.meta.clone(), started, clock: clock(), future };
     if bound.meta.detached {
         tokio::spawn(wait(future).off_the_path());
         return Begun::Detached;
@@ -318,7 +322,8 @@ async fn first<R>(waiting: &mut [Wait<R>]) -> (usize, Result<R, Failure>) {
 /// A handler that has not answered yet.
 struct Wait<R> {
     meta: Arc<Meta>,
-    clock: Arc<Clock>,
+    started: Instant,
+    clock: Clocks,
     future: Answering<R>,
 }
 
@@ -328,11 +333,11 @@ impl<R> Wait<R> {
     }
 
     fn left(&self, now: Instant) -> Duration {
-        self.meta.limit.saturating_sub(self.clock.worked(now))
+        self.meta.limit.saturating_sub(self.clock.clock().worked(self.started, now))
     }
 
     fn took(&self) -> Duration {
-        self.clock.worked(Instant::now())
+        self.clock.clock().worked(self.started, Instant::now())
     }
 
     async fn off_the_path(mut self)

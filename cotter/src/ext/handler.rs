@@ -256,23 +256,22 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn new(born: Instant) -> Self {
-        Clock { born, paused: AtomicU64::new(0), since: AtomicU64::new(0) }
-    }
-
     /// Stops the clock until the guard is dropped.
-    pub(crate) fn pause(self: &Arc<Self>) -> Paused {
+    fn pause(&self) {
         self.since.store(self.now().max(1), Ordering::Relaxed);
-        Paused(self.clone())
     }
 
-    /// How long the handler itself has been at work by `now`.
-    pub(crate) fn worked(&self, now: Instant) -> Duration {
-        let now = saturating_nanos(now.duration_since(self.born));
+    fn go_on(&self) {
+        let since = self.since.swap(0, Ordering::Relaxed);
+        self.paused.fetch_add(self.now().saturating_sub(since), Ordering::Relaxed);
+    }
+
+    /// How long the handler itself has been at work by `now`, having started when it did.
+    pub(crate) fn worked(&self, started: Instant, now: Instant) -> Duration {
         let since = self.since.load(Ordering::Relaxed);
-        let standing = if since == 0 { 0 } else { now.saturating_sub(since) };
-        let paused = self.paused.load(Ordering::Relaxed) + standing;
-        Duration::from_nanos(now.saturating_sub(paused))
+        let standing = if since == 0 { 0 } else { self.now().saturating_sub(since) };
+        let paused = self.paused.load(Ordering::Relaxed).saturating_add(standing);
+        now.saturating_duration_since(started).saturating_sub(Duration::from_nanos(paused))
     }
 
     fn now(&self) -> u64 {
@@ -280,15 +279,42 @@ impl Clock {
     }
 }
 
+/// The clocks of all handlers of one dispatch, in one piece, and the place of one handler's.
+#[derive(Clone, Debug)]
+pub(crate) struct Clocks {
+    all: Arc<[Clock]>,
+    index: usize,
+}
+
+impl Clocks {
+    pub(crate) fn new(count: usize, born: Instant) -> Self {
+        let clock = || Clock { born, paused: AtomicU64::new(0), since: AtomicU64::new(0) };
+        Clocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
+    }
+
+    /// The clock of the handler at that place.
+    pub(crate) fn at(&self, index: usize) -> Self {
+        Clocks { all: self.all.clone(), index }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.all[self.index]
+    }
+
+    /// Stops this handler's clock until the guard is dropped.
+    pub(crate) fn pause(&self) -> Paused {
+        self.clock().pause();
+        Paused(self.clone())
+    }
+}
+
 /// Starts the clock again when it goes.
 #[derive(Debug)]
-pub(crate) struct Paused(Arc<Clock>);
+pub(crate) struct Paused(Clocks);
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        let since = self.0.since.swap(0, Ordering::Relaxed);
-        let stood = self.0.now().saturating_sub(since);
-        self.0.paused.fetch_add(stood, Ordering::Relaxed);
+        self.0.clock().go_on();
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A line is one `write` on a file opened for appending, so a killed process leaves whole lines but
 //! for the last. A torn last line costs that line only: the next append starts on a line of its own.
+//! What could not be written whole, and was told to have failed, is taken back.
 //! Lines that cannot be read are kept and reported. One process writes a file at a time.
 
 mod load;
@@ -116,8 +117,8 @@ impl Store for JsonlStore {
         let file = file.map_err(|cause| cannot_open(id, &path, cause))?;
         lock(&file, &path)?;
         let file = Arc::new(file);
-        let (mut loaded, earlier) = read(&file)
-            .map_err(|cause| StoreError::io(format!("cannot read {}", path.display()), cause))?;
+        let unreadable = |cause| StoreError::io(format!("cannot read {}", path.display()), cause);
+        let (mut loaded, earlier) = read(&file).map_err(unreadable)?;
         let Some(mut header) = loaded.header.take() else {
             let message = format!(
                 "{}:1: not a session: expected a line with \"type\":\"session\"",

@@ -35,7 +35,7 @@ pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(),
     if last.ended {
         close_calls(state, &last);
     } else if let Some(interrupted) = last.interrupted(Timestamp::now()) {
-        state.pending = Some(interrupted);
+        state.pending = Some(Box::new(interrupted));
         return Ok(());
     } else {
         close_calls(state, &last);

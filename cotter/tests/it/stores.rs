@@ -306,3 +306,52 @@ fn s29_s28_what_is_shown_is_visible_and_what_leaves_is_redacted() {
     let leaving = "connect with hunter2hunter2 now";
     assert_eq!(redactor.redact(leaving), "connect with [redacted DB_PASSWORD] now");
 }
+
+/// P10: a disk that was full for a while leaves no line behind twice, and the ledger in order.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn p10_what_was_not_written_whole_is_taken_back() {
+    use std::process::Command;
+    const INSIDE: &str = "COTTER_TEST_SMALL_DISK";
+    let Ok(folder) = std::env::var(INSIDE) else {
+        // A process of its own, whose files may have four kilobytes: the limit is the process's.
+        let folder = tempfile::tempdir().unwrap();
+        let shell = "trap '' XFSZ; ulimit -S -f 8; exec \"$0\" \"$@\"";
+        let name = "stores::p10_what_was_not_written_whole_is_taken_back";
+        let inside = Command::new("sh")
+            .args(["-c", shell])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(INSIDE, folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&inside.stderr);
+        assert!(inside.status.success(), "{said}");
+        return;
+    };
+    let calls = || {
+        (0..6).fold(Step::call("echo", json!({"text": "x".repeat(300)})), |step, _| {
+            step.and_call("echo", json!({"text": "x".repeat(300)}))
+        })
+    };
+    let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
+        .store(files(std::path::Path::new(&folder)))
+        .tool(crate::kit::echo())
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let failed = session.prompt("go").await.unwrap_err().to_string();
+    assert!(failed.contains("File too large"), "{failed}");
+    let pid = std::process::id().to_string();
+    let more = ["--pid", &pid, "--fsize=unlimited"];
+    assert!(Command::new("prlimit").args(more).status().unwrap().success());
+    session.prompt("again").await.unwrap();
+    let lines = agent.store().lines(session.id()).unwrap();
+    let rows = cotter::ledger::verify(session.id(), lines.iter().map(Vec::as_slice));
+    assert!(rows.is_ok(), "{rows:?}");
+    let id =
+        |line: &Vec<u8>| serde_json::from_slice::<serde_json::Value>(line).unwrap()["id"].clone();
+    let ids: Vec<_> = lines.iter().map(id).filter(|id| !id.is_null()).collect();
+    let distinct: std::collections::HashSet<_> = ids.iter().map(ToString::to_string).collect();
+    assert_eq!(distinct.len(), ids.len());
+}
