@@ -6,7 +6,7 @@ use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -193,7 +193,7 @@ impl Asking<'_> {
             return ControlFlow::Continue(());
         }
         let mut started = Instant::now();
-        let mut clocks = None;
+        let mut shared = None;
         for (index, bound) in bounds.iter().enumerate() {
             if self.cancel.is_some_and(CancellationToken::is_cancelled) {
                 heard(&bound.meta, Err(Failure::Cancelled), Duration::ZERO)?;
@@ -203,11 +203,14 @@ impl Asking<'_> {
             let answer = match &*bound.func {
                 Func::Ready(function) => guarded(|| function(event, &self.cx)),
                 Func::Later(function) => {
-                    let clocks = clocks.get_or_insert_with(|| Clocks::new(bounds.len(), started));
+                    let (clocks, waker) = match &mut shared {
+                        Some(shared) => shared,
+                        None => shared.insert((Clocks::new(bounds.len(), started), waker().await)),
+                    };
                     let cx = self.cx.for_waiting(clocks.at(index));
                     let at = At { event: event.clone(), cx };
                     let clock = || clocks.at(index);
-                    match begin(bound, started, clock, guarded(|| Ok(function(at)))).await {
+                    match begin(bound, started, clock, guarded(|| Ok(function(at))), waker) {
                         Begun::Answered(answer) => answer,
                         Begun::Waits(wait) => {
                             waiting.push(wait);
@@ -234,12 +237,18 @@ enum Begun<R> {
     Detached,
 }
 
+/// The waker of the task that waits for all.
+async fn waker() -> Waker {
+    poll_fn(|task| Poll::Ready(task.waker().clone())).await
+}
+
 /// Polls a handler once; most have their answer then.
-async fn begin<P: Point, R: Send + 'static>(
+fn begin<P: Point, R: Send + 'static>(
     bound: &Bound<P, R>,
     started: Instant,
     clock: impl Fn() -> Clocks,
     future: Result<Answering<R>, Failure>,
+    waker: &Waker,
 ) -> Begun<R> {
     let mut future = match future {
         Ok(future) => future,
@@ -250,7 +259,7 @@ async fn begin<P: Point, R: Send + 'static>(
         tokio::spawn(wait(future).off_the_path());
         return Begun::Detached;
     }
-    match poll_fn(|task| Poll::Ready(poll_guarded(&mut future, task))).await {
+    match poll_guarded(&mut future, &mut Context::from_waker(waker)) {
         Poll::Ready(answer) => Begun::Answered(answer),
         Poll::Pending => Begun::Waits(wait(future)),
     }

@@ -10,7 +10,6 @@ use std::{
     future::Future,
     marker::PhantomData,
     ops::Deref,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -18,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
@@ -164,16 +164,13 @@ where
 impl<P, R, F, O, Fut> IntoHandler<P, R, Later<Fut, O>> for F
 where
     P: Point,
+    R: 'static,
     F: Fn(At<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = O> + Send + 'static,
-    O: Settled<R>,
+    O: Settled<R> + 'static,
 {
     fn bind(self) -> (Options, Func<P, R>) {
-        let func = Func::Later(Box::new(move |at| {
-            let answer = self(at);
-            Box::pin(async move { answer.await.settle() })
-                as Pin<Box<dyn Future<Output = Result<R, Failure>> + Send>>
-        }));
+        let func = Func::Later(Box::new(move |at| Box::pin(self(at).map(Settled::settle))));
         (Options::for_function::<F>(), func)
     }
 }
