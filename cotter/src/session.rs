@@ -299,6 +299,23 @@ impl RunCx {
     }
 }
 
+/// The number after the largest of our own ids. A file from elsewhere may have others, anywhere.
+fn next_id(entries: &[Arc<Entry>]) -> u64 {
+    let number = |id: &SmolStr| match id.len() {
+        ..=12 => u64::from_str_radix(id, 16).ok(),
+        _ => None,
+    };
+    // As we write them, the largest number is the last in the alphabet: one is parsed, not all.
+    let as_ours = |id: &SmolStr| id.len() == 8 && !id.bytes().any(|b| b.is_ascii_uppercase());
+    let all_ours = entries.iter().all(|entry| as_ours(entry.id()));
+    let last = entries.iter().map(|entry| entry.id()).max().and_then(number);
+    let largest = match last {
+        Some(largest) if all_ours => Some(largest),
+        _ => entries.iter().filter_map(|entry| number(entry.id())).max(),
+    };
+    largest.unwrap_or(0) + 1
+}
+
 /// Eight hex digits, more when they no longer suffice.
 fn entry_id(number: u64) -> SmolStr {
     let Ok(number) = u32::try_from(number) else { return format_smolstr!("{number:08x}") };
@@ -358,12 +375,7 @@ impl State {
         let mut state = State::with(opened.header, opened.log);
         state.diagnostics = opened.diagnostics;
         state.read_only = opened.read_only;
-        let own = |entry: &Arc<Entry>| match entry.id().len() {
-            ..=12 => u64::from_str_radix(entry.id(), 16).ok(),
-            _ => None,
-        };
-        // Our own ids grow; a file from elsewhere may have others, and may have them anywhere.
-        state.next_entry = opened.entries.iter().filter_map(own).max().unwrap_or(0) + 1;
+        state.next_entry = next_id(&opened.entries);
         let diagnostics = &mut state.diagnostics;
         state.tree = match opened.earlier {
             None => Tree::load(opened.entries, |what| diagnostics.push(what)),

@@ -14,16 +14,21 @@ use super::{
 
 /// Files up to this size are read whole.
 const SHORT: u64 = 1 << 20;
-/// How much is read at first; doubled until the tail is enough or half the file is read.
-const FIRST: u64 = 1 << 18;
+/// How much is looked through at a time.
+const CHUNK: u64 = 1 << 18;
 const HEADER: usize = 1 << 16;
+/// How a compaction's line begins.
+const COMPACTION: &[u8] = b"\n{\"type\":\"compaction\"";
 
 /// The tail of a session file from the last compaction's first kept entry on, where that is enough to
 /// go on, and the way to the rest. `None`: the file must be read whole.
 pub(super) fn load_tail(file: &Arc<File>) -> io::Result<Option<(Loaded, Earlier)>> {
     let size = file.metadata()?.len();
-    let mut wanted = FIRST;
-    while size > SHORT && wanted < size / 2 {
+    if size <= SHORT {
+        return Ok(None);
+    }
+    let Some(mut wanted) = last_compaction(file, size)? else { return Ok(None) };
+    while wanted < size / 2 {
         let start = size - wanted;
         let mut bytes = read_at(file, start, wanted)?;
         // The first line is most likely only a part of one.
@@ -34,6 +39,22 @@ pub(super) fn load_tail(file: &Arc<File>) -> io::Result<Option<(Loaded, Earlier)
             return tail_of(file, part, kept, start + first as u64 + 1);
         }
         wanted *= 2;
+    }
+    Ok(None)
+}
+
+/// How far from the end a chunk with a compaction begins, within the last quarter of the file.
+fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
+    let finder = memchr::memmem::Finder::new(COMPACTION);
+    let mut from_end = 0;
+    while from_end < size / 4 {
+        from_end += CHUNK;
+        // A line that begins where two chunks meet is found in the one before.
+        let bytes = read_at(file, size - from_end, CHUNK.min(from_end) + COMPACTION.len() as u64)
+            .or_else(|_| read_at(file, size - from_end, CHUNK))?;
+        if finder.find(&bytes).is_some() {
+            return Ok(Some(from_end));
+        }
     }
     Ok(None)
 }
