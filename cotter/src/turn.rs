@@ -49,7 +49,8 @@ pub(crate) async fn run(
     id: Arc<OnceLock<SmolStr>>,
 ) -> Reply {
     let state = session.shared.state.clone().lock_owned().await;
-    let mut turn = Turn::new(session, state, &begin, cancel);
+    // Boxed, so that a run's future stays small enough for the allocator's quick way.
+    let mut turn = Box::new(Turn::new(session, state, &begin, cancel));
     id.get_or_init(|| turn.run_id().clone());
     // A model, a store or a person's ui that panics ends the run; it does not leave it open.
     let exit = match AssertUnwindSafe(turn.go(begin)).catch_unwind().await {
@@ -209,7 +210,7 @@ impl Turn {
     }
 
     /// The single exit.
-    async fn end(mut self, mut exit: Exit) -> Reply {
+    async fn end(mut self: Box<Self>, mut exit: Exit) -> Reply {
         // History is always well paired, whatever happened.
         tool::close_open_calls(&mut self);
         let (run, at) = (self.run_id().clone(), Timestamp::now());
@@ -226,7 +227,7 @@ impl Turn {
         Reply {
             session_id: self.session.id().clone(),
             run_id: self.run_id().clone(),
-            messages: self.replies,
+            messages: std::mem::take(&mut self.replies),
             reason,
             error: exit.failed,
             steps: self.step,
@@ -239,8 +240,12 @@ impl Turn {
 impl Turn {
     /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
     async fn tell_end(&mut self, reason: Reason, failed: Option<&RunFailed>) {
+        let heard = self.session.shared.hub.is_heard();
+        let points = [Error::ID, SessionEnd::ID];
+        if !heard && !points.iter().any(|point| self.generation.has(*point)) {
+            return;
+        }
         let scene = self.scene();
-        let heard = scene.hub.is_heard();
         if let Some(failed) = failed {
             if heard {
                 scene.emit(EventKind::Error(failed.clone()));

@@ -1,7 +1,7 @@
 //! What a killed process left open is closed when its session is opened again: every call gets its
 //! result, every run its end. Nothing is ever run again.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -62,8 +62,11 @@ impl State {
     /// The calls of the last reply that have no result yet, in call order.
     pub(crate) fn open_calls(&self) -> Vec<ToolCall> {
         let Some((reply, assistant)) = self.tree.last_reply() else { return vec![] };
+        if assistant.calls().next().is_none() {
+            return vec![];
+        }
         let after = self.tree.upward().take_while(|entry| entry.id() != reply.id());
-        let answered: Vec<_> = after
+        let answered: HashSet<_> = after
             .filter_map(|entry| match entry.message() {
                 Some(Message::ToolResult(result)) => Some(result.call_id.clone()),
                 _ => None,
