@@ -394,7 +394,7 @@ impl AgentBuilder {
             store: Arc::new(MemoryStore::new()),
             ui: Arc::new(Headless),
             system: String::new(),
-            place: Place::new(std::path::Path::new("/")),
+            place: Place::nowhere(),
             limits: Limits::default(),
             scope: None,
             spill: None,
@@ -432,7 +432,7 @@ impl AgentBuilder {
         self
     }
 
-    /// The folders it works in. Without them relative paths start at `/`, and so does the project.
+    /// The folders it works in. Without them there is no project: no file can be read or written.
     pub fn place(mut self, place: Place) -> Self {
         self.place = place;
         self

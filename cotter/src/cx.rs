@@ -31,6 +31,11 @@ impl Place {
         Place { cwd: folder.into(), project: folder.into(), extra: Arc::new([]) }
     }
 
+    /// No folder at all: nothing lies below it, so no path is inside.
+    pub fn nowhere() -> Self {
+        Place::new(Path::new("/dev/null"))
+    }
+
     /// The same place with another project root.
     pub fn with_project(self, project: &Path) -> Self {
         Place { project: project.into(), ..self }

@@ -24,6 +24,9 @@ use crate::{
     session::{Body, Entry, wire::is_too_deep},
 };
 
+/// Nobody is made to wait longer, whatever the provider asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
 impl Turn {
     /// The next reply of the model, stored.
     pub(super) async fn request(&mut self) -> Result<Arc<Entry>, Exit> {
@@ -42,7 +45,7 @@ impl Turn {
                     break;
                 }
                 let doubled = || backoff.saturating_mul(2u32.saturating_pow(retry));
-                let wait = last.retry_after.unwrap_or_else(doubled);
+                let wait = last.retry_after.unwrap_or_else(doubled).min(LONGEST_WAIT);
                 Box::pin(self.wait_before_retry(attempt, &last, wait)).await?;
             }
             if index + 1 < models.len() {

@@ -116,3 +116,21 @@ async fn a_gate_that_is_asked_again_before_an_approval_counts_is_heard_once() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn an_agent_without_a_place_reads_no_file() {
+    let script =
+        Scripted::new([Step::call("read", json!({"path":"/etc/hostname"})), Step::text("done")]);
+    let agent = Agent::builder(script).tool(cotter::builtin::Read::default()).build().unwrap();
+    check(
+        agent,
+        &["go"],
+        expect![[r#"
+            user: go
+            call c1.1: read {"path":"/etc/hostname"}
+            result c1.1 (denied): Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
+            assistant: done
+        "#]],
+    )
+    .await;
+}
