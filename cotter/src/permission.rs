@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     fn check(rules: &[(RuleKind, &str)], mode: Mode, level: Level, call: (&str, Facts)) -> Ruling {
-        let place = Place::new(Path::new("/work/project"));
+        let place = Place::new(Path::new("/srv/project"));
         let mut policy = Policy::default();
         for (kind, text) in rules {
             policy.add(Rule::parse(*kind, text).unwrap());

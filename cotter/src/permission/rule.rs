@@ -173,7 +173,7 @@ mod tests {
     use crate::permission::Zone;
 
     fn check(rule: &str, paths: &[&str]) -> (bool, bool) {
-        let place = Place::new(Path::new("/work/project"));
+        let place = Place::new(Path::new("/srv/project"));
         let facts = Facts::reads(paths.iter().map(PathBuf::from));
         let matches = |kind| Rule::parse(kind, rule).unwrap().matches("read", &facts, &place);
         (matches(RuleKind::Allow), matches(RuleKind::Deny))
@@ -181,19 +181,19 @@ mod tests {
 
     #[test]
     fn a_path_rule_follows_the_ignore_file_rules() {
-        assert_eq!(check("read(./.env)", &["/work/project/.env"]), (true, true));
-        assert_eq!(check("read(./.env)", &["/work/project/sub/.env"]), (false, false));
-        assert_eq!(check("read(.env)", &["/work/project/sub/.env"]), (true, true));
+        assert_eq!(check("read(./.env)", &["/srv/project/.env"]), (true, true));
+        assert_eq!(check("read(./.env)", &["/srv/project/sub/.env"]), (false, false));
+        assert_eq!(check("read(.env)", &["/srv/project/sub/.env"]), (true, true));
         assert_eq!(check("read(.env*)", &["/elsewhere/.env.local"]), (true, true));
-        assert_eq!(check("read(src)", &["/work/project/src/a/b.rs"]), (true, true));
+        assert_eq!(check("read(src)", &["/srv/project/src/a/b.rs"]), (true, true));
         assert_eq!(check("read(//etc/passwd)", &["/etc/passwd"]), (true, true));
-        assert_eq!(check("read(./*.rs)", &["/work/project/src/lib.rs"]), (false, false));
-        assert_eq!(check("read(./**/*.rs)", &["/work/project/src/lib.rs"]), (true, true));
+        assert_eq!(check("read(./*.rs)", &["/srv/project/src/lib.rs"]), (false, false));
+        assert_eq!(check("read(./**/*.rs)", &["/srv/project/src/lib.rs"]), (true, true));
     }
 
     #[test]
     fn allow_needs_all_of_it_and_deny_any_of_it() {
-        let both = ["/work/project/a", "/work/project/.env"];
+        let both = ["/srv/project/a", "/srv/project/.env"];
         assert_eq!(check("read(./.env)", &both), (false, true));
         assert_eq!(check("read(./*)", &both), (true, true));
         assert_eq!(check("read(./*)", &[]), (false, false), "nothing known is not covered");
