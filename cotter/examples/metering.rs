@@ -47,6 +47,7 @@ fn meter(unit: &mut Registry, meter: &Meter, log: &Arc<Mutex<String>>) {
     });
 }
 
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

@@ -21,6 +21,7 @@ fn mind_the_remote(call: &ToolCalled) -> Verdict {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

@@ -2,6 +2,7 @@
 
 use cotter::points::{POINTS, Power, Row};
 
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
 fn main() {
     println!("| point | fires | powers | limit | a transform that fails |");
     println!("|---|---|---|---|---|");

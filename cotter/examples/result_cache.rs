@@ -51,6 +51,7 @@ impl Cache {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

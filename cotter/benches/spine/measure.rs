@@ -49,6 +49,7 @@ impl Table {
         self.rows.push(Row { what: what.into(), ours, floor, goal });
     }
 
+    #[expect(clippy::print_stdout, reason = "a bench shows its table")]
     pub(crate) fn print(&self) {
         println!("| what | ours | beside | ratio | goal | |");
         println!("|---|---|---|---|---|---|");
