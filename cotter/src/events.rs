@@ -420,3 +420,41 @@ impl Drop for Events {
         self.hub.listening.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(seq: u64, text: &str) -> Arc<Event> {
+        Arc::new(Event {
+            seq,
+            at: Timestamp::default(),
+            session_id: SmolStr::default(),
+            run_id: SmolStr::default(),
+            step: 1,
+            agent_id: SmolStr::default(),
+            kind: EventKind::TextDelta { text: text.into() },
+        })
+    }
+
+    /// A listener who never listens costs no more than the text itself: a piece is added in place,
+    /// and the text moves to a larger room only as often as its length doubles.
+    #[test]
+    fn r8_text_joined_for_a_sleeping_listener_is_not_copied_for_every_piece() {
+        const PIECES: u64 = 10_000;
+        let first = said(0, "piece ");
+        // Other listeners hold the same event: what they see does not change.
+        let (mut last, other) = (first.clone(), first);
+        let (mut moves, mut room) = (0, std::ptr::null());
+        for seq in 1..=PIECES {
+            assert!(join(Some(&mut last), &said(seq, "piece ")));
+            let EventKind::TextDelta { text } = &last.kind else { panic!("still text") };
+            moves += usize::from(text.as_ptr() != room);
+            room = text.as_ptr();
+        }
+        let EventKind::TextDelta { text } = &last.kind else { panic!("still text") };
+        assert_eq!((text.len(), last.seq), (6 * 10_001, PIECES));
+        assert!(moves < 40, "the text moved {moves} times");
+        assert!(matches!(&other.kind, EventKind::TextDelta { text } if text == "piece "));
+    }
+}

@@ -150,7 +150,8 @@ impl Session {
         events
     }
 
-    /// The entries from the root to the leaf, oldest first.
+    /// The entries from the root to the leaf, oldest first. Like everything that reads or writes the
+    /// session, it waits for a run under way: a hook or tool of that run must not await it.
     pub async fn entries(&self) -> Vec<Arc<Entry>> {
         self.whole().await.tree.path()
     }

@@ -402,23 +402,6 @@ async fn a_deny_rule_names_a_link_by_either_end() {
     }
 }
 
-/// A listener who never listens costs no more than the text itself.
-#[tokio::test]
-async fn r8_a_sleeping_listener_does_not_slow_the_run() {
-    let pieces = |count: usize| (0..count).map(|_| Delta::Text("0123456789".into())).collect();
-    let time = |reply: Vec<Delta>| async {
-        let agent = Agent::builder(Raw::new([reply])).build().unwrap();
-        let session = fresh(&agent).await;
-        let _events = session.events();
-        let start = std::time::Instant::now();
-        let _ = session.prompt("go").await;
-        start.elapsed()
-    };
-    let (short, long) = (time(pieces(2_000)).await, time(pieces(100_000)).await);
-    // Fifty times the text; copying all of it for every piece would be thousands of times the work.
-    assert!(long < short * 500, "{short:?} for 2,000 pieces, {long:?} for 100,000");
-}
-
 /// A limit without end is one.
 #[tokio::test]
 async fn a_gate_may_have_all_the_time_there_is() {
