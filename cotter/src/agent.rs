@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use serde_json::Value;
 use smol_str::SmolStr;
 use tokio::sync::OnceCell;
@@ -17,7 +17,7 @@ use crate::{
     cx::{Cx, Place, RunCx},
     ext::{
         Generation, HandlerId, HookInfo, IntoHandler, Live, Origin, Owner, RegisterError, Registry,
-        Reload, ToolHook,
+        Reload, ToolHook, tool_globs,
     },
     message::{Content, ToolCall},
     model::Model,
@@ -537,6 +537,7 @@ impl AgentBuilder {
         if !self.unit.items.is_empty() || self.unit.error.is_some() {
             live.commit(self.unit)?;
         }
+        let scope = self.scope.map(|globs| tool_globs(&globs)).transpose();
         Ok(Agent(Arc::new(Inner {
             id: self.id,
             live,
@@ -546,7 +547,7 @@ impl AgentBuilder {
             system: self.system.into(),
             place: self.place,
             limits: self.limits,
-            scope: self.scope.map(|globs| compile(&globs)).transpose()?,
+            scope: scope.map_err(|cause| RegisterError::new(format!("scope: {cause}")))?,
             spill: self.spill,
             main: OnceCell::new(),
         })))
@@ -561,14 +562,6 @@ fn not_the_kernel(owner: Owner) -> Result<Owner, RegisterError> {
         )));
     }
     Ok(owner)
-}
-
-fn compile(globs: &[String]) -> Result<GlobSet, RegisterError> {
-    let mut set = GlobSetBuilder::new();
-    for glob in globs {
-        set.add(Glob::new(glob).map_err(|cause| RegisterError::new(format!("scope: {cause}")))?);
-    }
-    set.build().map_err(|cause| RegisterError::new(format!("scope: {cause}")))
 }
 
 /// Hooks round one call, outside a run: what `run_pre` and `run_post` of a hook manager do.

@@ -147,6 +147,7 @@ pub(crate) use self::{
     dispatch::{Decided, Ran, dispatch, panic_words},
     generation::{Generation, Live, ToolRow},
     handler::Clocks,
+    registry::tool_globs,
 };
 pub use self::{
     generation::HookInfo,

@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use globset::{Glob, GlobSetBuilder};
+use globset::{Glob, GlobSet, GlobSetBuilder};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{
@@ -193,20 +193,26 @@ impl Registry {
         if globs.is_empty() {
             self.fail(format!("hook `{name}`: an empty list of tools would match none"), None);
         }
-        let mut set = GlobSetBuilder::new();
-        for glob in globs {
-            match Glob::new(glob) {
-                Ok(glob) => _ = set.add(glob),
-                Err(cause) => self.fail(format!("hook `{name}`: {cause}"), None),
-            }
-        }
-        let set = set.build().unwrap_or_default();
+        // A filter that cannot be built would match nothing, and its gate guard nothing.
+        let set = tool_globs(globs).unwrap_or_else(|cause| {
+            self.fail(format!("hook `{name}`: {cause}"), None);
+            GlobSet::empty()
+        });
         ToolFilter { globs: globs.to_vec(), set }
     }
 
     pub(crate) fn fail(&mut self, message: String, hint: Option<String>) {
         self.error.get_or_insert(RegisterError { message, hint });
     }
+}
+
+/// Globs over tools' names, for hooks and for an agent's scope.
+pub(crate) fn tool_globs(globs: &[String]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(Glob::new(glob)?);
+    }
+    set.build()
 }
 
 const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";

@@ -12,6 +12,7 @@ use std::{
 use cotter::{
     Agent, At, FnTool, Origin, Owner, Place, Tool, ToolSpec, Verdict,
     builtin::Read,
+    ext::RegisterError,
     message::{StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
     named,
@@ -554,4 +555,21 @@ async fn s20_no_spelling_of_the_tag_gets_through() {
         let shown = transcript(&session).await;
         assert!(!shown.contains('<') && shown.contains("&lt;"), "{tag:?}: {shown}");
     }
+}
+
+/// A filter that cannot be built would match no tool: its gate would guard nothing, its scope hide
+/// nothing.
+#[tokio::test]
+async fn globs_that_are_none_are_refused_not_ignored() {
+    let builder = || Agent::builder(Scripted::new([]));
+    let gate = named("guard", |_: &ToolCalled| Verdict::block("no")).tools(["wri[te"]);
+    let error = |built: Result<Agent, _>| built.err().map(|error: RegisterError| error.to_string());
+    assert_eq!(
+        error(builder().on(ToolPre, gate).build()).as_deref(),
+        Some("hook `guard`: error parsing glob 'wri[te': unclosed character class; missing ']'")
+    );
+    assert_eq!(
+        error(builder().scope(["wri[te"]).build()).as_deref(),
+        Some("scope: error parsing glob 'wri[te': unclosed character class; missing ']'")
+    );
 }
