@@ -68,6 +68,7 @@
 //! | what the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] |
 //! | hooks, and who may register what | [`ext`], [`points`] |
 //! | words from hooks to the model | [`Cx::note`] |
+//! | names in what a person typed | [`directives`] |
 //! | what runs unasked | [`permission`] |
 //! | asking a person | [`ui`] |
 //! | conversations and where they are kept | [`session`] |
@@ -112,6 +113,7 @@
 pub mod points;
 pub mod ext;
 mod cx;
+pub mod directives;
 mod agent;
 pub mod session;
 pub mod message;

@@ -26,6 +26,8 @@ pub(crate) enum Goal {
     Ratio(f64),
     /// At most this many bytes.
     Bytes(f64),
+    /// At least this many gigabytes in a second.
+    Rate(f64),
     /// Shown for comparison.
     None,
 }
@@ -54,8 +56,11 @@ impl Table {
         println!("| what | ours | beside | ratio | goal | |");
         println!("|---|---|---|---|---|---|");
         for row in &self.rows {
-            let bytes = matches!(row.goal, Goal::Bytes(_));
-            let show = |value: f64| if bytes { shown_bytes(value) } else { shown(value) };
+            let show = match row.goal {
+                Goal::Bytes(_) => shown_bytes,
+                Goal::Rate(_) => shown_rate,
+                _ => shown,
+            };
             let (beside, ratio) = match &row.floor {
                 Some((name, floor)) => {
                     (format!("{name} {}", show(*floor)), format!("{:.2}", row.ours / floor))
@@ -67,6 +72,7 @@ impl Table {
                 Goal::Bytes(bytes) => {
                     (format!("≤ {}", shown_bytes(bytes)), Some(row.ours <= bytes))
                 }
+                Goal::Rate(least) => (format!("≥ {}", shown_rate(least)), Some(row.ours >= least)),
                 Goal::Ratio(most) => {
                     let floor = row.floor.as_ref().map_or(f64::NAN, |(_, floor)| *floor);
                     (format!("≤ {most} ×"), Some(row.ours / floor <= most))
@@ -93,6 +99,10 @@ fn shown_bytes(bytes: f64) -> String {
         n if n < 1e6 => format!("{:.2} kB", n / 1e3),
         n => format!("{:.2} MB", n / 1e6),
     }
+}
+
+fn shown_rate(gigabytes: f64) -> String {
+    format!("{gigabytes:.2} GB/s")
 }
 
 /// The median time of one call, in nanoseconds, over batches long enough for the clock.

@@ -6,6 +6,7 @@
 mod kit;
 mod long_sessions;
 mod conformance;
+mod directives;
 mod points;
 mod loops;
 mod attempts;
