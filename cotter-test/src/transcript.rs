@@ -8,9 +8,9 @@ use cotter::{
 };
 
 /// The conversation as text, oldest first: a line per message, calls below the reply that made them.
-pub async fn transcript(session: &Session) -> String {
+pub fn transcript(session: &Session) -> String {
     let mut text = String::new();
-    for entry in session.entries().await {
+    for entry in session.entries() {
         let line = match entry.body() {
             Body::Message(message) => shown(message),
             Body::Compaction(compaction) => format!("compaction: {}", compaction.message.text()),

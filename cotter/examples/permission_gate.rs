@@ -42,7 +42,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         .ui(person.clone())
         .build()?;
     agent.process_request("Push my work.").await?;
-    let conversation = transcript(&agent.main_session().await?).await;
+    let conversation = transcript(&agent.main_session().await?);
     Ok(format!("asked: {}\n{conversation}", person.shown()))
 }
 

@@ -1,24 +1,31 @@
 //! The agent: a model in a loop with tools, and everything registered round it.
 
 use std::{
+    future::Future,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock, atomic::AtomicU32},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
 use globset::GlobSet;
 use serde_json::Value;
-use smol_str::SmolStr;
+use smol_str::{SmolStr, format_smolstr};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    agents::AgentConfig,
     builtin,
-    cx::{Cx, Place, RunCx},
+    child::{Parent, ParentStore},
+    command::Command,
+    cx::{Cx, Place},
     ext::{
-        Generation, HandlerId, HookInfo, IntoHandler, Live, Origin, Owner, RegisterError, Registry,
-        Reload, ToolHook, tool_globs,
+        Generation, HandlerId, HookCx, HookInfo, IntoHandler, IntoHookResult, Kind, Live, NameInfo,
+        Origin, Owner, RegisterError, Registry, Reload, ToolHook, tool_globs,
     },
+    face::{Environment, Face},
+    hook::Hook,
+    mention::{Mention, MentionMode},
     message::{Content, ToolCall},
     model::Model,
     permission::{Level, Mode, Rule},
@@ -27,7 +34,8 @@ use crate::{
     },
     run::{Reason, Reply, RunError},
     scene::Scene,
-    session::{Entry, Header, MemoryStore, Session, State, Store, StoreError},
+    session::{Entries, Header, MemoryStore, Session, State, Store, StoreError},
+    skill::Skill,
     tool::{Cap, PreChecked, Tool, ToolSet, check},
     ui::{Headless, Ui},
 };
@@ -58,16 +66,26 @@ pub struct Agent(Arc<Inner>);
 
 struct Inner {
     id: SmolStr,
-    live: Live,
+    live: Arc<Live>,
     models: RwLock<Arc<[Arc<dyn Model>]>>,
     store: Arc<dyn Store>,
     ui: Arc<dyn Ui>,
-    system: Arc<str>,
+    config: RwLock<Arc<AgentConfig>>,
+    environment: Option<Environment>,
+    mention_mode: MentionMode,
+    /// The names of the tools for skills and for subagents.
+    invoking: [SmolStr; 2],
     place: Place,
     limits: Limits,
     scope: Option<GlobSet>,
     spill: Option<PathBuf>,
     main: OnceCell<Session>,
+    /// Whether the hooks were told of the agents they were built with.
+    told: OnceCell<()>,
+    /// What it showed its model last.
+    face: RwLock<Option<Arc<Face>>>,
+    /// Whom it works for.
+    parent: Option<Parent>,
 }
 
 /// When a run ends by itself, and how patient it is.
@@ -106,6 +124,8 @@ pub struct Limits {
     pub question: Duration,
     /// The most bytes of one tool result the model gets.
     pub result_bytes: usize,
+    /// The share of the model's window at which the conversation is summed up; `None` for never.
+    pub compact_at: Option<f64>,
 }
 
 impl Default for Limits {
@@ -118,6 +138,7 @@ impl Default for Limits {
             backoff: Duration::from_millis(500),
             question: Duration::from_secs(30 * 60),
             result_bytes: 48 * 1024,
+            compact_at: Some(0.8),
         }
     }
 }
@@ -143,6 +164,7 @@ impl Agent {
 
     /// A new session.
     pub async fn new_session(&self) -> Result<Session, StoreError> {
+        self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
         let header = Header::new(self.0.store.new_id(), self.place().cwd());
         let state = State::create(&*self.0.store, header)?;
         Ok(self.opened(state, "created").await)
@@ -150,6 +172,7 @@ impl Agent {
 
     /// An existing session. What a killed process left open in it is closed.
     pub async fn session(&self, id: &str) -> Result<Session, StoreError> {
+        self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
         let state = State::open(&*self.0.store, id)?;
         Ok(self.opened(state, "resumed").await)
     }
@@ -157,7 +180,7 @@ impl Agent {
     pub(crate) async fn forked(
         &self,
         from: &Header,
-        path: Vec<Arc<Entry>>,
+        path: &Entries,
         next_entry: u64,
     ) -> Result<Session, StoreError> {
         let mut header = Header::new(self.0.store.new_id(), &from.cwd);
@@ -311,7 +334,75 @@ impl Agent {
 
     /// The tools in force for this agent.
     pub fn tools(&self) -> Arc<ToolSet> {
-        self.scoped(&self.generation().tools)
+        self.face().tools.clone()
+    }
+
+    /// Registers a hook on a directive.
+    pub fn define_hook<F, Fut>(
+        &self,
+        name: impl Into<SmolStr>,
+        function: F,
+    ) -> Result<(), RegisterError>
+    where
+        F: Fn(HookCx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoHookResult> + Send + 'static,
+    {
+        self.define(|unit| _ = unit.define_hook(name, function))
+    }
+
+    /// Registers a skill.
+    pub fn define_skill(&self, skill: Skill) -> Result<(), RegisterError> {
+        self.define(|unit| _ = unit.define_skill(skill))
+    }
+
+    /// Registers a subagent. One that is an agent of its own: [`Agent::register_agent`].
+    pub fn define_mention(&self, mention: Mention) -> Result<(), RegisterError> {
+        self.define(|unit| _ = unit.define_mention(mention))
+    }
+
+    /// Registers a command.
+    pub fn define_command(&self, command: Command) -> Result<(), RegisterError> {
+        self.define(|unit| _ = unit.define_command(command))
+    }
+
+    fn define(&self, fill: impl FnOnce(&mut Registry)) -> Result<(), RegisterError> {
+        self.extend(Owner::embedder(), fill).map(drop)
+    }
+
+    /// Drops the program's hook on a directive; whether it was there.
+    pub fn undefine_hook(&self, name: &str) -> bool {
+        self.0.live.remove_called(Kind::Hook, name)
+    }
+
+    /// Drops the program's skill; whether it was there.
+    pub fn undefine_skill(&self, name: &str) -> bool {
+        self.0.live.remove_called(Kind::Skill, name)
+    }
+
+    /// Drops the program's subagent; whether it was there.
+    pub fn undefine_mention(&self, name: &str) -> bool {
+        self.0.live.remove_called(Kind::Subagent, name)
+    }
+
+    /// Drops the program's command; whether it was there.
+    pub fn undefine_command(&self, name: &str) -> bool {
+        self.0.live.remove_called(Kind::Command, name)
+    }
+
+    /// Everything of a kind that can be called by name, in the order of registration.
+    pub fn names(&self, kind: Kind) -> Vec<NameInfo> {
+        self.generation().names.list(kind)
+    }
+
+    /// The commands there are.
+    pub fn commands(&self) -> Vec<NameInfo> {
+        self.names(Kind::Command)
+    }
+
+    /// What the arguments of a command may go on with, given what was typed of them so far.
+    pub fn complete_command(&self, name: &str, typed: &str) -> Vec<String> {
+        let face = self.face();
+        face.command(name).map_or_else(Vec::new, |command| command.complete(typed))
     }
 
     fn one(&self, fill: impl FnOnce(&mut Registry)) -> Result<HandlerId, RegisterError> {
@@ -342,16 +433,88 @@ impl Agent {
         &self.0.limits
     }
 
-    pub(crate) fn system_prompt(&self) -> Arc<str> {
-        self.0.system.clone()
+    pub(crate) fn scope(&self) -> Option<&GlobSet> {
+        self.0.scope.as_ref()
     }
 
-    /// The tools an agent may call are the tools it is shown.
-    pub(crate) fn scoped(&self, tools: &Arc<ToolSet>) -> Arc<ToolSet> {
-        match &self.0.scope {
-            None => tools.clone(),
-            Some(scope) => Arc::new(tools.scoped(scope)),
-        }
+    pub(crate) fn parent(&self) -> Option<&Parent> {
+        self.0.parent.as_ref()
+    }
+
+    pub(crate) fn environment(&self) -> Option<&Environment> {
+        self.0.environment.as_ref()
+    }
+
+    pub(crate) fn mention_mode(&self) -> MentionMode {
+        self.0.mention_mode
+    }
+
+    pub(crate) fn invoking_tools(&self) -> &[SmolStr; 2] {
+        &self.0.invoking
+    }
+
+    pub(crate) fn face_slot(&self) -> &RwLock<Option<Arc<Face>>> {
+        &self.0.face
+    }
+
+    pub(crate) fn tell_once(&self) -> &OnceCell<()> {
+        &self.0.told
+    }
+
+    pub(crate) fn config(&self) -> Arc<AgentConfig> {
+        self.0.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_config(&self, config: AgentConfig) {
+        *self.0.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        *self.0.face.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// What aborts a run of it: also an abort of the run it works for.
+    pub(crate) fn new_cancel(&self) -> CancellationToken {
+        self.parent().map_or_else(CancellationToken::new, |parent| parent.cx.cancel().child_token())
+    }
+
+    /// The model of that name among those it has.
+    pub(crate) fn model_named(&self, name: &str) -> Result<Arc<dyn Model>, RegisterError> {
+        let models = self.models();
+        let found = models.iter().find(|model| model.name() == name).cloned();
+        found.ok_or_else(|| RegisterError::new(format!("model `{name}` is not known here")))
+    }
+
+    /// An agent that works for another.
+    pub(crate) fn child(
+        parent: Parent,
+        config: AgentConfig,
+        model: Option<Arc<dyn Model>>,
+        limits: Limits,
+    ) -> Result<Self, RegisterError> {
+        tool_globs(&config.tools).map_err(|cause| RegisterError::new(format!("tools: {cause}")))?;
+        let session = parent.cx.session().clone();
+        let above = &session.agent.0;
+        let models = match model {
+            Some(model) => Arc::from([model]),
+            None => session.models(),
+        };
+        Ok(Agent(Arc::new(Inner {
+            id: config.name.clone(),
+            live: above.live.clone(),
+            models: RwLock::new(models),
+            store: Arc::new(ParentStore(session.clone())),
+            ui: above.ui.clone(),
+            config: RwLock::new(Arc::new(config)),
+            environment: above.environment.clone(),
+            mention_mode: MentionMode::Model,
+            invoking: above.invoking.clone(),
+            place: above.place.clone(),
+            limits,
+            scope: None,
+            spill: above.spill.clone(),
+            main: OnceCell::new(),
+            told: OnceCell::new(),
+            face: RwLock::default(),
+            parent: Some(parent),
+        })))
     }
 
     /// The folders of a session: what was too long for the model may be read back.
@@ -374,11 +537,13 @@ impl Agent {
 
 /// An agent in the making. Registration errors are reported by `build`.
 pub struct AgentBuilder {
-    id: SmolStr,
     models: Vec<Arc<dyn Model>>,
     store: Arc<dyn Store>,
     ui: Arc<dyn Ui>,
-    system: String,
+    config: AgentConfig,
+    environment: Option<Environment>,
+    mention_mode: MentionMode,
+    prefix: SmolStr,
     place: Place,
     limits: Limits,
     scope: Option<Vec<String>>,
@@ -389,11 +554,13 @@ pub struct AgentBuilder {
 impl AgentBuilder {
     fn new(model: Arc<dyn Model>) -> Self {
         AgentBuilder {
-            id: "main".into(),
             models: vec![model],
             store: Arc::new(MemoryStore::new()),
             ui: Arc::new(Headless),
-            system: String::new(),
+            config: AgentConfig::new("main"),
+            environment: None,
+            mention_mode: MentionMode::default(),
+            prefix: SmolStr::default(),
             place: Place::nowhere(),
             limits: Limits::default(),
             scope: None,
@@ -404,7 +571,7 @@ impl AgentBuilder {
 
     /// Another id than `main`.
     pub fn id(mut self, id: impl Into<SmolStr>) -> Self {
-        self.id = id.into();
+        self.config.name = id.into();
         self
     }
 
@@ -428,7 +595,31 @@ impl AgentBuilder {
 
     /// What the model is told first.
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
-        self.system = text.into();
+        self.config.system_prompt = text.into();
+        self
+    }
+
+    /// Changes what the agent is made of: its description, the tools, skills and subagents it may use.
+    pub fn config(mut self, change: impl FnOnce(&mut AgentConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Where it runs, for its system prompt.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// What a leading `@name` in a person's text does.
+    pub fn mention_mode(mut self, mode: MentionMode) -> Self {
+        self.mention_mode = mode;
+        self
+    }
+
+    /// Puts a prefix before the names `invoke_skill` and `invoke_subagent`.
+    pub fn tool_prefix(mut self, prefix: impl Into<SmolStr>) -> Self {
+        self.prefix = prefix.into();
         self
     }
 
@@ -522,6 +713,40 @@ impl AgentBuilder {
         self
     }
 
+    /// Registers a hook on a directive.
+    pub fn define_hook<F, Fut>(mut self, name: impl Into<SmolStr>, function: F) -> Self
+    where
+        F: Fn(HookCx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoHookResult> + Send + 'static,
+    {
+        self.unit.define_hook(name, function);
+        self
+    }
+
+    /// Registers a skill.
+    pub fn define_skill(mut self, skill: Skill) -> Self {
+        self.unit.define_skill(skill);
+        self
+    }
+
+    /// Registers a subagent.
+    pub fn define_mention(mut self, mention: Mention) -> Self {
+        self.unit.define_mention(mention);
+        self
+    }
+
+    /// Registers a command.
+    pub fn define_command(mut self, command: Command) -> Self {
+        self.unit.define_command(command);
+        self
+    }
+
+    /// Installs a [`Hook`]. It is told of the agent before its first session.
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.unit.hook(hook);
+        self
+    }
+
     /// Registers whatever an extension registers, as the program's own.
     pub fn extend(mut self, extension: impl FnOnce(&mut Registry)) -> Self {
         extension(&mut self.unit);
@@ -530,7 +755,9 @@ impl AgentBuilder {
 
     /// The agent, or the first thing that could not be registered.
     pub fn build(self) -> Result<Agent, RegisterError> {
-        let live = Live::new();
+        let invoking = ["invoke_skill", "invoke_subagent"]
+            .map(|name| format_smolstr!("{}{name}", self.prefix));
+        let live = Live::new(invoking.to_vec());
         let mut kernel = Registry::new(builtin::owner());
         builtin::register(&mut kernel);
         live.commit(kernel)?;
@@ -538,18 +765,26 @@ impl AgentBuilder {
             live.commit(self.unit)?;
         }
         let scope = self.scope.map(|globs| tool_globs(&globs)).transpose();
+        tool_globs(&self.config.tools)
+            .map_err(|cause| RegisterError::new(format!("tools: {cause}")))?;
         Ok(Agent(Arc::new(Inner {
-            id: self.id,
-            live,
+            id: self.config.name.clone(),
+            live: Arc::new(live),
             models: RwLock::new(self.models.into()),
             store: self.store,
             ui: self.ui,
-            system: self.system.into(),
+            config: RwLock::new(Arc::new(self.config)),
+            environment: self.environment,
+            mention_mode: self.mention_mode,
+            invoking,
             place: self.place,
             limits: self.limits,
             scope: scope.map_err(|cause| RegisterError::new(format!("scope: {cause}")))?,
             spill: self.spill,
             main: OnceCell::new(),
+            told: OnceCell::new(),
+            face: RwLock::default(),
+            parent: None,
         })))
     }
 }
@@ -584,18 +819,9 @@ impl Agent {
     }
 
     fn detached_scene(&self) -> Scene {
-        let run = RunCx {
-            session_id: SmolStr::default(),
-            run_id: SmolStr::default(),
-            agent_id: self.id().clone(),
-            place: self.place().clone(),
-            step: AtomicU32::new(0),
-            cancel: CancellationToken::new(),
-            notes: Arc::default(),
-            ui: self.ui().clone(),
-        };
-        let hub = Arc::default();
-        Scene { generation: self.generation(), hub, cx: Cx::new(Arc::new(run)) }
+        let header = Header::new(SmolStr::default(), self.place().cwd());
+        let session = Session::new(self.clone(), State::unstored(header));
+        session.scene(SmolStr::default())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where something happens: what every handler and tool may know of the run round it.
 
 use std::{
+    future::Future,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -12,8 +13,14 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ext::Clocks,
+    budget::Budget,
+    child::ChildBuilder,
+    controls::Controls,
+    events::EventKind,
+    ext::{Clocks, Paused},
     notes::{NoteKind, Notes, Speaker},
+    scene::Scene,
+    session::Session,
     ui::Ui,
 };
 
@@ -92,35 +99,79 @@ impl Place {
 #[derive(Clone)]
 pub struct Cx {
     pub(crate) run: Arc<RunCx>,
-    /// Who speaks when a note is added.
+    /// Who speaks when a note is added, and acts when something is done.
     pub(crate) speaker: Speaker,
+    /// How many calls of tools this one is made within.
+    pub(crate) depth: u8,
     clock: Option<Clocks>,
 }
 
 /// What is the same for a whole run.
 pub(crate) struct RunCx {
-    pub(crate) session_id: SmolStr,
+    pub(crate) session: Session,
     pub(crate) run_id: SmolStr,
-    pub(crate) agent_id: SmolStr,
     pub(crate) place: Place,
     pub(crate) step: AtomicU32,
     pub(crate) cancel: CancellationToken,
-    pub(crate) notes: Arc<Notes>,
-    pub(crate) ui: Arc<dyn Ui>,
+    pub(crate) budget: Budget,
+    /// How many runs and calls were started from within this run, besides the model's own.
+    pub(crate) started: AtomicU32,
+}
+
+impl RunCx {
+    /// This run, the run it works for, and so on.
+    pub(crate) fn lineage(run: &Arc<RunCx>) -> impl Iterator<Item = &Arc<RunCx>> {
+        std::iter::successors(Some(run), |run| {
+            run.session.agent.parent().map(|parent| &parent.cx.run)
+        })
+    }
+
+    pub(crate) fn set_step(&self, step: u32) {
+        self.step.store(step, Ordering::Relaxed);
+    }
+
+    /// The next number of something started from within.
+    pub(crate) fn next_started(&self) -> u32 {
+        self.started.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 impl Cx {
     pub(crate) fn new(run: Arc<RunCx>) -> Self {
-        Cx { run, speaker: Speaker::Runtime, clock: None }
+        Cx { run, speaker: Speaker::Runtime, depth: 0, clock: None }
     }
 
     pub(crate) fn for_waiting(&self, clock: Clocks) -> Self {
-        Cx { run: self.run.clone(), speaker: self.speaker.clone(), clock: Some(clock) }
+        Cx { clock: Some(clock), ..self.clone() }
+    }
+
+    /// The same place with somebody else speaking.
+    pub(crate) fn spoken_by(&self, speaker: Speaker) -> Self {
+        Cx { speaker, ..self.clone() }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.run.session
+    }
+
+    /// Stops the handler's own clock while it waits for somebody else.
+    pub(crate) fn pause(&self) -> Option<Paused> {
+        self.clock.as_ref().map(Clocks::pause)
+    }
+
+    /// What a handler can do here beyond its answer.
+    pub fn controls(&self) -> Controls {
+        Controls::new(self.clone())
+    }
+
+    /// An agent that works for this run, under its policy, ledger and budget.
+    pub fn child(&self) -> ChildBuilder {
+        ChildBuilder::new(self.clone())
     }
 
     /// The session's id.
     pub fn session_id(&self) -> &str {
-        &self.run.session_id
+        &self.session().shared.id
     }
 
     /// The run's id, unique within its session; empty outside a run.
@@ -130,7 +181,7 @@ impl Cx {
 
     /// The agent's id: `main` unless the agent has another.
     pub fn agent_id(&self) -> &str {
-        &self.run.agent_id
+        self.session().agent.id()
     }
 
     /// The step under way, from 1; 0 before the first request.
@@ -148,32 +199,56 @@ impl Cx {
         &self.run.cancel
     }
 
+    fn ui(&self) -> &Arc<dyn Ui> {
+        self.session().agent.ui()
+    }
+
+    fn notes(&self) -> &Notes {
+        &self.session().shared.notes
+    }
+
     /// Whether a person can be reached.
     pub fn has_ui(&self) -> bool {
-        self.run.ui.present()
+        self.ui().present()
     }
 
     /// Tells the model something with the next request. Blank text is not sent.
     pub fn note(&self, text: impl Into<String>) {
-        self.run.notes.push(self.speaker.clone(), NoteKind::Context, text.into());
+        self.notes().push(self.speaker.clone(), NoteKind::Context, text.into());
     }
 
     /// Tells the model what a hook had to say, as that hook's output.
     pub fn output(&self, text: impl Into<String>) {
-        self.run.notes.push(self.speaker.clone(), NoteKind::Output, text.into());
+        self.notes().push(self.speaker.clone(), NoteKind::Output, text.into());
     }
 
     /// Tells the person something. Nobody there is no error.
     pub fn notify(&self, text: &str) {
-        self.run.ui.notify(text);
+        self.ui().notify(text);
+        Scene::of(self).emit(EventKind::UiRequest { method: "notify", text: text.into() });
     }
 
     /// Asks the person yes or no. The handler's limit stands still meanwhile; nobody there is a no.
     pub async fn confirm(&self, text: &str) -> bool {
-        let _paused = self.clock.as_ref().map(Clocks::pause);
+        self.asked(self.ui().confirm(text)).await.unwrap_or(false)
+    }
+
+    /// Lets the person choose one of several. Nobody there, or no choice, is `None`.
+    pub async fn select(&self, title: &str, options: &[String]) -> Option<usize> {
+        let chosen = self.asked(self.ui().select(title, options)).await.flatten();
+        chosen.filter(|index| *index < options.len())
+    }
+
+    /// Lets the person type a line. Nobody there is `None`.
+    pub async fn input(&self, title: &str) -> Option<String> {
+        self.asked(self.ui().input(title)).await.flatten()
+    }
+
+    async fn asked<T>(&self, asking: impl Future<Output = T>) -> Option<T> {
+        let _paused = self.pause();
         tokio::select! {
-            answer = self.run.ui.confirm(text) => answer,
-            () = self.run.cancel.cancelled() => false,
+            answer = asking => Some(answer),
+            () = self.run.cancel.cancelled() => None,
         }
     }
 }

@@ -37,7 +37,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
-    points::{PointId, Power, Replied, RunFailed},
+    points::{Power, Replied, RunFailed},
     run::Reason,
     session::{
         Entry, Timestamp,
@@ -72,6 +72,8 @@ pub struct Event {
     pub step: u32,
     /// The agent.
     pub agent_id: SmolStr,
+    /// The call of another agent that this one works for.
+    pub parent_call_id: Option<SmolStr>,
     /// What happened.
     pub kind: EventKind,
 }
@@ -148,8 +150,8 @@ pub enum EventKind {
     },
     /// A hook ran.
     Hook {
-        /// Where it is bound.
-        point: PointId,
+        /// The point it is bound to, or `directive`.
+        point: &'static str,
         /// Its name.
         name: SmolStr,
         /// Where it comes from.
@@ -193,6 +195,49 @@ pub enum EventKind {
         /// How long the next one waits, in milliseconds.
         wait_ms: u64,
     },
+    /// A skill's text was brought in.
+    Skill {
+        /// The skill.
+        name: SmolStr,
+        /// `user` or `agent`: who called for it.
+        source: &'static str,
+    },
+    /// A subagent is about to work.
+    SubagentStart {
+        /// The subagent.
+        name: SmolStr,
+    },
+    /// A subagent is done.
+    SubagentEnd {
+        /// The subagent.
+        name: SmolStr,
+        /// `success` or `error`.
+        status: &'static str,
+    },
+    /// The conversation is about to be summed up.
+    CompactionStart {
+        /// `forced`, `threshold` or `overflow`.
+        trigger: &'static str,
+    },
+    /// The summing-up is over.
+    CompactionEnd {
+        /// `success`, `refused`, `failed` or `cancelled`.
+        status: &'static str,
+    },
+    /// A command was run.
+    CommandResult {
+        /// The command.
+        name: SmolStr,
+        /// What it said, where it said something.
+        status: Option<String>,
+    },
+    /// A hook turns to the person.
+    UiRequest {
+        /// What it wants: `notify`.
+        method: &'static str,
+        /// Its words.
+        text: String,
+    },
     /// A reply was recorded.
     ModelPost(Replied),
     /// The run cannot go on, or reached a limit.
@@ -225,6 +270,13 @@ impl EventKind {
             EventKind::PermissionRequest { .. } => "permission.request",
             EventKind::PermissionResponse { .. } => "permission.response",
             EventKind::Retry { .. } => "retry",
+            EventKind::Skill { .. } => "skill",
+            EventKind::SubagentStart { .. } => "subagent.start",
+            EventKind::SubagentEnd { .. } => "subagent.end",
+            EventKind::CompactionStart { .. } => "compaction_start",
+            EventKind::CompactionEnd { .. } => "compaction_end",
+            EventKind::CommandResult { .. } => "command.result",
+            EventKind::UiRequest { .. } => "ui.request",
             EventKind::ModelPost(_) => "model.post",
             EventKind::Error(_) => "error",
             EventKind::SessionEnd { .. } => "session.end",
@@ -240,6 +292,7 @@ impl Event {
             line.put("type", self.kind.name()).put("v", EVENTS_VERSION).put("seq", self.seq);
             line.plain("at", self.at).put("sessionId", &self.session_id);
             line.put("runId", &self.run_id).put("step", self.step).put("agentId", &self.agent_id);
+            line.opt("parentCallId", self.parent_call_id.as_ref());
             write_kind(line, &self.kind);
         });
         String::from_utf8(out).unwrap_or_default()
@@ -270,7 +323,7 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
             line.put("callId", call_id).put("name", name).put("by", by).put("reason", reason);
         }
         EventKind::Hook { point, name, origin, power, verdict, reason, ms } => {
-            line.put("point", point.name()).put("name", name).put("origin", origin);
+            line.put("point", point).put("name", name).put("origin", origin);
             line.put("power", power.as_str()).put("verdict", verdict);
             line.opt("reason", reason.as_ref()).put("ms", ms);
         }
@@ -291,6 +344,17 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
         EventKind::Retry { attempt, kind, wait_ms } => {
             line.put("attempt", attempt).put("kind", kind).put("waitMs", wait_ms);
         }
+        EventKind::Skill { name, source } => _ = line.put("name", name).put("source", source),
+        EventKind::SubagentStart { name } => _ = line.put("name", name),
+        EventKind::SubagentEnd { name, status } => {
+            line.put("name", name).put("status", status);
+        }
+        EventKind::CompactionStart { trigger } => _ = line.put("trigger", trigger),
+        EventKind::CompactionEnd { status } => _ = line.put("status", status),
+        EventKind::CommandResult { name, status } => {
+            line.put("name", name).opt("status", status.as_ref());
+        }
+        EventKind::UiRequest { method, text } => _ = line.put("method", method).put("text", text),
         EventKind::ModelPost(replied) => line.flat(replied),
         EventKind::Error(failed) => line.flat(failed),
         EventKind::SessionEnd { reason } => _ = line.put("reason", reason.as_str()),
@@ -433,6 +497,7 @@ mod tests {
             run_id: SmolStr::default(),
             step: 1,
             agent_id: SmolStr::default(),
+            parent_call_id: None,
             kind: EventKind::TextDelta { text: text.into() },
         })
     }

@@ -104,7 +104,7 @@
 //!     .answer(PermissionAsk, only_builds)
 //!     .build()?;
 //! agent.process_request("Build it.").await?;
-//! assert!(transcript(&agent.main_session().await?).await.contains("result c1.1: built\n"));
+//! assert!(transcript(&agent.main_session().await?).contains("result c1.1: built\n"));
 //! # Ok(())
 //! # }
 //! ```
@@ -134,7 +134,10 @@
 //! # Ok::<(), cotter::ext::RegisterError>(())
 //! ```
 
+mod callable;
 mod chain;
+mod directive_hook;
+mod directory;
 mod dispatch;
 mod generation;
 mod handler;
@@ -142,17 +145,22 @@ mod origin;
 mod registry;
 mod tool_hook;
 
-pub(crate) use self::{
-    chain::{Chain, Meta},
-    dispatch::{Decided, Ran, dispatch, panic_words},
-    generation::{Generation, Live, ToolRow},
-    handler::Clocks,
-    registry::tool_globs,
-};
 pub use self::{
+    callable::BoxError,
+    directive_hook::{HookCx, HookResult, IntoHookResult, ShortCircuit},
+    directory::{Kind, NameInfo},
     generation::HookInfo,
     handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named},
     origin::{Origin, Owner},
     registry::{RegisterError, Registry, Reload},
     tool_hook::{Checked, ToolHook},
+};
+pub(crate) use self::{
+    callable::{Callable, failed},
+    chain::{Chain, Meta},
+    directory::Called,
+    dispatch::{Decided, Ran, dispatch, panic_words},
+    generation::{Generation, Live, ToolRow},
+    handler::{Clocks, Paused},
+    registry::tool_globs,
 };

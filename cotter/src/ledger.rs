@@ -137,6 +137,8 @@ pub(crate) struct DecisionRow {
     pub(crate) tool: SmolStr,
     pub(crate) input: Arc<Value>,
     pub(crate) generation: u64,
+    /// The call this one was made within.
+    pub(crate) within: Option<SmolStr>,
     pub(crate) verdict: &'static str,
     pub(crate) by: SmolStr,
     pub(crate) reason: Option<String>,

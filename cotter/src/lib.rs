@@ -95,7 +95,7 @@
 //!     .build()?;
 //! agent.process_request("What is here?").await?;
 //! assert_eq!(
-//!     transcript(&agent.main_session().await?).await,
+//!     transcript(&agent.main_session().await?),
 //!     "user: What is here?\n\
 //!      call c1.1: list {}\n\
 //!      result c1.1 (denied): Hook \"no-looking\" blocked the action: it is private. \
@@ -112,14 +112,27 @@
 
 pub mod points;
 pub mod ext;
-mod cx;
+pub mod hook;
+pub mod cx;
+pub mod controls;
 pub mod directives;
+pub mod command;
+pub mod skill;
+pub mod mention;
 mod agent;
+mod agents;
+mod child;
+mod face;
 pub mod session;
 pub mod message;
 mod messages;
+mod spine;
 mod run;
 mod turn;
+mod prompt;
+mod compact;
+mod request;
+mod budget;
 mod scene;
 pub mod model;
 pub mod tool;
@@ -136,12 +149,20 @@ pub mod text;
 
 pub use self::{
     agent::{Agent, AgentBuilder, Limits},
+    agents::AgentConfig,
+    child::ChildBuilder,
+    command::Command,
+    controls::Controls,
     cx::{Cx, Place},
-    ext::{At, Origin, Owner, Registry, named},
+    ext::{At, HookCx, HookResult, Origin, Owner, Registry, named},
+    face::Environment,
+    hook::Hook,
+    mention::Mention,
     message::Message,
     messages::{Block, Messages},
     points::Verdict,
     run::{Reason, Reply, Run, RunError},
     session::Session,
+    skill::Skill,
     tool::{FnTool, Output, Permit, Tool, ToolError, ToolSpec},
 };

@@ -106,10 +106,7 @@ impl Content {
         match self {
             Content::Text(text) => Cow::Borrowed(text),
             Content::Parts(parts) => {
-                let texts = parts.iter().filter_map(|part| match part {
-                    Part::Text(text) => Some(text.as_str()),
-                    Part::Image { .. } => None,
-                });
+                let texts = parts.iter().filter_map(Part::as_text);
                 Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
             }
         }
@@ -132,6 +129,7 @@ impl Content {
                     .into_iter()
                     .map(|part| match part {
                         Part::Text(text) => Part::Text(change(text)),
+                        Part::Data(text) => Part::Data(change(text)),
                         image @ Part::Image { .. } => image,
                     })
                     .collect(),
@@ -162,8 +160,10 @@ impl From<Vec<Part>> for Content {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Part {
-    /// Text.
+    /// Text. In a prompt, what a person typed: `/name` binds in it.
     Text(String),
+    /// Text that is data: piped in, pasted, attached. Nothing binds in it.
+    Data(String),
     /// A picture.
     Image {
         /// Its media type: `image/png`.
@@ -174,9 +174,18 @@ pub enum Part {
 }
 
 impl Part {
-    /// Text that is data: whatever it says, it cannot pose as a note to the model.
+    /// Text that is data: whatever it says, nothing binds in it, and it cannot pose as a note to the
+    /// model.
     pub fn data(text: &str) -> Self {
-        Part::Text(crate::notes::escape(text))
+        Part::Data(crate::notes::escape(text))
+    }
+
+    /// The text of it, where it is text.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Part::Text(text) | Part::Data(text) => Some(text),
+            Part::Image { .. } => None,
+        }
     }
 }
 

@@ -57,6 +57,12 @@ pub trait Model: Send + Sync + 'static {
     /// Sends a request.
     fn stream(&self, request: Request) -> Streaming;
 
+    /// How many tokens a conversation with it may have, where that is known. Near the end of it the
+    /// loop sums the conversation up.
+    fn context_window(&self) -> Option<u64> {
+        None
+    }
+
     /// What a reply of that usage cost, where the price is known.
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {
         let _ = usage;
@@ -75,6 +81,47 @@ pub struct Request {
     pub notes: usize,
     /// The tools that may be called.
     pub tools: Arc<ToolSet>,
+    /// How hard the model is to think.
+    pub thinking: Thinking,
+    /// The most tokens of the reply, where somebody set a limit.
+    pub max_tokens: Option<u32>,
+}
+
+/// How hard a model is to think before it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Thinking {
+    /// Not at all.
+    #[default]
+    Off,
+    /// As little as the model can.
+    Minimal,
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// A lot.
+    High,
+}
+
+impl Thinking {
+    const WORDS: [(Thinking, &'static str); 5] = [
+        (Thinking::Off, "off"),
+        (Thinking::Minimal, "minimal"),
+        (Thinking::Low, "low"),
+        (Thinking::Medium, "medium"),
+        (Thinking::High, "high"),
+    ];
+
+    /// The level's word in files.
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(level, _)| *level == self).map_or("off", |(_, word)| word)
+    }
+
+    /// The level of that word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(level, _)| *level)
+    }
 }
 
 /// A piece of a reply.

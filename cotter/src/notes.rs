@@ -5,13 +5,13 @@
 
 use std::{
     fmt::Write,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use smol_str::SmolStr;
 
 use crate::{
-    ext::{Generation, HandlerId, Origin},
+    ext::{Generation, HandlerId, Origin, Owner},
     text,
 };
 
@@ -36,8 +36,33 @@ pub(crate) enum NoteKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
     Runtime,
+    /// A hook at a point.
     Hook(HandlerId),
-    Tool(SmolStr),
+    /// A tool at work on a call.
+    Tool(Arc<Calling>),
+    /// A hook on a directive, a skill, a subagent or a command.
+    Called(Arc<CalledBy>),
+}
+
+/// The call a tool works on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Calling {
+    pub(crate) tool: SmolStr,
+    pub(crate) call_id: SmolStr,
+}
+
+/// Somebody who was called by name.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CalledBy {
+    what: &'static str,
+    name: SmolStr,
+    pub(crate) owner: Owner,
+}
+
+impl Speaker {
+    pub(crate) fn called(what: &'static str, name: &SmolStr, owner: Owner) -> Self {
+        Speaker::Called(Arc::new(CalledBy { what, name: name.clone(), owner }))
+    }
 }
 
 /// One note.
@@ -165,24 +190,37 @@ fn is_tag(text: &str) -> bool {
 fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
     let id = match &note.speaker {
         Speaker::Runtime => return ("cotter".into(), String::new()),
-        Speaker::Tool(name) => return (name.clone(), format!("From the tool \"{name}\": ")),
+        Speaker::Tool(calling) => {
+            let name = calling.tool.clone();
+            let lead = format!("From the tool \"{name}\": ");
+            return (name, lead);
+        }
+        Speaker::Called(by) => {
+            let CalledBy { what, name, owner } = &**by;
+            return (name.clone(), format!("From the {what} \"{name}\"{}: ", from(&owner.origin)));
+        }
         Speaker::Hook(id) => *id,
     };
     let Some(meta) = generation.meta(id) else {
         return ("unloaded".into(), "A hook that is no longer loaded says: ".into());
     };
     let name = &meta.name;
-    let from = match &meta.owner.origin {
-        Origin::Project => " of this project".to_owned(),
-        Origin::Space(id) => format!(" of the space \"{id}\""),
-        Origin::Profile(profile) => format!(" of the profile \"{profile}\""),
-        _ => String::new(),
-    };
+    let from = from(&meta.owner.origin);
     let lead = match note.kind {
         NoteKind::Output => format!("Output of hook \"{name}\"{from}: "),
         NoteKind::Context => format!("From hook \"{name}\"{from}: "),
     };
     (name.clone(), lead)
+}
+
+/// Words of a project, a space or a profile are introduced as theirs.
+fn from(origin: &Origin) -> String {
+    match origin {
+        Origin::Project => " of this project".to_owned(),
+        Origin::Space(id) => format!(" of the space \"{id}\""),
+        Origin::Profile(profile) => format!(" of the profile \"{profile}\""),
+        _ => String::new(),
+    }
 }
 
 fn cut(text: &str, room: usize) -> String {

@@ -5,12 +5,14 @@
 //! [`PointId`], the marker traits that make a gate on `session.end` a compile error, the chains of a
 //! generation, the documentation. The types a point needs stand in `points/`, one file per family.
 
+mod compact;
 mod context;
 mod failure;
 mod model;
 mod permission;
 mod prompt;
 mod session;
+mod subagent;
 mod tool_post;
 mod tool_pre;
 mod tool_refused;
@@ -19,7 +21,8 @@ mod turn_end;
 use std::{fmt, time::Duration};
 
 pub use self::{
-    context::{Context, ContextBuild, ContextChange},
+    compact::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+    context::{Context, ContextBuild, ContextChange, MessageChange, each_message},
     failure::{Error, RunFailed},
     model::{ModelPost, ModelPre, Replied, Requesting},
     permission::{Answer, PermissionAsk},
@@ -28,6 +31,7 @@ pub use self::{
         SessionClose, SessionClosed, SessionEnd, SessionEnded, SessionOpen, SessionOpened,
         SessionStart, SessionStarted,
     },
+    subagent::{SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted},
     tool_post::{Outcome, ResultChange, ToolPost, ToolRan},
     tool_pre::{CallChange, ToolCalled, ToolPre},
     tool_refused::{Refused, ToolRefused},
@@ -40,7 +44,7 @@ use crate::{
 
 macro_rules! points {
     ($( $point:ident $field:ident $name:literal [$($power:ident)*] $seconds:literal s
-        fires $fires:literal
+        $([$always:ident])? fires $fires:literal
         $(failed_transform $failed:literal)? ; )*) => {
         /// The name of a point, as a value.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +60,7 @@ macro_rules! points {
             limit: Duration::from_secs($seconds),
             fires: $fires,
             failed_transform: points!(@failed $($failed)?),
+            after_the_fact: points!(@always $($always)?),
         } ),* ];
 
         /// One chain per point: what a generation dispatches to.
@@ -87,6 +92,8 @@ macro_rules! points {
     (@power answer) => { Power::Answer };
     (@failed $failed:literal) => { Some($failed) };
     (@failed) => { None };
+    (@always always) => { true };
+    (@always) => { false };
     (@marker $point:ident observe) => {};
     (@marker $point:ident gate) => { impl Gated for $point {} };
     (@marker $point:ident transform) => { impl Transformed for $point {} };
@@ -94,9 +101,9 @@ macro_rules! points {
 }
 
 points! {
-    SessionOpen session_open "session.open" [observe] 5 s
+    SessionOpen session_open "session.open" [observe] 5 s [always]
         fires "a session is created, resumed or forked";
-    SessionStart session_start "session.start" [observe] 5 s
+    SessionStart session_start "session.start" [observe] 5 s [always]
         fires "top of the loop, once per run";
     UserPromptSubmit user_prompt_submit "user.prompt.submit" [observe gate transform] 5 s
         fires "after directives, before the message is stored"
@@ -106,25 +113,34 @@ points! {
         failed_transform "the run ends with `error`, naming the handler";
     ModelPre model_pre "model.pre" [observe] 5 s
         fires "before each provider attempt; its notes ride on this very request";
-    ModelPost model_post "model.post" [observe] 5 s
+    ModelPost model_post "model.post" [observe] 5 s [always]
         fires "after each successful reply is recorded";
     ToolPre tool_pre "tool.pre" [observe gate transform] 5 s
         fires "before a tool runs, with what the call touches"
         failed_transform "the call is refused";
     PermissionAsk permission_ask "permission.ask" [observe gate answer] 5 s
         fires "a human is about to be asked";
-    ToolPost tool_post "tool.post" [observe transform] 60 s
+    ToolPost tool_post "tool.post" [observe transform] 60 s [always]
         fires "after a tool that ran, however it ended"
         failed_transform "the result is withheld, with a word to the model";
-    ToolRefused tool_refused "tool.refused" [observe] 5 s
+    ToolRefused tool_refused "tool.refused" [observe] 5 s [always]
         fires "a call that never ran, with who refused it and why";
+    CompactPre compact_pre "compact.pre" [observe gate transform] 60 s
+        fires "the conversation is about to be summed up; a transform may supply the summary"
+        failed_transform "the built-in summary is used";
+    CompactPost compact_post "compact.post" [observe] 60 s [always]
+        fires "the conversation was summed up";
+    SubagentStart subagent_start "subagent.start" [observe gate] 5 s
+        fires "a subagent is about to work";
+    SubagentEnd subagent_end "subagent.end" [observe] 5 s [always]
+        fires "a subagent is done, however it ended";
     TurnEnd turn_end "turn.end" [observe gate] 60 s
         fires "the model would stop";
-    Error error "error" [observe] 5 s
+    Error error "error" [observe] 5 s [always]
         fires "unrecoverable failure or limit reached, just before `session.end`";
-    SessionEnd session_end "session.end" [observe] 5 s
+    SessionEnd session_end "session.end" [observe] 5 s [always]
         fires "every exit of the loop, with the true reason";
-    SessionClose session_close "session.close" [observe] 5 s
+    SessionClose session_close "session.close" [observe] 5 s [always]
         fires "a session is closed";
 }
 
@@ -170,6 +186,9 @@ pub struct Row {
     pub fires: &'static str,
     /// What happens when a transform at it fails, where there are transforms.
     pub failed_transform: Option<&'static str>,
+    /// Whether it tells what has happened, abort or not: an audit trail that skips aborted runs is
+    /// none.
+    pub after_the_fact: bool,
 }
 
 impl Row {

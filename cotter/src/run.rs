@@ -16,9 +16,12 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    command::{self, CommandResult},
     events::{Event, EventKind, Events},
+    ext::Failure,
     message::{Content, Message, Usage},
     points::RunFailed,
+    prompt::Input,
     session::{Entry, Interrupted, Session, StoreError},
     turn::{self, Begin, Exit},
 };
@@ -78,6 +81,8 @@ pub struct Reply {
     pub run_id: SmolStr,
     /// The model's replies of this run, oldest first.
     pub messages: Vec<Arc<Entry>>,
+    /// What a command had to say, where the prompt was one.
+    pub status: Option<String>,
     /// Why it ended.
     pub reason: Reason,
     /// Why it was refused, failed or limited, where it was.
@@ -91,10 +96,26 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The text of the last reply.
+    /// The text of the last reply, or what a command had to say.
     pub fn text(&self) -> String {
         let last = self.messages.last().and_then(|entry| entry.message());
-        last.map_or_else(String::new, |message: &Message| message.text().into_owned())
+        let text = last.map(|message: &Message| message.text().into_owned());
+        text.or_else(|| self.status.clone()).unwrap_or_default()
+    }
+
+    /// What came of a prompt without a run.
+    fn without_a_run(session_id: SmolStr, reason: Reason) -> Self {
+        Reply {
+            session_id,
+            run_id: SmolStr::default(),
+            messages: vec![],
+            status: None,
+            reason,
+            error: None,
+            steps: 0,
+            usage: Usage::default(),
+            cost_usd: None,
+        }
     }
 }
 
@@ -113,16 +134,8 @@ impl RunError {
     /// There is no session to run in.
     pub(crate) fn before_the_run(error: &StoreError) -> Self {
         let failed = Exit::from(error);
-        let reply = Reply {
-            session_id: SmolStr::default(),
-            run_id: SmolStr::default(),
-            messages: vec![],
-            reason: Reason::Error,
-            error: failed.failed,
-            steps: 0,
-            usage: Usage::default(),
-            cost_usd: None,
-        };
+        let reply = Reply::without_a_run(SmolStr::default(), Reason::Error);
+        let reply = Reply { error: failed.failed, ..reply };
         RunError::of(reply)
     }
 
@@ -143,6 +156,43 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+/// What a person typed: a command, or a prompt.
+async fn typed(
+    session: Session,
+    prompt: Content,
+    cancel: CancellationToken,
+    id: Arc<OnceLock<SmolStr>>,
+) -> Reply {
+    let input = match command::led_by(&session, &prompt) {
+        None => Input::Typed(prompt),
+        Some((command, args)) => {
+            let invoked = Box::pin(command::invoke(&session, &command, args, &cancel)).await;
+            let reply = Reply::without_a_run(session.id().clone(), Reason::EndTurn);
+            match invoked {
+                Ok(CommandResult::Prompt(prompt)) => Input::Plain(prompt),
+                Ok(CommandResult::Status(status)) => {
+                    return Reply { status: Some(status), ..reply };
+                }
+                Ok(CommandResult::Nothing) => return reply,
+                Err(Failure::Cancelled) => return Reply { reason: Reason::Aborted, ..reply },
+                Err(failure) => {
+                    let message = format!("command \"/{}\" failed: {failure}", command.name);
+                    let error = Some(RunFailed { code: "command".into(), message });
+                    return Reply { reason: Reason::Error, error, ..reply };
+                }
+            }
+        }
+    };
+    turn::run(session, Begin::Prompt(input), cancel, id).await
+}
+
+/// Whether an event is a run's own, or of an agent that works for it.
+fn is_of(run: Option<&SmolStr>, event: &SmolStr) -> bool {
+    let Some(run) = run else { return false };
+    let rest = event.strip_prefix(run.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// A run under way, or about to be.
@@ -160,8 +210,19 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run on what a person typed. An agent that works for another is spoken to by no person.
     pub(crate) fn new(session: Session, prompt: Content) -> Self {
-        Run::begin(session, Begin::Prompt(prompt))
+        if session.agent.parent().is_some() {
+            return Run::plain(session, prompt);
+        }
+        let (cancel, id) = (session.agent.new_cancel(), Arc::default());
+        let running = Box::pin(typed(session.clone(), prompt, cancel.clone(), Arc::clone(&id)));
+        Run::of(session, cancel, id, running, true)
+    }
+
+    /// A run on what is not to be parsed.
+    pub(crate) fn plain(session: Session, prompt: Content) -> Self {
+        Run::begin(session, Begin::Prompt(Input::Plain(prompt)))
     }
 
     pub(crate) fn resumed(session: Session, interrupted: Interrupted) -> Self {
@@ -169,9 +230,19 @@ impl Run {
     }
 
     fn begin(session: Session, begin: Begin) -> Self {
-        let (cancel, id) = (CancellationToken::new(), Arc::default());
+        let (cancel, id) = (session.agent.new_cancel(), Arc::default());
         let idle = matches!(begin, Begin::Prompt(_));
         let running = Box::pin(turn::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
+        Run::of(session, cancel, id, running, idle)
+    }
+
+    fn of(
+        session: Session,
+        cancel: CancellationToken,
+        id: Arc<OnceLock<SmolStr>>,
+        running: Running,
+        idle: bool,
+    ) -> Self {
         Run { session, cancel, id, idle, running: Some(running), events: None, reply: None }
     }
 
@@ -196,9 +267,10 @@ impl Run {
             loop {
                 match events.poll_next(task) {
                     // Another run of the session, served before this one.
-                    Poll::Ready(event) if self.id.get() != Some(&event.run_id) => {}
+                    Poll::Ready(event) if !is_of(self.id.get(), &event.run_id) => {}
                     Poll::Ready(event) => {
-                        if matches!(event.kind, EventKind::SessionEnd { .. }) {
+                        let own = self.id.get() == Some(&event.run_id);
+                        if own && matches!(event.kind, EventKind::SessionEnd { .. }) {
                             self.events = None;
                         }
                         return Poll::Ready(Some(event));

@@ -1,34 +1,122 @@
-//! Where points are fired from: a generation, a hub, a context. The only caller of the dispatch.
+//! Where something happens, seen by the runtime: what an agent shows its model, a context, the way to
+//! whoever listens. Points are fired from here; it is the only caller of the dispatch.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
+
+use smol_str::SmolStr;
 
 use crate::{
+    agent::Agent,
     cx::Cx,
     events::{Event, EventKind, Hub},
     ext::{Chain, Decided, Generation, Ran, dispatch},
-    points::{Point, PointId},
-    session::Timestamp,
+    face::Face,
+    notes::Speaker,
+    points::Point,
+    session::{Session, State, StoreError, Timestamp},
 };
 
 /// What firing a point needs. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Scene {
-    pub(crate) generation: Arc<Generation>,
-    pub(crate) hub: Arc<Hub>,
+    /// Pinned for a step from start to end.
+    pub(crate) face: Arc<Face>,
     pub(crate) cx: Cx,
 }
 
 impl Scene {
+    /// The scene of a context, as things stand now.
+    pub(crate) fn of(cx: &Cx) -> Self {
+        Scene { face: cx.session().face(), cx: cx.clone() }
+    }
+
+    /// The same with the newest generation: tightening acts at once.
+    pub(crate) fn newest(&self) -> Self {
+        Scene::of(&self.cx)
+    }
+
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        &self.face.generation
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        self.cx.session()
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.session().agent
+    }
+
+    pub(crate) fn run_id(&self) -> &SmolStr {
+        &self.cx.run.run_id
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cx.run.cancel.is_cancelled()
+    }
+
+    /// The session's state, for a moment: never across an await.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.session().state()
+    }
+
+    fn hub(&self) -> &Arc<Hub> {
+        &self.session().shared.hub
+    }
+
+    /// The call that this happens within: a tool's own, or the one an agent works for.
+    pub(crate) fn within(&self) -> Option<SmolStr> {
+        match &self.cx.speaker {
+            Speaker::Tool(calling) => Some(calling.call_id.clone()),
+            _ => self.agent().parent().and_then(|parent| parent.call_id.clone()),
+        }
+    }
+
+    /// Tells the hooks of this run's events as they come, off the path of the run.
+    pub(crate) fn watch(&self) {
+        let hooks = self.generation().hooks.clone();
+        if hooks.is_empty() || self.agent().parent().is_some() {
+            return;
+        }
+        let (mut events, run) = (self.hub().subscribe(), self.run_id().clone());
+        tokio::spawn(async move {
+            loop {
+                let event = events.next().await;
+                hooks.iter().for_each(|hook| hook.tell(&event));
+                if event.run_id == run && matches!(event.kind, EventKind::SessionEnd { .. }) {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// Whether anybody listens.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.hub().is_heard()
+    }
+
     /// Fires a point at whoever is registered there; nobody costs a bit test.
     pub(crate) async fn fire<P: Point>(
         &self,
         event: impl FnOnce() -> P::Event,
     ) -> Option<Decided<P>> {
-        if !self.generation.has(P::ID) {
+        if !self.generation().has(P::ID) {
             return None;
         }
         // Boxed, so that a run does not carry the room for every point it may fire.
-        Some(Box::pin(self.fire_on(self.generation.chain::<P>(), Arc::new(event()))).await)
+        Some(Box::pin(self.fire_on(self.generation().chain::<P>(), Arc::new(event()))).await)
+    }
+
+    /// The same; what handlers see has been stored.
+    pub(crate) async fn fire_stored<P: Point>(
+        &self,
+        event: impl FnOnce() -> P::Event,
+    ) -> Result<Option<Decided<P>>, StoreError> {
+        if !self.generation().has(P::ID) {
+            return Ok(None);
+        }
+        self.state().commit()?;
+        Ok(self.fire::<P>(event).await)
     }
 
     /// Fires a point at some of its handlers, and tells each run of one.
@@ -37,37 +125,46 @@ impl Scene {
         chain: &Chain<P>,
         event: Arc<P::Event>,
     ) -> Decided<P> {
-        let cancel = heeds_cancel(P::ID).then_some(&self.cx.run.cancel);
+        let cancel = (!P::ID.row().after_the_fact).then_some(&self.cx.run.cancel);
         let decided = dispatch(chain, event, &self.cx, cancel).await;
-        if self.hub.is_heard() {
-            decided.ran.iter().for_each(|ran| self.tell(ran));
+        if self.is_heard() {
+            decided.ran.iter().for_each(|ran| self.tell_ran(ran));
         }
         decided
     }
 
-    /// Tells whoever listens.
+    /// Tells whoever listens. What is told has been stored.
+    pub(crate) fn tell(&self, kind: impl FnOnce() -> EventKind) -> Result<(), StoreError> {
+        if self.is_heard() {
+            self.state().commit()?;
+            self.emit(kind());
+        }
+        Ok(())
+    }
+
+    /// Tells whoever listens, at once.
     pub(crate) fn emit(&self, kind: EventKind) {
-        if !self.hub.is_heard() {
+        if !self.is_heard() {
             return;
         }
-        let run = &self.cx.run;
-        self.hub.emit(|seq| Event {
+        self.hub().emit(|seq| Event {
             seq,
             at: Timestamp::now(),
-            session_id: run.session_id.clone(),
-            run_id: run.run_id.clone(),
+            session_id: self.session().shared.id.clone(),
+            run_id: self.run_id().clone(),
             step: self.cx.step(),
-            agent_id: run.agent_id.clone(),
+            agent_id: self.agent().id().clone(),
+            parent_call_id: self.within(),
             kind,
         });
     }
 
-    fn tell(&self, ran: &Ran) {
-        let Some(meta) = self.generation.meta(ran.handler) else { return };
+    fn tell_ran(&self, ran: &Ran) {
+        let Some(meta) = self.generation().meta(ran.handler) else { return };
         #[expect(clippy::cast_precision_loss, reason = "a duration of a hook, for people")]
         let ms = ran.nanos as f64 / 1e6;
         self.emit(EventKind::Hook {
-            point: meta.point,
+            point: meta.point.name(),
             name: meta.name.clone(),
             origin: meta.owner.origin.to_string(),
             power: meta.power,
@@ -76,19 +173,4 @@ impl Scene {
             ms,
         });
     }
-}
-
-/// What has happened is told, abort or not: an audit trail that skips aborted runs is none.
-fn heeds_cancel(point: PointId) -> bool {
-    !matches!(
-        point,
-        PointId::SessionStart
-            | PointId::ModelPost
-            | PointId::ToolPost
-            | PointId::ToolRefused
-            | PointId::Error
-            | PointId::SessionEnd
-            | PointId::SessionOpen
-            | PointId::SessionClose
-    )
 }

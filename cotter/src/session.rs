@@ -12,13 +12,13 @@
 //! let agent = Agent::builder(model).store(JsonlStore::new(folder)).build()?;
 //! let session = agent.new_session().await?;
 //! session.prompt("I like tea.").await?;
-//! let here = session.entries().await.last().map(|entry| entry.id().clone());
+//! let here = session.entries().last().map(|entry| entry.id().clone());
 //! session.prompt("What do I like?").await?;
 //!
 //! // Back to where we were: what follows is a new branch, and the old one stays in the file.
 //! session.navigate(here.as_deref()).await?;
 //! session.prompt("Make that coffee. What do I like?").await?;
-//! let shown = transcript(&session).await;
+//! let shown = transcript(&session);
 //! assert!(shown.ends_with("user: Make that coffee. What do I like?\nassistant: Coffee.\n"));
 //! assert!(!shown.contains("Tea."));
 //!
@@ -26,7 +26,7 @@
 //! let id = session.id().clone();
 //! drop((session, agent));
 //! let agent = Agent::builder(Scripted::new([])).store(JsonlStore::new(folder)).build()?;
-//! assert_eq!(transcript(&agent.session(&id).await?).await, shown);
+//! assert_eq!(transcript(&agent.session(&id).await?), shown);
 //! # Ok(())
 //! # }
 //! ```
@@ -40,33 +40,35 @@ mod tree;
 pub(crate) mod wire;
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
 };
 
 use serde_json::{Map, Value};
 use smol_str::{SmolStr, format_smolstr};
-use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "jsonl")]
 pub use self::jsonl::{JsonlStore, Loaded, load};
 pub(crate) use self::recover::Interrupted;
+pub(crate) use self::store::LineKind;
+use self::tree::Tree;
 pub use self::{
-    entry::{Body, Compaction, Entry, Timestamp},
+    entry::{Body, Compaction, Entries, Entry, Timestamp},
     store::{Line, Log, MemoryStore, Opened, Store, StoreError, Summary, Syncing},
 };
-use self::{store::LineKind, tree::Tree};
 use crate::{
     agent::Agent,
+    budget::Budget,
+    command::{self, CommandResult},
     cx::{Cx, RunCx},
     events::{EventKind, Events, Hub},
+    ext::Failure,
     ledger::Record,
     message::{Content, Message},
     messages::Messages,
+    model::{Model, Thinking},
     notes::Notes,
     points::{SessionClose, SessionClosed},
     run::Run,
@@ -105,21 +107,36 @@ pub struct Session {
     pub(crate) shared: Arc<Shared>,
 }
 
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session {}", self.shared.id)
+    }
+}
+
 /// What all handles of a session share.
 pub(crate) struct Shared {
     pub(crate) id: SmolStr,
-    pub(crate) state: Arc<Mutex<State>>,
+    /// Whose turn it is: runs, and whatever moves the leaf, come one after the other.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Held for a moment only, never while anybody is waited for.
+    state: Mutex<State>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) notes: Arc<Notes>,
+    /// Aborts the run under way.
+    running: Mutex<Option<CancellationToken>>,
 }
 
 impl Session {
     pub(crate) fn new(agent: Agent, state: State) -> Self {
+        // Whoever listens to a session hears those who work for it.
+        let hub = agent.parent().map(|parent| parent.cx.session().shared.hub.clone());
         let shared = Shared {
             id: state.header.id.clone(),
-            state: Arc::new(Mutex::new(state)),
-            hub: Arc::default(),
+            turn: tokio::sync::Mutex::default(),
+            state: Mutex::new(state),
+            hub: hub.unwrap_or_default(),
             notes: Arc::default(),
+            running: Mutex::default(),
         };
         Session { agent, shared: Arc::new(shared) }
     }
@@ -134,10 +151,55 @@ impl Session {
         Run::new(self.clone(), prompt.into())
     }
 
+    /// The same with a prompt in which nothing binds: what a program made, not what a person typed.
+    pub fn prompt_plain(&self, prompt: impl Into<Content>) -> Run {
+        Run::plain(self.clone(), prompt.into())
+    }
+
+    /// Runs a command by name; `None` where there is none of that name. While no run is under way it
+    /// has the session to itself.
+    pub async fn invoke_command(
+        &self,
+        name: &str,
+        args_raw: &str,
+    ) -> Option<Result<CommandResult, Failure>> {
+        let command = self.agent.face().command(name)?.clone();
+        let cancel = self.agent.new_cancel();
+        Some(command::invoke(self, &command, args_raw.into(), &cancel).await)
+    }
+
+    /// Waits until no run is under way.
+    pub async fn idle(&self) {
+        drop(self.shared.turn.lock().await);
+    }
+
+    /// Aborts the run under way; whether there was one.
+    pub fn abort(&self) -> bool {
+        let running = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().inspect(|cancel| cancel.cancel()).is_some()
+    }
+
+    pub(crate) fn set_running(&self, cancel: Option<CancellationToken>) {
+        *self.shared.running.lock().unwrap_or_else(PoisonError::into_inner) = cancel;
+    }
+
+    /// The models its next request may go to, in order.
+    pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
+        let chosen = {
+            let choices = &self.state().choices;
+            choices.turn_model.clone().or_else(|| choices.model.clone())
+        };
+        let models = self.agent.models();
+        match chosen {
+            None => models,
+            Some(model) => std::iter::once(model).chain(models.iter().skip(1).cloned()).collect(),
+        }
+    }
+
     /// The run that was waiting for a person when the process died, where its time is not over.
     /// It goes on from its question.
     pub async fn resume(&self) -> Option<Run> {
-        let pending = self.shared.state.lock().await.pending.take()?;
+        let pending = self.state().pending.take()?;
         Some(Run::resumed(self.clone(), *pending))
     }
 
@@ -150,71 +212,70 @@ impl Session {
         events
     }
 
-    /// The entries from the root to the leaf, oldest first. Like everything that reads or writes the
-    /// session, it waits for a run under way: a hook or tool of that run must not await it.
-    pub async fn entries(&self) -> Vec<Arc<Entry>> {
-        self.whole().await.tree.path()
+    /// The entries from the root to the leaf, oldest first.
+    pub fn entries(&self) -> Entries {
+        self.whole().tree.path()
     }
 
     /// The messages the model would get now, before any transform.
-    pub async fn messages(&self) -> Messages {
-        self.shared.state.lock().await.tree.messages().clone()
+    pub fn messages(&self) -> Messages {
+        self.state().tree.messages().clone()
     }
 
     /// What could not be read when the session was opened, one line each.
-    pub async fn diagnostics(&self) -> Vec<String> {
-        let state = self.whole().await;
+    pub fn diagnostics(&self) -> Vec<String> {
+        let state = self.whole();
         let unreadable = state.tree.unreadable();
         let unreadable = unreadable.map(|id| format!("entry {id}: what it says cannot be read"));
         state.diagnostics.iter().cloned().chain(unreadable).collect()
     }
 
     /// Stores an extension's own entry: any type but the core's, ignored by the core and kept.
-    /// Gives the entry's id.
-    pub async fn save_entry(&self, mut fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
+    /// Gives the entry's id. During a run it is stored at the run's next safe moment: never in the
+    /// middle of a prompt, never between a call and its result.
+    pub fn save_entry(&self, mut fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
         wire::check_custom(&fields).map_err(StoreError::new)?;
         if !fields.contains_key("timestamp") {
             fields.shift_insert(1, "timestamp".into(), Timestamp::now().to_string().into());
         }
-        self.store(Body::Custom(fields)).await
+        self.store(Body::Custom(fields))
     }
 
     /// Names an entry, or takes its name away.
-    pub async fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
-        let mut state = self.whole().await;
+    pub fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
+        let mut state = self.whole();
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
-        state.store(Body::Label { target: id.into(), label: label.map(str::to_owned) })
+        state.add(Body::Label { target: id.into(), label: label.map(str::to_owned) })
     }
 
     /// The name of an entry.
-    pub async fn label(&self, id: &str) -> Option<String> {
-        self.whole().await.tree.label(id)
+    pub fn label(&self, id: &str) -> Option<String> {
+        self.whole().tree.label(id)
     }
 
     /// Names the session; blank text takes the name away.
-    pub async fn set_name(&self, name: &str) -> Result<SmolStr, StoreError> {
+    pub fn set_name(&self, name: &str) -> Result<SmolStr, StoreError> {
         let words = name.split_whitespace().collect::<Vec<_>>().join(" ");
-        self.store(Body::SessionInfo((!words.is_empty()).then_some(words))).await
+        self.store(Body::SessionInfo((!words.is_empty()).then_some(words)))
     }
 
     /// The session's name.
-    pub async fn name(&self) -> Option<String> {
-        let state = self.whole().await;
-        state.tree.last(|entry| match entry.body() {
+    pub fn name(&self) -> Option<String> {
+        self.whole().tree.last(|entry| match entry.body() {
             Body::SessionInfo(name) => Some(name.clone()),
             _ => None,
         })?
     }
 
-    /// Sums up what came before `first_kept`.
+    /// Sums up what came before `first_kept`. Waits for a run under way.
     pub async fn store_compaction(&self, compaction: Compaction) -> Result<SmolStr, StoreError> {
-        self.store(Body::Compaction(Box::new(compaction))).await
+        let _turn = self.shared.turn.lock().await;
+        self.store(Body::Compaction(Box::new(compaction)))
     }
 
     /// The model the session last used or was set to.
-    pub async fn model(&self) -> Option<SmolStr> {
-        let state = self.whole().await;
-        state.tree.last(|entry| match entry.body() {
+    pub fn model(&self) -> Option<SmolStr> {
+        self.whole().tree.last(|entry| match entry.body() {
             Body::ModelChange(model) => Some(model.clone()),
             Body::Message(Message::Assistant(assistant)) => Some(assistant.model.clone()),
             _ => None,
@@ -222,9 +283,8 @@ impl Session {
     }
 
     /// The thinking level the session was set to.
-    pub async fn thinking_level(&self) -> SmolStr {
-        let state = self.whole().await;
-        let set = state.tree.last(|entry| match entry.body() {
+    pub fn thinking_level(&self) -> SmolStr {
+        let set = self.whole().tree.last(|entry| match entry.body() {
             Body::ThinkingLevel(level) => Some(level.clone()),
             _ => None,
         });
@@ -234,7 +294,8 @@ impl Session {
     /// Moves the leaf to an entry, or before the first: what follows starts a new branch. The entries
     /// left behind stay. Waits for a run under way; moving to where the leaf is stores nothing.
     pub async fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
-        let mut state = self.whole().await;
+        let _turn = self.shared.turn.lock().await;
+        let mut state = self.whole();
         if state.tree.leaf_id().map(SmolStr::as_str) == to {
             return Ok(());
         }
@@ -244,59 +305,59 @@ impl Session {
                 .get(id)
                 .ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
         }
-        state.store(Body::Leaf(to.map(SmolStr::from))).map(drop)
+        state.add(Body::Leaf(to.map(SmolStr::from))).map(drop)
     }
 
-    /// Starts a session of its own with the entries up to here. Ids stay as they are.
+    /// Starts a session of its own with the entries up to here. Ids stay as they are. Waits for a run
+    /// under way.
     pub async fn fork(&self) -> Result<Session, StoreError> {
-        let state = self.whole().await;
-        self.agent.forked(&state.header, state.tree.path(), state.next_entry).await
+        let _turn = self.shared.turn.lock().await;
+        let (header, path, next_entry) = {
+            let mut state = self.whole();
+            (state.header.clone(), state.tree.path(), state.next_entry)
+        };
+        self.agent.forked(&header, &path, next_entry).await
     }
 
-    /// Fires `session.close`. The session may be used again.
+    /// Fires `session.close`, after a run under way. The session may be used again.
     pub async fn close(&self) {
-        let runs = self.shared.state.lock().await.next_run - 1;
+        let _turn = self.shared.turn.lock().await;
+        let runs = self.state().next_run - 1;
         self.scene(SmolStr::default()).fire::<SessionClose>(|| SessionClosed { runs }).await;
     }
 
     /// Where points outside a run are fired.
     pub(crate) fn scene(&self, run_id: SmolStr) -> Scene {
-        Scene {
-            generation: self.agent.generation(),
-            hub: self.shared.hub.clone(),
-            cx: self.cx(run_id, CancellationToken::new()),
-        }
+        Scene::of(&self.cx(run_id, self.agent.new_cancel()))
     }
 
     pub(crate) fn cx(&self, run_id: SmolStr, cancel: CancellationToken) -> Cx {
         Cx::new(Arc::new(RunCx {
-            session_id: self.shared.id.clone(),
+            session: self.clone(),
             run_id,
-            agent_id: self.agent.id().clone(),
             place: self.agent.place_of(&self.shared.id),
             step: AtomicU32::new(0),
             cancel,
-            notes: self.shared.notes.clone(),
-            ui: self.agent.ui().clone(),
+            budget: Budget::new(self.agent.limits()),
+            started: AtomicU32::new(0),
         }))
     }
 
+    /// The state, for a moment: never across an await.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The state with all of its history, also where only its end was read.
-    async fn whole(&self) -> OwnedMutexGuard<State> {
-        let mut state = self.shared.state.clone().lock_owned().await;
+    fn whole(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
         let diagnostics = state.tree.complete();
         state.diagnostics.extend(diagnostics);
         state
     }
 
-    async fn store(&self, body: Body) -> Result<SmolStr, StoreError> {
-        self.whole().await.store(body)
-    }
-}
-
-impl RunCx {
-    pub(crate) fn set_step(&self, step: u32) {
-        self.step.store(step, Ordering::Relaxed);
+    pub(crate) fn store(&self, body: Body) -> Result<SmolStr, StoreError> {
+        self.whole().add(body)
     }
 }
 
@@ -345,12 +406,40 @@ pub(crate) struct State {
     pub(crate) crashed: Option<SmolStr>,
     pub(crate) diagnostics: Vec<String>,
     read_only: Option<String>,
+    /// Whether a run is at work, so that others' entries wait for its next safe moment.
+    pub(crate) busy: bool,
+    /// Entries that wait for it, with the ids they were promised.
+    waiting: Vec<(SmolStr, Body)>,
+    /// The calls that had leave to run last: without a result, nobody knows what came of them.
+    pub(crate) at_work: Vec<SmolStr>,
+    /// What was set for this session, or for the run under way.
+    pub(crate) choices: Choices,
+}
+
+/// What was set for one session instead of what its agent has.
+#[derive(Default)]
+pub(crate) struct Choices {
+    /// The model of the run under way.
+    pub(crate) turn_model: Option<Arc<dyn Model>>,
+    pub(crate) model: Option<Arc<dyn Model>>,
+    pub(crate) thinking: Thinking,
+    /// The tools it is limited to, by name.
+    pub(crate) active_tools: Option<Arc<[SmolStr]>>,
+    /// Whether the conversation is to be summed up before the next request.
+    pub(crate) compact: bool,
+    /// What the run under way is to be told before its next request.
+    steering: Vec<Content>,
 }
 
 impl State {
     pub(crate) fn create(store: &dyn Store, header: Header) -> Result<Self, StoreError> {
         let log = store.create(&header)?;
         Ok(State::with(header, log))
+    }
+
+    /// A session that is kept nowhere.
+    pub(crate) fn unstored(header: Header) -> Self {
+        State::with(header, Box::new(store::NoLog))
     }
 
     fn with(header: Header, log: Box<dyn Log>) -> Self {
@@ -367,6 +456,10 @@ impl State {
             crashed: None,
             diagnostics: vec![],
             read_only: None,
+            busy: false,
+            waiting: vec![],
+            at_work: vec![],
+            choices: Choices::default(),
         }
     }
 
@@ -391,44 +484,95 @@ impl State {
     pub(crate) fn fork(
         store: &dyn Store,
         header: Header,
-        path: Vec<Arc<Entry>>,
+        path: &Entries,
         next_entry: u64,
     ) -> Result<Self, StoreError> {
         let mut state = State::create(store, header)?;
         let lines: Vec<_> = path.iter().map(|entry| Line(LineKind::Entry(entry.clone()))).collect();
         state.log.append(&lines)?;
-        state.tree = Tree::load(path, |_| {});
+        state.tree = Tree::load(path.iter().cloned().collect(), |_| {});
         state.next_entry = next_entry;
         Ok(state)
     }
 
     /// Adds an entry after the leaf. It is stored with the next commit.
     pub(crate) fn append(&mut self, body: Body) -> Arc<Entry> {
-        let entry = self.draft(body);
-        self.append_draft(entry.clone());
-        entry
+        let id = self.next_id();
+        self.append_as(id, body)
     }
 
-    /// An entry that would come next, but is not there yet.
-    pub(crate) fn draft(&self, body: Body) -> Arc<Entry> {
-        let id = entry_id(self.next_entry);
+    fn next_id(&mut self) -> SmolStr {
+        self.next_entry += 1;
+        entry_id(self.next_entry - 1)
+    }
+
+    fn append_as(&mut self, id: SmolStr, body: Body) -> Arc<Entry> {
         let given = match &body {
             Body::Custom(fields) => fields.get("timestamp").and_then(wire::moment),
             _ => None,
         };
         let at = given.unwrap_or_else(Timestamp::now);
-        Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), at, body))
+        let entry = Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), at, body));
+        self.staged.push(Line(LineKind::Entry(entry.clone())));
+        self.tree.append(entry.clone());
+        entry
     }
 
-    /// Adds an entry made by `draft` just before.
-    pub(crate) fn append_draft(&mut self, entry: Arc<Entry>) {
-        self.next_entry += 1;
-        self.staged.push(Line(LineKind::Entry(entry.clone())));
-        self.tree.append(entry);
+    /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.
+    pub(crate) fn add(&mut self, body: Body) -> Result<SmolStr, StoreError> {
+        self.check_writable()?;
+        if self.busy {
+            let id = self.next_id();
+            self.waiting.push((id.clone(), body));
+            return Ok(id);
+        }
+        let entry = self.append(body);
+        self.commit_behind()?;
+        Ok(entry.id().clone())
+    }
+
+    /// A safe moment: what waited is added. Gives the entries.
+    pub(crate) fn settle(&mut self) -> Vec<Arc<Entry>> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|(id, body)| self.append_as(id, body)).collect()
+    }
+
+    /// A prompt that comes to nothing takes with it what waited for it.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.waiting.clear();
     }
 
     pub(crate) fn record(&mut self, record: Record) {
-        self.staged.push(Line(LineKind::Record(Arc::new(record))));
+        self.record_shared(Arc::new(record));
+    }
+
+    pub(crate) fn record_shared(&mut self, record: Arc<Record>) {
+        self.staged.push(Line(LineKind::Record(record)));
+    }
+
+    /// The end of a run: what waited for it is added, and what was set for it alone is unset.
+    pub(crate) fn finish_run(&mut self, end: impl FnOnce() -> Record) -> Result<(), StoreError> {
+        self.busy = false;
+        self.choices.turn_model = None;
+        if self.check_writable().is_err() {
+            return Ok(());
+        }
+        self.settle();
+        self.record(end());
+        self.commit_behind()
+    }
+
+    /// Words for the model that are to reach it in the run under way.
+    pub(crate) fn steer(&mut self, content: Content) {
+        self.choices.steering.push(content);
+    }
+
+    pub(crate) fn take_steering(&mut self) -> Vec<Content> {
+        std::mem::take(&mut self.choices.steering)
+    }
+
+    pub(crate) fn is_steered(&self) -> bool {
+        !self.choices.steering.is_empty()
     }
 
     /// Stores what was added: after this a killed process loses none of it.
@@ -443,12 +587,11 @@ impl State {
         Ok(())
     }
 
-    /// Stores what was added and waits until it is on the disk.
-    pub(crate) async fn commit_synced(&mut self) -> Result<(), StoreError> {
+    /// Stores what was added; it is on the disk once the answer is there.
+    pub(crate) fn commit_synced(&mut self) -> Result<Syncing, StoreError> {
         self.commit()?;
-        self.log.sync().await?;
         self.unsynced = false;
-        Ok(())
+        Ok(self.log.sync())
     }
 
     /// Stores what was added and lets the disk follow.
@@ -468,12 +611,5 @@ impl State {
                 Err(StoreError::new(format!("session `{}` is read-only: {why}", self.header.id)))
             }
         }
-    }
-
-    fn store(&mut self, body: Body) -> Result<SmolStr, StoreError> {
-        self.check_writable()?;
-        let entry = self.append(body);
-        self.commit_behind()?;
-        Ok(entry.id().clone())
     }
 }

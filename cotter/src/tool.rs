@@ -29,7 +29,7 @@
 //!     .tool(halve.parallel().touching(Facts::zone(Zone::Safe)))
 //!     .build()?;
 //! agent.process_request("Halve them.").await?;
-//! let shown = transcript(&agent.main_session().await?).await;
+//! let shown = transcript(&agent.main_session().await?);
 //! assert!(shown.contains("result c1.1: 4\n"));
 //! assert!(shown.contains("result c1.2 (failed): that is odd\n"));
 //! assert!(shown.contains("result c1.3 (invalid_args): Invalid arguments for `halve`"));
@@ -41,6 +41,7 @@ mod ask;
 mod batch;
 mod cap;
 pub(crate) mod check;
+mod nested;
 mod permit;
 mod prepare;
 mod run;
@@ -48,13 +49,13 @@ mod schema;
 
 use std::{collections::HashMap, fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
-use globset::GlobSet;
 use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
 pub(crate) use self::{
     cap::Cap,
+    nested::run_nested,
     run::{close_open_calls, run_step},
     schema::Schema,
 };
@@ -298,10 +299,9 @@ impl ToolSet {
         ToolSet { rows, by_name }
     }
 
-    /// The same tools, limited to names that match.
-    pub(crate) fn scoped(&self, scope: &GlobSet) -> Self {
-        let inside = |row: &&Arc<ToolRow>| scope.is_match(row.tool.spec().name.as_str());
-        ToolSet::new(self.rows.iter().filter(inside).cloned().collect())
+    /// The tools with whatever applies to them, in order.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<ToolRow>> {
+        self.rows.iter()
     }
 
     pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolRow>> {

@@ -2,7 +2,6 @@
 //! model stops, a limit is reached or somebody aborts. One entrance, one exit.
 
 mod attempt;
-mod prompt;
 
 use std::{
     panic::AssertUnwindSafe,
@@ -11,24 +10,24 @@ use std::{
 
 use futures_util::FutureExt;
 use smol_str::{SmolStr, format_smolstr};
-use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     agent::{Agent, Limits},
-    cx::Cx,
+    budget::{self, Spent},
     events::EventKind,
-    ext::{Decided, Generation, panic_words},
+    ext::{Decided, panic_words},
     ledger::Record,
-    message::{Content, Message, StopReason, ToolCall, Usage},
+    message::{Message, StopReason, ToolCall},
     points::{
         Error, Point, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, TurnEnd,
         TurnEnding, TurnVerdict,
     },
+    prompt::{self, Input, Staged},
     run::{Reason, Reply},
     scene::Scene,
-    session::{Entry, Interrupted, Session, State, StoreError, Timestamp},
-    tool::{self, ErrorKind, ToolSet},
+    session::{Entry, Interrupted, Session, StoreError, Timestamp},
+    tool::{self, ErrorKind},
 };
 
 /// How often in a row a gate may send the model on, or a reply may be cut off.
@@ -37,7 +36,7 @@ const CUT_OFF: u32 = 3;
 
 /// How a run begins.
 pub(crate) enum Begin {
-    Prompt(Content),
+    Prompt(Input),
     Resume(Interrupted),
 }
 
@@ -48,10 +47,11 @@ pub(crate) async fn run(
     cancel: CancellationToken,
     id: Arc<OnceLock<SmolStr>>,
 ) -> Reply {
-    let state = session.shared.state.clone().lock_owned().await;
+    let shared = session.shared.clone();
+    let _turn = shared.turn.lock().await;
     // Boxed, so that a run's future stays small enough for the allocator's quick way.
-    let mut turn = Box::new(Turn::new(session, state, &begin, cancel));
-    id.get_or_init(|| turn.run_id().clone());
+    let mut turn = Box::new(Turn::new(&session, &begin, cancel));
+    id.get_or_init(|| turn.scene.run_id().clone());
     // A model, a store or a person's ui that panics ends the run; it does not leave it open.
     let exit = match AssertUnwindSafe(turn.go(begin)).catch_unwind().await {
         Ok(Ok(never)) => match never {},
@@ -66,30 +66,19 @@ pub(crate) async fn run(
 
 /// One run under way.
 pub(crate) struct Turn {
-    pub(crate) session: Session,
-    pub(crate) state: OwnedMutexGuard<State>,
-    pub(crate) cx: Cx,
-    pub(crate) cancel: CancellationToken,
-    /// Pinned for a step from start to end.
-    pub(crate) generation: Arc<Generation>,
-    pub(crate) tools: Arc<ToolSet>,
-    pub(crate) step: u32,
+    pub(crate) scene: Scene,
+    step: u32,
     /// The calls a taken-up question was about; its other calls are gone.
-    pub(crate) resumed: Option<Vec<SmolStr>>,
-    /// The calls that had leave to run last: without a result, nobody knows what came of them.
-    pub(crate) at_work: Vec<SmolStr>,
+    resumed: Option<Vec<SmolStr>>,
     /// Whether `session.start` was told.
     started: bool,
     replies: Vec<Arc<Entry>>,
-    usage: Usage,
-    /// `None` once a price was not known.
-    cost: Option<f64>,
 }
 
 /// Why the loop was left.
 #[derive(Debug)]
 pub(crate) struct Exit {
-    reason: Reason,
+    pub(crate) reason: Reason,
     pub(crate) failed: Option<RunFailed>,
 }
 
@@ -101,7 +90,7 @@ impl Turn {
         loop {
             if calls.is_empty() {
                 self.check_limits()?;
-                self.next_step();
+                self.next_step().await?;
                 let reply = self.request().await?;
                 calls = called_by(&reply);
                 if calls.is_empty() {
@@ -110,69 +99,79 @@ impl Turn {
                 }
             }
             patience = Patience::default();
-            Box::pin(tool::run_step(self, std::mem::take(&mut calls))).await?;
+            let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
+            Box::pin(tool::run_step(&self.scene, calls, resumed)).await?;
         }
     }
 
     /// Stores the start and the prompt, or takes up an interrupted step: the calls still open.
     async fn start(&mut self, begin: Begin) -> Result<Vec<ToolCall>, Exit> {
-        self.state.check_writable()?;
+        self.scene.state().check_writable()?;
         match begin {
             Begin::Resume(interrupted) => {
                 self.started = true;
                 self.step = interrupted.step;
-                self.cx.run.set_step(self.step);
+                self.scene.cx.run.set_step(self.step);
                 self.take_up(&interrupted)
             }
-            Begin::Prompt(content) => {
+            Begin::Prompt(input) => {
                 self.abandon_question().await?;
                 self.close_calls_left_behind();
-                let (at, model) = (Timestamp::now(), self.agent().model().name().clone());
-                let (run, agent) = (self.run_id().clone(), self.agent().id().clone());
-                self.state.record(Record::RunStart { run, at, model: model.clone(), agent });
-                self.emit(|| EventKind::SessionStart { model: model.clone() })?;
-                self.fire::<SessionStart>(|| SessionStarted { model }).await?;
+                let model = self.scene.session().models()[0].name().clone();
+                let at = Timestamp::now();
+                let (run, agent) = (self.scene.run_id().clone(), self.agent().id().clone());
+                let record = Record::RunStart { run, at, model: model.clone(), agent };
+                self.scene.state().record(record);
+                self.scene.tell(|| EventKind::SessionStart { model: model.clone() })?;
+                self.scene.fire_stored::<SessionStart>(|| SessionStarted { model }).await?;
                 self.started = true;
-                self.prompt(content).await?;
-                Ok(vec![])
+                match prompt::stage(&self.scene, input).await? {
+                    Staged::Asked => Ok(vec![]),
+                    Staged::Answered(replies) => {
+                        self.replies = replies;
+                        Err(Exit::plain(Reason::ShortCircuit))
+                    }
+                }
             }
         }
     }
 
-    /// A step is one request and the calls it led to; it reads one generation from start to end.
-    fn next_step(&mut self) {
+    /// A step is one request and the calls it led to; it reads one generation from start to end. What
+    /// others have for the conversation is added before it.
+    async fn next_step(&mut self) -> Result<(), Exit> {
         self.step = self.step.saturating_add(1);
-        self.cx.run.set_step(self.step);
-        if self.agent().live().number() != self.generation.number {
-            self.generation = self.agent().generation();
-            self.tools = self.agent().scoped(&self.generation.tools);
+        self.scene.cx.run.set_step(self.step);
+        let (settled, steering, is_current) = {
+            let mut state = self.scene.state();
+            let limited = state.choices.active_tools.as_ref().map(Arc::as_ptr);
+            let is_current = self.agent().live().number() == self.scene.generation().number
+                && limited == self.scene.face.limited_to.as_ref().map(Arc::as_ptr);
+            (state.settle(), state.take_steering(), is_current)
+        };
+        if !is_current {
+            self.scene = self.scene.newest();
         }
+        for entry in settled {
+            self.scene.tell(|| EventKind::Message { entry })?;
+        }
+        for content in steering {
+            Box::pin(prompt::steer(&self.scene, content)).await?;
+        }
+        Ok(())
     }
 
     fn check_limits(&self) -> Result<(), Exit> {
-        let Limits { max_steps, max_budget_usd, max_tokens, .. } = *self.agent().limits();
-        if self.cancel.is_cancelled() {
+        let Limits { max_steps, .. } = *self.agent().limits();
+        if self.scene.is_cancelled() {
             return Err(Exit::aborted());
         }
         if max_steps.is_some_and(|max| self.step >= max) {
             let message = format!("the run took as many steps as it may: {}", self.step);
             return Err(Exit::failed(Reason::MaxTurns, message));
         }
-        if let Some(max) = max_tokens.filter(|max| self.usage.total() >= *max) {
-            let message = format!("the run used {} tokens of {max}", self.usage.total());
-            return Err(Exit::failed(Reason::BudgetExceeded, message));
-        }
-        match (max_budget_usd, self.cost) {
-            (None, _) => Ok(()),
-            (Some(max), Some(cost)) if cost < max => Ok(()),
-            (Some(max), Some(cost)) => {
-                let message = format!("the run cost {cost:.4} USD of {max:.4}");
-                Err(Exit::failed(Reason::BudgetExceeded, message))
-            }
-            (Some(_), None) => {
-                let message = "the price of a reply is not known, so the budget cannot be kept";
-                Err(Exit::failed(Reason::BudgetExceeded, message))
-            }
+        match budget::exhausted(&self.scene.cx.run) {
+            Some(why) => Err(Exit::failed(Reason::BudgetExceeded, why)),
+            None => Ok(()),
         }
     }
 
@@ -184,8 +183,13 @@ impl Turn {
             StopReason::Aborted => return Err(Exit::aborted()),
             StopReason::MaxTokens if patience.cut_off < CUT_OFF => {
                 patience.cut_off += 1;
+                for call in reply.calls() {
+                    let words = "Not run: the reply reached its length limit; send complete \
+                                 arguments, smaller if they were cut off.";
+                    self.scene.close_call(call, ErrorKind::InvalidArgs, words);
+                }
                 let words = "Your reply was cut off at its length limit. Go on where it stopped.";
-                self.session.shared.notes.say(words.into());
+                self.say(words.into());
                 return Ok(());
             }
             StopReason::MaxTokens => {
@@ -194,17 +198,19 @@ impl Turn {
             }
             StopReason::EndTurn | StopReason::ToolUse => {}
         }
+        if self.scene.state().is_steered() {
+            return Ok(());
+        }
         let gone_on = patience.gone_on;
         let text = || TurnEnding { text: reply.text(), gone_on };
-        let decided = self.fire::<TurnEnd>(text).await?;
+        let decided = self.scene.fire_stored::<TurnEnd>(text).await?;
         match decided.as_ref().and_then(Decided::strictest) {
             Some((meta, TurnVerdict::GoOn(why))) if gone_on < GO_ON => {
                 patience.gone_on += 1;
-                let words = format!("Hook \"{}\" asks you to go on: {why}", meta.name);
-                self.session.shared.notes.say(words);
+                self.say(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
                 Ok(())
             }
-            _ if self.cancel.is_cancelled() => Err(Exit::aborted()),
+            _ if self.scene.is_cancelled() => Err(Exit::aborted()),
             _ => Err(Exit::plain(Reason::EndTurn)),
         }
     }
@@ -212,27 +218,34 @@ impl Turn {
     /// The single exit.
     async fn end(mut self: Box<Self>, mut exit: Exit) -> Reply {
         // History is always well paired, whatever happened.
-        tool::close_open_calls(&mut self);
-        let (run, at) = (self.run_id().clone(), Timestamp::now());
-        let (steps, usage, cost) = (self.step, self.usage, self.cost);
-        let reason = exit.reason;
-        if self.state.check_writable().is_ok() {
-            self.state.record(Record::RunEnd { run, at, reason, steps, usage, cost });
-            if let Err(error) = self.state.commit_behind() {
-                exit = Exit::from(error);
-            }
+        tool::close_open_calls(&self.scene);
+        let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
+        let Spent { usage, cost, .. } = self.scene.cx.run.budget.spent();
+        let (reason, steps) = (exit.reason, self.step);
+        let stored = self.scene.state().finish_run(|| Record::RunEnd {
+            run,
+            at,
+            reason,
+            steps,
+            usage,
+            cost,
+        });
+        self.scene.session().set_running(None);
+        if let Err(error) = stored {
+            exit = Exit::from(error);
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;
         Reply {
-            session_id: self.session.id().clone(),
-            run_id: self.run_id().clone(),
+            session_id: self.scene.session().id().clone(),
+            run_id: self.scene.run_id().clone(),
             messages: std::mem::take(&mut self.replies),
+            status: None,
             reason,
             error: exit.failed,
-            steps: self.step,
-            usage: self.usage,
-            cost_usd: self.cost,
+            steps,
+            usage,
+            cost_usd: cost,
         }
     }
 }
@@ -240,16 +253,14 @@ impl Turn {
 impl Turn {
     /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
     async fn tell_end(&mut self, reason: Reason, failed: Option<&RunFailed>) {
-        let heard = self.session.shared.hub.is_heard();
+        let scene = &self.scene;
+        let heard = scene.is_heard();
         let points = [Error::ID, SessionEnd::ID];
-        if !heard && !points.iter().any(|point| self.generation.has(*point)) {
+        if !heard && !points.iter().any(|point| scene.generation().has(*point)) {
             return;
         }
-        let scene = self.scene();
         if let Some(failed) = failed {
-            if heard {
-                scene.emit(EventKind::Error(failed.clone()));
-            }
+            scene.emit(EventKind::Error(failed.clone()));
             if self.started {
                 scene.fire::<Error>(|| failed.clone()).await;
             }
@@ -257,9 +268,7 @@ impl Turn {
         if self.started {
             scene.fire::<SessionEnd>(|| SessionEnded { reason }).await;
         }
-        if heard {
-            scene.emit(EventKind::SessionEnd { reason });
-        }
+        scene.emit(EventKind::SessionEnd { reason });
     }
 }
 
@@ -273,7 +282,10 @@ struct Patience {
 /// The calls of a reply, in order.
 fn called_by(reply: &Entry) -> Vec<ToolCall> {
     match reply.message() {
-        Some(Message::Assistant(assistant)) => assistant.calls().cloned().collect(),
+        // Of a reply that was cut off, nobody knows what the calls would have been.
+        Some(Message::Assistant(reply)) if reply.stop_reason != StopReason::MaxTokens => {
+            reply.calls().cloned().collect()
+        }
         _ => vec![],
     }
 }
@@ -282,64 +294,44 @@ fn called_by(reply: &Entry) -> Vec<ToolCall> {
 enum Never {}
 
 impl Turn {
-    fn new(
-        session: Session,
-        mut state: OwnedMutexGuard<State>,
-        begin: &Begin,
-        cancel: CancellationToken,
-    ) -> Self {
-        let run_id: SmolStr = match begin {
+    fn new(session: &Session, begin: &Begin, cancel: CancellationToken) -> Self {
+        let run_id = match begin {
             Begin::Resume(interrupted) => interrupted.run.clone(),
-            Begin::Prompt(_) => {
-                state.next_run += 1;
-                format_smolstr!("r{}", state.next_run - 1)
-            }
+            Begin::Prompt(_) => session.next_run_id(),
         };
-        let generation = session.agent.generation();
-        Turn {
-            cx: session.cx(run_id, cancel.clone()),
-            tools: session.agent.scoped(&generation.tools),
-            session,
-            state,
-            cancel,
-            generation,
-            step: 0,
-            resumed: None,
-            at_work: vec![],
-            started: false,
-            replies: vec![],
-            usage: Usage::default(),
-            cost: Some(0.0),
-        }
+        session.state().busy = true;
+        session.set_running(Some(cancel.clone()));
+        let scene = Scene::of(&session.cx(run_id, cancel));
+        scene.watch();
+        Turn { scene, step: 0, resumed: None, started: false, replies: vec![] }
     }
 
     /// A new prompt in place of an answer: the run that waited for it gets its end.
     async fn abandon_question(&mut self) -> Result<(), StoreError> {
-        let Some(interrupted) = self.state.pending.take() else { return Ok(()) };
-        self.state.abandon(&interrupted);
-        self.state.commit()?;
+        let interrupted = {
+            let mut state = self.scene.state();
+            let Some(interrupted) = state.pending.take() else { return Ok(()) };
+            state.abandon(&interrupted);
+            state.commit()?;
+            interrupted
+        };
         let crashed = || SessionEnded { reason: Reason::Crashed };
-        self.session.scene(interrupted.run).fire::<SessionEnd>(crashed).await;
+        self.scene.session().scene(interrupted.run).fire::<SessionEnd>(crashed).await;
         Ok(())
     }
 
     /// Answers the calls whose results a move of the leaf left on another branch.
     fn close_calls_left_behind(&mut self) {
-        for call in self.state.open_calls() {
+        let open = self.scene.state().open_calls();
+        for call in open {
             let words = "The result of this call is not on this branch of the session.";
-            self.close_call(&call, ErrorKind::Unavailable, words);
+            self.scene.close_call(&call, ErrorKind::Unavailable, words);
         }
-    }
-
-    /// Answers a call that will get no answer of its own. A store that fails is told elsewhere.
-    pub(crate) fn close_call(&mut self, call: &ToolCall, kind: ErrorKind, words: &str) {
-        let entry = self.state.close_call(call, kind, words);
-        let _ = self.emit(|| EventKind::Message { entry });
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.
     fn take_up(&mut self, interrupted: &Interrupted) -> Result<Vec<ToolCall>, Exit> {
-        let open = self.state.open_calls();
+        let open = self.scene.state().open_calls();
         let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
         if Timestamp::now() >= interrupted.deadline || !open.iter().any(asked) {
             return Err(Exit::aborted());
@@ -348,54 +340,33 @@ impl Turn {
         Ok(open)
     }
 
-    pub(crate) fn agent(&self) -> &Agent {
-        &self.session.agent
+    fn agent(&self) -> &Agent {
+        self.scene.agent()
     }
 
-    pub(crate) fn run_id(&self) -> &SmolStr {
-        &self.cx.run.run_id
+    fn say(&self, words: String) {
+        self.scene.session().shared.notes.say(words);
     }
+}
 
-    /// Tells whoever listens. What is told has been stored.
-    pub(crate) fn emit(&mut self, kind: impl FnOnce() -> EventKind) -> Result<(), StoreError> {
-        if self.session.shared.hub.is_heard() {
-            self.state.commit()?;
-            self.scene().emit(kind());
+impl Scene {
+    /// Answers a call that will get no answer of its own. A store that fails is told elsewhere.
+    pub(crate) fn close_call(&self, call: &ToolCall, kind: ErrorKind, words: &str) {
+        let entry = self.state().close_call(call, kind, words);
+        let _ = self.tell(|| EventKind::Message { entry });
+    }
+}
+
+impl Session {
+    /// The id of a run about to begin: `r3`, or `r3/1` for the first that works for it.
+    fn next_run_id(&self) -> SmolStr {
+        if let Some(parent) = self.agent.parent() {
+            let run = &parent.cx.run;
+            return format_smolstr!("{}/{}", run.run_id, run.next_started());
         }
-        Ok(())
-    }
-
-    /// Where this step fires its points.
-    pub(crate) fn scene(&self) -> Scene {
-        let hub = self.session.shared.hub.clone();
-        Scene { generation: self.generation.clone(), hub, cx: self.cx.clone() }
-    }
-
-    /// The same with the newest generation: tightening acts at once.
-    pub(crate) fn newest_scene(&self) -> Scene {
-        Scene { generation: self.agent().generation(), ..self.scene() }
-    }
-
-    /// Fires a point, where anybody is registered there. What handlers see has been stored.
-    pub(crate) async fn fire<P: Point>(
-        &mut self,
-        event: impl FnOnce() -> P::Event,
-    ) -> Result<Option<Decided<P>>, StoreError> {
-        if !self.generation.has(P::ID) {
-            return Ok(None);
-        }
-        self.state.commit()?;
-        Ok(self.scene().fire::<P>(event).await)
-    }
-
-    fn record_reply(&mut self, entry: &Arc<Entry>, cost: Option<f64>) {
-        if let Some(Message::Assistant(assistant)) = entry.message() {
-            self.usage += assistant.usage;
-        }
-        // What is no price is an unknown one.
-        let cost = cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
-        self.cost = self.cost.zip(cost).map(|(so_far, more)| so_far + more);
-        self.replies.push(entry.clone());
+        let mut state = self.state();
+        state.next_run += 1;
+        format_smolstr!("r{}", state.next_run - 1)
     }
 }
 

@@ -33,7 +33,7 @@
 //!     .ui(Cautious)
 //!     .build()?;
 //! agent.process_request("Deploy.").await?;
-//! let shown = transcript(&agent.main_session().await?).await;
+//! let shown = transcript(&agent.main_session().await?);
 //! assert!(shown.contains("Permission denied for `deploy`: not on a Friday."));
 //! # Ok(())
 //! # }
@@ -66,6 +66,18 @@ pub trait Ui: Send + Sync + 'static {
     fn confirm(&self, text: &str) -> Asking<'_, bool> {
         let _ = text;
         Box::pin(async { false })
+    }
+
+    /// Lets somebody choose: the index of an option, or none.
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+        let _ = (title, options);
+        Box::pin(async { None })
+    }
+
+    /// Lets somebody type a line.
+    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+        let _ = title;
+        Box::pin(async { None })
     }
 
     /// Tells something.

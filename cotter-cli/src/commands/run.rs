@@ -90,7 +90,7 @@ async fn go(
     prompt: Option<Content>,
     output: &mut Output,
 ) -> Result<ExitCode, Failure> {
-    for diagnostic in session.diagnostics().await {
+    for diagnostic in session.diagnostics() {
         output.warn(&diagnostic);
     }
     let mut run = match prompt {

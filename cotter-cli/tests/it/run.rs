@@ -110,7 +110,7 @@ fn piped_input_is_data_beside_the_prompt() {
     );
     let stored = fs::read_to_string(world.session_file()).unwrap();
     let parts =
-        r#""content":[{"type":"text","text":"list src"},{"type":"text","text":"read a.txt\n"}]"#;
+        r#""content":[{"type":"text","text":"list src"},{"type":"data","text":"read a.txt\n"}]"#;
     assert!(stored.contains(parts), "{stored}");
 }
 
@@ -121,13 +121,14 @@ fn piped_input_can_be_the_whole_prompt() {
         &R,
         b"list src\n",
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `list` {"path":"src"} gave 1 line:
-        b.txt
+            exit 0
+            --- stdout
+            rehearsal: nothing was asked
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
     world.check_piped(
         &with(&["list src"]),
@@ -155,7 +156,9 @@ fn piped_input_can_be_the_whole_prompt() {
     world.check_piped(&R, b"list \xff\n", expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `list` {"path":"�"} failed (not_found): cannot list �: No such file or directory (os error 2)
+        rehearsal: nothing was asked
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr

@@ -31,7 +31,7 @@ async fn check(prompt: impl Into<cotter::message::Content>, expected: Expect) {
     let folder = project();
     let session = agent(&folder).main_session().await.expect("a session is made");
     session.prompt(prompt).await.expect("it runs");
-    expected.assert_eq(&transcript(&session).await);
+    expected.assert_eq(&transcript(&session));
 }
 
 #[tokio::test]

@@ -13,11 +13,13 @@ use smol_str::SmolStr;
 
 use super::{
     chain::{Chain, Meta},
+    directory::{Directory, Kind, is_built_in},
     handler::HandlerId,
     origin::{Origin, Owner},
     registry::{Item, RegisterError, Registry, Reload},
 };
 use crate::{
+    hook::{Hook, Installed},
     permission::{Policy, Rule},
     points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
     tool::{Schema, Tool, ToolSet},
@@ -33,6 +35,10 @@ pub(crate) struct Generation {
     pub(crate) tools: Arc<ToolSet>,
     /// The rules of the floor, compiled.
     pub(crate) policy: Policy,
+    /// What can be called by name besides tools.
+    pub(crate) names: Directory,
+    /// The subsystems, in the order of registration.
+    pub(crate) hooks: Vec<Arc<Installed>>,
     units: Vec<Unit>,
 }
 
@@ -47,6 +53,9 @@ struct Unit {
 pub(crate) struct ToolRow {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) schema: Arc<Schema>,
+    pub(crate) owner: Owner,
+    /// The subsystem that owns it.
+    pub(crate) hook: Option<Arc<dyn Hook>>,
     /// The transforms at `tool.pre`: what they make is checked before anybody judges it.
     pub(crate) shaping: Chain<ToolPre>,
     /// The gates and observers at `tool.pre`.
@@ -103,43 +112,87 @@ impl Generation {
         })
     }
 
+    /// The row of a tool: the handlers that apply to it.
+    pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolRow> {
+        let schema = Schema::of_our_own(&tool.spec().schema);
+        let owner = crate::builtin::owner();
+        Arc::new(ToolRow::new(&self.chains, &tool, &Arc::new(schema), owner, None))
+    }
+
     fn build(number: u64, mut units: Vec<Unit>, off: &[HandlerId]) -> Self {
         units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
         let mut chains = Chains::default();
         let mut tools = vec![];
         let mut policy = Policy::default();
+        let (mut names, mut hooks) = (Directory::default(), vec![]);
         for unit in &units {
             for item in &unit.items {
                 match item {
                     Item::Handler { meta, .. } if off.contains(&meta.id) => {}
                     Item::Handler { meta, install } => install(&mut chains, meta.clone()),
-                    Item::Tool { tool, schema } => tools.push((tool, schema)),
+                    Item::Tool { tool, schema, hook } => {
+                        tools.push((tool, schema, &unit.owner, hook));
+                    }
+                    Item::Called(called) => names.add(&unit.owner, called),
+                    Item::Hook(installed) => hooks.push(installed.clone()),
                     Item::Rule(rule) => policy.add(Rule::clone(rule)),
                     Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
                     Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
                 }
             }
         }
-        let rows = tools.into_iter().map(|(tool, schema)| {
-            let name = &tool.spec().name;
-            let pre = ToolPre::chain(&chains).filtered(|meta| meta.matches(name));
-            Arc::new(ToolRow {
-                tool: tool.clone(),
-                schema: schema.clone(),
-                watched: !pre.filtered(|meta| meta.owner.origin != Origin::Kernel).is_empty(),
-                shaping: pre.filtered(|meta| meta.power == Power::Transform),
-                judging: pre.filtered(|meta| meta.power != Power::Transform),
-                post: ToolPost::chain(&chains).filtered(|meta| meta.matches(name)),
-                refused: ToolRefused::chain(&chains).filtered(|meta| meta.matches(name)),
-            })
+        let rows = tools.into_iter().map(|(tool, schema, owner, hook)| {
+            Arc::new(ToolRow::new(&chains, tool, schema, owner.clone(), hook.clone()))
         });
         let tools = Arc::new(ToolSet::new(rows.collect()));
-        Generation { number, mask: chains.mask(), chains, tools, policy, units }
+        Generation { number, mask: chains.mask(), chains, tools, policy, names, hooks, units }
+    }
+}
+
+impl ToolRow {
+    fn new(
+        chains: &Chains,
+        tool: &Arc<dyn Tool>,
+        schema: &Arc<Schema>,
+        owner: Owner,
+        hook: Option<Arc<dyn Hook>>,
+    ) -> Self {
+        let name = &tool.spec().name;
+        let pre = ToolPre::chain(chains).filtered(|meta| meta.matches(name));
+        ToolRow {
+            tool: tool.clone(),
+            schema: schema.clone(),
+            owner,
+            hook,
+            watched: !pre.filtered(|meta| meta.owner.origin != Origin::Kernel).is_empty(),
+            shaping: pre.filtered(|meta| meta.power == Power::Transform),
+            judging: pre.filtered(|meta| meta.power != Power::Transform),
+            post: ToolPost::chain(chains).filtered(|meta| meta.matches(name)),
+            refused: ToolRefused::chain(chains).filtered(|meta| meta.matches(name)),
+        }
+    }
+
+    /// The same without the hooks of one owner: for a call that owner makes itself. The kernel's stay.
+    pub(crate) fn without(&self, owner: &Owner) -> Self {
+        let kept = |meta: &Meta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);
+        ToolRow {
+            tool: self.tool.clone(),
+            schema: self.schema.clone(),
+            owner: self.owner.clone(),
+            hook: self.hook.clone(),
+            watched: self.watched,
+            shaping: self.shaping.filtered(kept),
+            judging: self.judging.filtered(kept),
+            post: self.post.filtered(kept),
+            refused: self.refused.filtered(kept),
+        }
     }
 }
 
 /// The newest generation and the way to a newer one.
 pub(crate) struct Live {
+    /// Names no tool may have: those of the runtime's own.
+    reserved: Vec<SmolStr>,
     number: AtomicU64,
     current: RwLock<Arc<Generation>>,
     writing: Mutex<Writing>,
@@ -152,8 +205,9 @@ struct Writing {
 }
 
 impl Live {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(reserved: Vec<SmolStr>) -> Self {
         Live {
+            reserved,
             number: AtomicU64::new(0),
             current: RwLock::new(Arc::new(Generation::build(0, vec![], &[]))),
             writing: Mutex::new(Writing::default()),
@@ -178,7 +232,7 @@ impl Live {
         self.publish(|writing, units| {
             let mut unit = Unit { owner: unit.owner, items: unit.items };
             let ids = writing.number_handlers(&mut unit.items);
-            check_names(units, &unit)?;
+            self.check_names(units, &unit)?;
             units.push(unit);
             Ok(ids)
         })
@@ -201,7 +255,7 @@ impl Live {
                 return Err(RegisterError::new("held"));
             }
             units.retain(|unit| !unit.owner.is(&new.owner));
-            check_names(units, &new)?;
+            self.check_names(units, &new)?;
             units.push(new);
             Ok(())
         })
@@ -219,6 +273,16 @@ impl Live {
     /// Drops one handler; whether it was there.
     pub(crate) fn remove(&self, id: HandlerId) -> bool {
         self.retain(|_, item| !matches!(item, Item::Handler { meta, .. } if meta.id == id))
+    }
+
+    /// Drops what a program gave a name; whether there was anything.
+    pub(crate) fn remove_called(&self, kind: Kind, name: &str) -> bool {
+        self.retain(|owner, item| match item {
+            Item::Called(called) => {
+                owner.origin != Origin::Embedder || called.kind() != kind || called.name() != name
+            }
+            _ => true,
+        })
     }
 
     /// Drops one tool; whether it was there.
@@ -276,6 +340,17 @@ impl Live {
         .unwrap_or(false)
     }
 
+    fn check_names(&self, units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
+        let reserved = new.items.iter().find_map(|item| match item {
+            Item::Tool { tool, .. } => self.reserved.iter().find(|name| **name == tool.spec().name),
+            _ => None,
+        });
+        match reserved {
+            Some(name) => Err(RegisterError::new(format!("tool `{name}` is the runtime's own"))),
+            None => check_names(units, new),
+        }
+    }
+
     /// One writer at a time makes the next generation from the current one. An `Err` publishes none.
     fn publish<T>(
         &self,
@@ -312,12 +387,26 @@ impl Writing {
 fn check_names(units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
     let mut tools = BTreeMap::new();
     let mut hooks = BTreeMap::new();
+    let mut names = BTreeMap::new();
     for unit in units.iter().chain([new]) {
         for item in &unit.items {
             let clash = match item {
                 Item::Tool { tool, .. } => tools
                     .insert(tool.spec().name.clone(), &unit.owner)
                     .map(|owner| ("tool", tool.spec().name.clone(), owner)),
+                Item::Called(called) => {
+                    let key = (called.kind(), called.name().clone());
+                    let by_origin = names.entry(key).or_insert_with(BTreeMap::new);
+                    let clash = by_origin.insert(unit.owner.origin.clone(), &unit.owner);
+                    let built_in = by_origin
+                        .iter()
+                        .find(|(origin, _)| is_built_in(origin) && **origin != unit.owner.origin)
+                        .map(|(_, owner)| *owner)
+                        .filter(|_| called.kind() == Kind::Command);
+                    clash
+                        .or(built_in)
+                        .map(|owner| (called.kind().as_str(), called.name().clone(), owner))
+                }
                 Item::Handler { meta, .. } if meta.named => hooks
                     .insert((unit.owner.origin.clone(), meta.name.clone()), &unit.owner)
                     .map(|owner| ("hook", meta.name.clone(), owner)),
@@ -351,7 +440,9 @@ fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit, in_force: &Poli
         Item::Level(level) => {
             new.items.iter().any(|other| matches!(other, Item::Level(l) if l >= level))
         }
-        Item::Tool { .. } => true,
+        Item::Tool { .. } | Item::Called(_) => true,
+        // What it registered is judged item by item.
+        Item::Hook(_) => true,
     };
     let old: Vec<_> = old.collect();
     let loosens = |item: &Item| match item {
@@ -385,6 +476,8 @@ fn describe(item: &Item) -> String {
             format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point)
         }
         Item::Tool { tool, .. } => format!("tool `{}`", tool.spec().name),
+        Item::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
+        Item::Hook(installed) => format!("hook `{}`", installed.name),
         Item::Rule(rule) => format!("rule `{rule}`"),
         Item::Mode(mode) => format!("mode `{}`", mode.as_str()),
         Item::Level(level) => format!("level `{}`", level.as_str()),

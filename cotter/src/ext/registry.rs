@@ -1,20 +1,30 @@
 //! What one owner registers. Nothing takes effect until the whole unit is committed: a unit with an
 //! error changes nothing.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{
     chain::{Bound, Func, Meta, ToolFilter},
+    directive_hook::{DirectiveHook, HookCx, IntoHookResult},
+    directory::{Called, check_name},
     handler::{HandlerId, IntoHandler, Options},
     origin::Owner,
     tool_hook::ToolHook,
 };
 use crate::{
+    command::Command,
+    cx::Cx,
+    hook::{self, Hook, Installed},
+    mention::{Mention, Registered},
     permission::{Level, Mode, Rule},
-    points::{Answered, Chains, Gated, Point, Power, Transformed},
+    points::{
+        Answered, Chains, Gated, Hosted, Point, Power, Prompt, PromptChange, Transformed,
+        UserPromptSubmit,
+    },
+    skill::Skill,
     tool::{Schema, Tool},
 };
 
@@ -92,11 +102,95 @@ impl Registry {
             let shown = crate::text::show_line(&tool.spec().name).into_owned();
             self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAMES.into()));
         }
+        self.push_tool(tool, None);
+        self
+    }
+
+    /// Registers a tool that a hook owns.
+    pub(crate) fn hook_tool(&mut self, tool: Arc<dyn Tool>, hook: Arc<dyn Hook>) {
+        self.shared_tool(tool);
+        if let Some(Item::Tool { hook: owner, .. }) = self.items.last_mut() {
+            *owner = Some(hook);
+        }
+    }
+
+    fn push_tool(&mut self, tool: Arc<dyn Tool>, hook: Option<Arc<dyn Hook>>) {
         match Schema::new(&tool.spec().schema) {
-            Ok(schema) => self.items.push(Item::Tool { tool, schema: Arc::new(schema) }),
+            Ok(schema) => self.items.push(Item::Tool { tool, schema: Arc::new(schema), hook }),
             Err(cause) => self.fail(format!("tool `{}`: {cause}", tool.spec().name), None),
         }
+    }
+
+    /// Registers a hook on a directive: `/name` in a text a person typed runs it.
+    pub fn define_hook<F, Fut>(&mut self, name: impl Into<SmolStr>, function: F) -> &mut Self
+    where
+        F: Fn(HookCx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoHookResult> + Send + 'static,
+    {
+        self.call(Called::Hook(Arc::new(DirectiveHook::new(name.into(), function))))
+    }
+
+    /// Registers a skill.
+    pub fn define_skill(&mut self, skill: Skill) -> &mut Self {
+        self.call(Called::Skill(Arc::new(skill)))
+    }
+
+    /// Registers a subagent.
+    pub fn define_mention(&mut self, mention: Mention) -> &mut Self {
+        if let Some(config) = mention.registered().map(Registered::config)
+            && let Err(cause) = tool_globs(&config.tools)
+        {
+            self.fail(format!("subagent `{}`: {cause}", config.name), None);
+        }
+        self.call(Called::Subagent(Arc::new(mention)))
+    }
+
+    /// Registers a command.
+    pub fn define_command(&mut self, command: Command) -> &mut Self {
+        self.call(Called::Command(Arc::new(command)))
+    }
+
+    fn call(&mut self, called: Called) -> &mut Self {
+        if let Err(why) = check_name(called.kind(), called.name()) {
+            self.fail(
+                why,
+                Some("a name begins with a letter and has letters, digits, `_`, `-`".into()),
+            );
+        }
+        self.items.push(Item::Called(called));
         self
+    }
+
+    /// Installs a [`Hook`]: each of its methods is registered where it belongs.
+    pub fn hook(&mut self, hook: impl Hook) -> &mut Self {
+        hook::install(self, hook);
+        self
+    }
+
+    pub(crate) fn installed(&mut self, installed: Installed) {
+        self.items.push(Item::Hook(Arc::new(installed)));
+    }
+
+    /// The hooks installed so far.
+    pub(crate) fn hooks(&self) -> Vec<Arc<Installed>> {
+        let hooks = self.items.iter().filter_map(|item| match item {
+            Item::Hook(installed) => Some(installed.clone()),
+            _ => None,
+        });
+        hooks.collect()
+    }
+
+    /// Registers what a hook makes of a person's text.
+    pub(crate) fn preprocess(
+        &mut self,
+        name: &SmolStr,
+        change: impl Fn(&Prompt, &Cx) -> PromptChange + Send + Sync + 'static,
+    ) {
+        let options = Options { suggested: Some(name.clone()), ..Options::default() };
+        let func = Func::Ready(Box::new(move |prompt: &Prompt, cx: &Cx| Ok(change(prompt, cx))));
+        self.bind(Power::Transform, (options, func), |chains, bound| {
+            UserPromptSubmit::chain_mut(chains).transforms.push(bound);
+        });
     }
 
     /// Registers a rule of the permission floor.
@@ -229,7 +323,9 @@ pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
 #[derive(Clone)]
 pub(crate) enum Item {
     Handler { meta: Arc<Meta>, install: Arc<Install> },
-    Tool { tool: Arc<dyn Tool>, schema: Arc<Schema> },
+    Tool { tool: Arc<dyn Tool>, schema: Arc<Schema>, hook: Option<Arc<dyn Hook>> },
+    Called(Called),
+    Hook(Arc<Installed>),
     Rule(Arc<Rule>),
     Mode(Mode),
     Level(Level),

@@ -1,9 +1,20 @@
 //! `context`: messages are built for the model.
 
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
 use serde::Serialize;
+use smol_str::SmolStr;
 
 use super::{Applied, Never, Point, PointId};
-use crate::{message::Message, messages::Messages};
+use crate::{
+    cx::Cx,
+    message::Message,
+    messages::Messages,
+    session::{Entries, Session},
+};
 
 /// Fires every time messages are built for a request. Transforms answer with a [`ContextChange`].
 #[derive(Clone, Copy, Debug)]
@@ -13,9 +24,22 @@ pub struct Context;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextBuild {
-    /// The messages, each knowing the entry it came from.
+    /// The messages after compaction, each knowing the entry it came from.
     #[serde(skip)]
     pub messages: Messages,
+    #[serde(skip)]
+    session: Session,
+}
+
+impl ContextBuild {
+    pub(crate) fn new(messages: Messages, session: Session) -> Self {
+        ContextBuild { messages, session }
+    }
+
+    /// Every entry from the root to the leaf, also those of other types. Read when it is asked for.
+    pub fn entries(&self) -> Entries {
+        self.session.entries()
+    }
 }
 
 /// What a transform makes of the messages.
@@ -35,6 +59,88 @@ impl ContextChange {
     }
 }
 
+/// What becomes of one message.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MessageChange {
+    /// It stays.
+    Keep,
+    /// This goes in its place.
+    Replace(Message),
+    /// It is left out.
+    Drop,
+}
+
+/// How many sessions a transform of single messages remembers.
+const REMEMBERED: usize = 64;
+
+/// A context transform that looks at one message at a time and always says the same of it.
+///
+/// What it said is kept, so that one more turn of a long session costs what it adds. A transform that
+/// depends on more than the message itself has to look at all of them: a plain one at [`Context`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cotter::{Agent, Message};
+/// use cotter::points::{Context, MessageChange, each_message};
+/// use cotter_test::{Recording, Scripted, Step};
+///
+/// let hushed = each_message(|message: &Message| match message.text().contains("password") {
+///     true => MessageChange::Drop,
+///     false => MessageChange::Keep,
+/// });
+/// let model = Recording::new(Scripted::new([Step::text("Fine."), Step::text("Hello.")]));
+/// let agent = Agent::builder(model.clone()).transform(Context, hushed).build()?;
+/// agent.process_request("My password is tulip.").await?;
+/// agent.process_request("Hello?").await?;
+/// assert!(model.shown().ends_with("--\nassistant: Fine.\nuser: Hello?\n"));
+/// # Ok(())
+/// # }
+/// ```
+pub fn each_message(
+    change: impl Fn(&Message) -> MessageChange + Send + Sync + 'static,
+) -> impl Fn(&ContextBuild, &Cx) -> ContextChange + Send + Sync + 'static {
+    let remembered: Mutex<VecDeque<Remembered>> = Mutex::default();
+    move |build, cx| {
+        let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = remembered.iter().position(|known| known.session == cx.session_id());
+        let mut known = known.and_then(|index| remembered.remove(index)).unwrap_or_default();
+        known.session = cx.session_id().into();
+        known.take(&build.messages, &change);
+        let after = known.after.clone();
+        remembered.push_front(known);
+        remembered.truncate(REMEMBERED);
+        ContextChange::Messages(after)
+    }
+}
+
+/// What was made of a session's messages so far.
+#[derive(Default)]
+struct Remembered {
+    session: SmolStr,
+    before: Messages,
+    after: Messages,
+}
+
+impl Remembered {
+    fn take(&mut self, messages: &Messages, change: impl Fn(&Message) -> MessageChange) {
+        if messages.after(&self.before).is_none() {
+            *self =
+                Remembered { session: std::mem::take(&mut self.session), ..Remembered::default() };
+        }
+        for entry in messages.after(&self.before).into_iter().flatten() {
+            let Some(message) = entry.in_context() else { continue };
+            match change(message) {
+                MessageChange::Keep => self.after.push_entry(entry.clone()),
+                MessageChange::Replace(message) => self.after.push_as(entry.id(), message),
+                MessageChange::Drop => {}
+            }
+        }
+        self.before = messages.clone();
+    }
+}
+
 impl Point for Context {
     const ID: PointId = PointId::Context;
     type Event = ContextBuild;
@@ -42,10 +148,12 @@ impl Point for Context {
     type Change = ContextChange;
     type Answer = Never;
 
-    fn apply(_: &ContextBuild, change: ContextChange) -> Applied<Self> {
+    fn apply(event: &ContextBuild, change: ContextChange) -> Applied<Self> {
         match change {
             ContextChange::Keep => Applied::Kept,
-            ContextChange::Messages(messages) => Applied::Replaced(ContextBuild { messages }),
+            ContextChange::Messages(messages) => {
+                Applied::Replaced(ContextBuild { messages, session: event.session.clone() })
+            }
         }
     }
 }

@@ -10,7 +10,10 @@ use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
 use super::wire;
-use crate::message::{Content, Mark, Message, UserMessage};
+use crate::{
+    message::{Content, Mark, Message, UserMessage},
+    spine::Spine,
+};
 
 /// A moment, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,6 +195,11 @@ impl Entry {
         Entry::new(SmolStr::default(), None, Timestamp::default(), Body::Message(message))
     }
 
+    /// A message of a request that stands in an entry's place.
+    pub(crate) fn in_place_of(id: &SmolStr, message: Message) -> Self {
+        Entry::new(id.clone(), None, Timestamp::default(), Body::Message(message))
+    }
+
     pub(crate) fn lazy(id: SmolStr, parent_id: Option<SmolStr>, kind: EntryKind, raw: Raw) -> Self {
         Entry { id, parent_id, kind, raw: Some(raw), parsed: OnceLock::new() }
     }
@@ -232,6 +240,15 @@ impl Entry {
         }
     }
 
+    /// The message it stands for in a context: its own, or a summary.
+    pub(crate) fn in_context(&self) -> Option<&Message> {
+        match self.body() {
+            Body::Message(message) => Some(message),
+            Body::Compaction(compaction) => Some(&compaction.message),
+            _ => None,
+        }
+    }
+
     pub(crate) fn raw(&self) -> Option<&Raw> {
         self.raw.as_ref()
     }
@@ -252,6 +269,75 @@ impl Entry {
             let (timestamp, body) = wire::read_body(self.kind, bytes);
             Box::new(Parsed { timestamp, body })
         })
+    }
+}
+
+/// The entries from the root of a session to its leaf, oldest first. Cheap to clone; it only grows,
+/// so an index into it stays true.
+#[derive(Clone, Default)]
+pub struct Entries(pub(super) Spine<Arc<Entry>>);
+
+impl Entries {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The entry at an index.
+    pub fn get(&self, index: usize) -> Option<&Arc<Entry>> {
+        self.0.get(index)
+    }
+
+    /// The last entry.
+    pub fn last(&self) -> Option<&Arc<Entry>> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// The entries, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
+        self.0.iter()
+    }
+}
+
+impl std::ops::Index<usize> for Entries {
+    type Output = Arc<Entry>;
+    fn index(&self, index: usize) -> &Arc<Entry> {
+        self.get(index).expect("the index is below the number of entries")
+    }
+}
+
+impl<'a> IntoIterator for &'a Entries {
+    type Item = &'a Arc<Entry>;
+    type IntoIter = Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a>;
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
+
+impl IntoIterator for Entries {
+    type Item = Arc<Entry>;
+    type IntoIter = std::vec::IntoIter<Arc<Entry>>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().cloned().collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl FromIterator<Arc<Entry>> for Entries {
+    fn from_iter<I: IntoIterator<Item = Arc<Entry>>>(entries: I) -> Self {
+        let mut all = Entries::default();
+        entries.into_iter().for_each(|entry| all.0.push(entry));
+        all
+    }
+}
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 

@@ -39,6 +39,10 @@ pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(),
         return Ok(());
     } else {
         close_calls(state, &last);
+        // Those who worked for the run are over before it is.
+        for run in last.nested.iter().rev() {
+            state.end_crashed(run.clone());
+        }
         state.end_crashed(last.run.clone());
         state.crashed = Some(last.run);
     }
@@ -129,19 +133,27 @@ struct LastRun {
     finished: Vec<SmolStr>,
     question: Option<Value>,
     answered: Vec<SmolStr>,
+    /// The runs of agents that worked for it and have no end.
+    nested: Vec<SmolStr>,
+}
+
+/// Whether a run is of an agent that worked for another.
+fn is_nested(run: &str) -> bool {
+    run.contains('/')
 }
 
 impl LastRun {
     fn read(records: &[StoredRecord]) -> Self {
         let mut last = LastRun { ended: true, ..LastRun::default() };
-        let Some(start) = records.iter().rposition(|record| record.kind() == "run.start") else {
-            return last;
-        };
-        last.ended = false;
         let text =
             |value: &Value, key: &str| SmolStr::from(value[key].as_str().unwrap_or_default());
+        let starts_one = |record: &StoredRecord| {
+            record.kind() == "run.start" && !is_nested(&text(&record.json(), "runId"))
+        };
+        let Some(start) = records.iter().rposition(starts_one) else { return last };
+        last.ended = false;
         last.run = text(&records[start].json(), "runId");
-        let starts = records[..=start].iter().rev().filter(|record| record.kind() == "run.start");
+        let starts = records[..=start].iter().rev().filter(|record| starts_one(record));
         // A number near the end of all numbers is not one of ours.
         let ours = |number: &u32| *number < u32::MAX / 2;
         let number = |run: SmolStr| run.strip_prefix('r')?.parse().ok().filter(ours);
@@ -149,7 +161,11 @@ impl LastRun {
         last.number = numbers.take(1).next().unwrap_or(0);
         for record in &records[start + 1..] {
             let value = record.json();
+            let run = text(&value, "runId");
             match record.kind() {
+                "run.start" => last.nested.push(run),
+                "run.end" if is_nested(&run) => last.nested.retain(|open| *open != run),
+                _ if is_nested(&run) => {}
                 "run.end" => last.ended = true,
                 "ledger" => {
                     last.step = value["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0);

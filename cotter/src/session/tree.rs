@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use smol_str::SmolStr;
 
 use super::{
-    entry::{Body, Entry, EntryKind},
+    entry::{Body, Entries, Entry, EntryKind},
     store::Earlier,
 };
 use crate::{
@@ -20,6 +20,8 @@ pub(crate) struct Tree {
     leaf: Option<usize>,
     /// What the model gets, kept up to date with the leaf.
     messages: Messages,
+    /// The way from the root to the leaf, made when somebody asks and kept up to date from then on.
+    path: Option<Entries>,
     /// The way to what comes before the first node, where it was not read yet.
     earlier: Option<Earlier>,
     /// Made when somebody looks for an entry by name.
@@ -84,6 +86,11 @@ impl Tree {
         if kind == EntryKind::Message {
             self.messages.push_entry(entry.clone());
         }
+        if kind != EntryKind::Leaf
+            && let Some(path) = &mut self.path
+        {
+            path.0.push(entry.clone());
+        }
         self.add(entry, parent);
         if matches!(kind, EntryKind::Compaction | EntryKind::Leaf) {
             self.complete();
@@ -111,10 +118,13 @@ impl Tree {
     }
 
     /// The entries from the root to the leaf.
-    pub(crate) fn path(&self) -> Vec<Arc<Entry>> {
-        let mut path: Vec<_> = self.upward().cloned().collect();
-        path.reverse();
-        path
+    pub(crate) fn path(&mut self) -> Entries {
+        if self.path.is_none() {
+            let mut path: Vec<_> = self.upward().cloned().collect();
+            path.reverse();
+            self.path = Some(path.into_iter().collect());
+        }
+        self.path.clone().unwrap_or_default()
     }
 
     /// The label of an entry, where it has one on this branch.
@@ -179,6 +189,7 @@ impl Tree {
 
     /// The messages from the last compaction on, or all of them.
     fn rebuild(&mut self) {
+        self.path = None;
         let mut kept = vec![];
         let mut until: Option<SmolStr> = None;
         let mut summary = None;

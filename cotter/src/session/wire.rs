@@ -247,6 +247,14 @@ fn write_assistant(object: &mut Object<'_>, assistant: &AssistantMessage) {
     object.put("stopReason", assistant.stop_reason.as_str());
 }
 
+/// Content as it stands in a session file.
+pub(crate) fn content_to_json(content: &Content) -> Value {
+    let mut out = vec![];
+    object(&mut out, |object| write_content(object, content));
+    let mut object: Value = serde_json::from_slice(&out).unwrap_or_default();
+    object["content"].take()
+}
+
 fn write_content(object: &mut Object<'_>, content: &Content) {
     match content {
         Content::Text(text) => _ = object.put("content", text),
@@ -254,6 +262,7 @@ fn write_content(object: &mut Object<'_>, content: &Content) {
             object.list("content", parts, |out, part| {
                 crate::session::wire::object(out, |object| match part {
                     Part::Text(text) => _ = object.put("type", "text").put("text", text),
+                    Part::Data(text) => _ = object.put("type", "data").put("text", text),
                     Part::Image { media_type, data } => {
                         object.put("type", "image").put("mediaType", media_type).put("data", data);
                     }
@@ -327,7 +336,8 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
 
 fn write_decision(line: &mut Object<'_>, row: &DecisionRow) {
     line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
-    line.put("callId", &row.call_id).put("tool", &row.tool).put("input", &row.input);
+    line.put("callId", &row.call_id).opt("parentCallId", row.within.as_ref());
+    line.put("tool", &row.tool).put("input", &row.input);
     line.put("verdict", row.verdict).put("by", &row.by).opt("reason", row.reason.as_ref());
     line.opt("approvedBy", row.approved_by.as_ref()).put("zone", row.zone);
     if !row.rewrites.is_empty() {
@@ -499,6 +509,7 @@ fn read_content(value: &Value) -> Option<Content> {
             let part = |part: &Value| {
                 Some(match part["type"].as_str()? {
                     "text" => Part::Text(part["text"].as_str()?.into()),
+                    "data" => Part::Data(part["text"].as_str()?.into()),
                     "image" => Part::Image {
                         media_type: part["mediaType"]
                             .as_str()

@@ -17,23 +17,25 @@ use crate::{
     scene::Scene,
     session::{StoreError, Timestamp},
     text,
-    turn::Turn,
     ui::{Answered, Ask, AskedCall, Decision, Question},
 };
 
 /// Asks about every call that needs it, and settles each as passed or refused.
-pub(super) async fn one_question(turn: &mut Turn, judged: &mut [Judged]) -> Result<(), StoreError> {
-    let calls: Vec<_> = judged.iter().filter_map(|judged| asked_call(turn, judged)).collect();
+pub(super) async fn one_question(
+    scene: &Scene,
+    judged: &mut [Judged],
+    id: SmolStr,
+) -> Result<(), StoreError> {
+    let calls: Vec<_> = judged.iter().filter_map(|judged| asked_call(scene, judged)).collect();
     if calls.is_empty() {
         return Ok(());
     }
-    let limit = turn.agent().limits().question;
-    let id = format_smolstr!("{}.{}", turn.run_id(), turn.step);
+    let limit = scene.agent().limits().question;
     let question = Arc::new(Question { id, calls, limit });
-    store_question(turn, &question)?;
-    let answers = settle(turn, &question, judged).await?;
-    store_answers(turn, &question, &answers)?;
-    let scene = turn.newest_scene();
+    store_question(scene, &question)?;
+    let answers = settle(scene, &question, judged).await?;
+    store_answers(scene, &question, &answers)?;
+    let scene = scene.newest();
     // In the order in which they were asked: an answer is one call's, whatever the calls are named.
     let mut decisions = answers.decisions.iter();
     for judged in judged.iter_mut() {
@@ -68,26 +70,26 @@ impl Answers {
 }
 
 async fn settle(
-    turn: &mut Turn,
+    scene: &Scene,
     question: &Arc<Question>,
     judged: &[Judged],
 ) -> Result<Answers, StoreError> {
-    let decided = turn.fire::<PermissionAsk>(|| Question::clone(question)).await?;
+    let decided = scene.fire_stored::<PermissionAsk>(|| Question::clone(question)).await?;
     if let Some(decided) = decided {
         if let Some((meta, Admit::Block(reason))) = decided.strictest() {
             return Ok(Answers::all(question, meta.name.clone(), false, Some(reason)));
         }
         let open =
             judged.iter().all(|judged| !matches!(judged.stand, Stand::Ask { open: false, .. }));
-        if open && let Some(answers) = by_hook(question, &decided, &turn.agent().generation()) {
+        if open && let Some(answers) = by_hook(question, &decided, &scene.agent().generation()) {
             return Ok(answers);
         }
     }
-    let ui = turn.agent().ui().clone();
+    let ui = scene.agent().ui().clone();
     if !ui.present() {
         return Ok(Answers::all(question, "nobody", false, Some("nobody is there to be asked")));
     }
-    let cancel = turn.cancel.clone();
+    let cancel = scene.cx.run.cancel.clone();
     Ok(tokio::select! {
         biased;
         () = cancel.cancelled() => Answers::all(question, "nobody", false, Some("the run was aborted")),
@@ -145,7 +147,7 @@ fn refuse(judged: &mut Judged, by: &SmolStr, words: Option<&str>) {
     judged.refuse(by.clone(), ErrorKind::Denied, reason, told);
 }
 
-fn asked_call(turn: &Turn, judged: &Judged) -> Option<AskedCall> {
+fn asked_call(scene: &Scene, judged: &Judged) -> Option<AskedCall> {
     let Stand::Ask { asks, .. } = &judged.stand else { return None };
     Some(AskedCall {
         call_id: judged.call.id.clone(),
@@ -153,7 +155,7 @@ fn asked_call(turn: &Turn, judged: &Judged) -> Option<AskedCall> {
         preview: preview(judged),
         input: judged.input.clone(),
         asks: asks.clone(),
-        digest: call_digest(&turn.scene(), judged),
+        digest: call_digest(scene, judged),
     })
 }
 
@@ -169,7 +171,8 @@ fn call_digest(scene: &Scene, judged: &Judged) -> SmolStr {
     let schema = spec.map(|spec| spec.schema.to_string()).unwrap_or_default();
     let description = spec.map_or("", |spec| spec.description.as_str());
     digest(&[
-        run.session_id.as_bytes(),
+        run.session.id().as_bytes(),
+        run.run_id.as_bytes(),
         judged.call.id.as_bytes(),
         judged.call.name.as_bytes(),
         description.as_bytes(),
@@ -179,37 +182,36 @@ fn call_digest(scene: &Scene, judged: &Judged) -> SmolStr {
     ])
 }
 
-fn store_question(turn: &mut Turn, question: &Arc<Question>) -> Result<(), StoreError> {
+fn store_question(scene: &Scene, question: &Arc<Question>) -> Result<(), StoreError> {
     let at = Timestamp::now();
     let millis = u64::try_from(question.limit.as_millis()).unwrap_or(u64::MAX);
     let ask = |call: &AskedCall| (call.call_id.clone(), call.asks.clone());
     let row = AskedRow {
         at,
-        run: turn.run_id().clone(),
-        step: turn.step,
+        run: scene.run_id().clone(),
+        step: scene.cx.step(),
         id: question.id.clone(),
         deadline: Timestamp(at.0.saturating_add(millis)),
         calls: question.calls.iter().map(ask).collect::<Vec<(SmolStr, Vec<Ask>)>>(),
     };
-    turn.state.record(Record::Question(row));
-    turn.state.commit_behind()?;
-    turn.emit(|| EventKind::PermissionRequest { question: question.clone() })
+    {
+        let mut state = scene.state();
+        state.record(Record::Question(row));
+        state.commit_behind()?;
+    }
+    scene.tell(|| EventKind::PermissionRequest { question: question.clone() })
 }
 
-fn store_answers(
-    turn: &mut Turn,
-    question: &Question,
-    answers: &Answers,
-) -> Result<(), StoreError> {
+fn store_answers(scene: &Scene, question: &Question, answers: &Answers) -> Result<(), StoreError> {
     let row = AnsweredRow {
         at: Timestamp::now(),
-        run: turn.run_id().clone(),
+        run: scene.run_id().clone(),
         question: question.id.clone(),
         by: answers.by.clone(),
         decisions: answers.decisions.clone(),
     };
-    turn.state.record(Record::Answer(row));
-    turn.emit(|| EventKind::PermissionResponse {
+    scene.state().record(Record::Answer(row));
+    scene.tell(|| EventKind::PermissionResponse {
         id: question.id.clone(),
         decisions: answers.decisions.clone(),
         by: answers.by.clone(),

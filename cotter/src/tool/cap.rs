@@ -38,7 +38,7 @@ impl Cap {
     fn parts(&self, parts: Vec<Part>, name: &str) -> Vec<Part> {
         let parts: Vec<_> = parts.into_iter().map(without_huge_picture).collect();
         let texts = parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
+            Part::Text(text) | Part::Data(text) => Some(text.as_str()),
             Part::Image { .. } => None,
         });
         if texts.clone().map(str::len).sum::<usize>() <= self.bytes {

@@ -27,7 +27,7 @@ pub struct PreChecked {
 
 /// Fires `tool.pre` at the hooks that match the tool, which need not exist.
 pub(crate) async fn run_pre(scene: &Scene, call: ToolCall) -> PreChecked {
-    let chain = scene.generation.chain::<ToolPre>().filtered(|meta| meta.matches(&call.name));
+    let chain = scene.generation().chain::<ToolPre>().filtered(|meta| meta.matches(&call.name));
     let event = Arc::new(ToolCalled {
         call_id: call.id,
         tool_name: call.name,
@@ -53,7 +53,7 @@ pub(crate) async fn run_pre(scene: &Scene, call: ToolCall) -> PreChecked {
 
 /// Fires `tool.post` at the hooks that match the tool; gives the result as they left it.
 pub(crate) async fn run_post(scene: &Scene, call: ToolCall, result: &str) -> String {
-    let chain = scene.generation.chain::<ToolPost>().filtered(|meta| meta.matches(&call.name));
+    let chain = scene.generation().chain::<ToolPost>().filtered(|meta| meta.matches(&call.name));
     let event = Arc::new(ToolRan {
         call_id: call.id,
         tool_name: call.name,

@@ -6,7 +6,11 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use super::Facts;
-use crate::{cx::Cx, message::ToolCall, notes::Speaker};
+use crate::{
+    cx::Cx,
+    message::ToolCall,
+    notes::{Calling, Speaker},
+};
 
 /// The leave to run one call once. There is no way to make one but through the pipeline.
 pub struct Permit {
@@ -25,9 +29,11 @@ impl Permit {
         facts: Arc<Facts>,
         mut cx: Cx,
     ) -> Self {
-        let tool = call.name.clone();
-        cx.speaker = Speaker::Tool(tool.clone());
-        Permit { call_id: call.id.clone(), tool, input, facts, cx }
+        let (tool, call_id) = (call.name.clone(), call.id.clone());
+        cx.speaker =
+            Speaker::Tool(Arc::new(Calling { tool: tool.clone(), call_id: call_id.clone() }));
+        cx.depth += 1;
+        Permit { call_id, tool, input, facts, cx }
     }
 
     /// The id the model gave the call.

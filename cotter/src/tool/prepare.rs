@@ -11,7 +11,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::{ErrorKind, Facts, Output, ToolSet};
 use crate::{
-    ext::{Decided, Generation, Meta, Ran, ToolRow},
+    ext::{Decided, Generation, Meta, Owner, Ran, ToolRow},
     message::ToolCall,
     notes::blocked_words,
     permission::{Mode, Ruling},
@@ -42,6 +42,8 @@ pub(crate) struct Judged {
     pub(crate) ran: Vec<Ran>,
     /// The generation whose word was heard last.
     pub(crate) generation: u64,
+    /// Who makes the call, where it is not the model: their own hooks are not asked.
+    pub(crate) caller: Option<Owner>,
 }
 
 /// How things stand with a call.
@@ -75,6 +77,7 @@ impl Judged {
             answer: None,
             ran: vec![],
             generation: 0,
+            caller: None,
         }
     }
 
@@ -102,7 +105,7 @@ impl Judged {
     }
 
     fn blocked_by(&mut self, meta: &Meta, reason: &str, scene: &Scene) {
-        if scene.cx.run.cancel.is_cancelled() {
+        if scene.is_cancelled() {
             return self.cancel();
         }
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
@@ -122,9 +125,9 @@ impl Judged {
 
 /// Takes a call through every stage that decides about it.
 pub(super) async fn prepare(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
-    let mut judged = Judged { generation: scene.generation.number, ..Judged::new(call) };
+    let mut judged = Judged { generation: scene.generation().number, ..Judged::new(call) };
     let Some(row) = tools.row(&judged.call.name) else {
-        out_of_scope(&mut judged, tools, &scene.generation);
+        out_of_scope(&mut judged, tools, scene.generation());
         return judged;
     };
     judged.row = Some(row.clone());
@@ -216,7 +219,7 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
     judged.by = format_smolstr!("{}", ruling.by);
     let (asks, open) = questions(&ruling, &decided.verdicts);
     let Some(first) = asks.first() else { return };
-    if scene.generation.policy.mode() == Mode::Auto {
+    if scene.generation().policy.mode() == Mode::Auto {
         let reason = format!("{}, and mode `auto` asks nobody", first.reason);
         let words = format!("Denied: {reason}. Do not retry this exact call.");
         return judged.refuse(first.by.clone(), ErrorKind::Denied, reason, words);
@@ -226,7 +229,7 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
 
 fn rule(judged: &Judged, scene: &Scene) -> Ruling {
     let (name, place) = (&judged.call.name, &scene.cx.run.place);
-    scene.generation.policy.decide(name, &judged.facts, place)
+    scene.generation().policy.decide(name, &judged.facts, place)
 }
 
 /// Everybody who wants the call asked; whether only mode or zone do.
@@ -251,8 +254,8 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, b
 /// permit when the registry has changed. What was asked and answered is not asked again; anything
 /// new that is stricter refuses.
 pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
-    judged.generation = scene.generation.number;
-    let Some(row) = scene.generation.tools.row(&judged.call.name).cloned() else {
+    judged.generation = scene.generation().number;
+    let Some(row) = scene.face.tools.row(&judged.call.name).cloned() else {
         let words = "The tool is no longer there.";
         return judged.refuse("scope", ErrorKind::NotFound, words, words);
     };
@@ -261,6 +264,10 @@ pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
         let words = "The tool is no longer the one this call was decided on.";
         return judged.refuse("scope", ErrorKind::Unavailable, words, words);
     }
+    let row = match &judged.caller {
+        Some(caller) => Arc::new(row.without(caller)),
+        None => row,
+    };
     let ruling = rule(judged, scene);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
 use super::{
@@ -16,61 +16,75 @@ use super::{
     prepare::{Judged, Stand, judge_again, prepare},
 };
 use crate::{
-    agent::Agent,
     events::EventKind,
     ext::{Generation, Ran, ToolRow},
     ledger::{DecisionRow, OutcomeRow, Record, Table, TableHook},
     message::{Content, Message, ToolCall, ToolResultMessage},
     points::{Outcome, PointId, Refused, ToolPost, ToolRan},
     scene::Scene,
-    session::{Body, StoreError, Timestamp, wire::is_too_deep},
-    turn::{Exit, Turn},
+    session::{Body, State, StoreError, Timestamp, wire::is_too_deep},
+    turn::Exit,
 };
 
 /// The most calls of one step that run at the same time.
 const SIDE_BY_SIDE: usize = 32;
 
 /// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
-pub(crate) async fn run_step(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<(), Exit> {
-    let mut judged = decide(turn, calls).await?;
-    ask::one_question(turn, &mut judged).await?;
+/// Of an interrupted step, those that were asked about go on.
+pub(crate) async fn run_step(
+    scene: &Scene,
+    calls: Vec<ToolCall>,
+    resumed: Option<Vec<SmolStr>>,
+) -> Result<(), Exit> {
+    let mut judged = decide(scene, calls, resumed).await?;
+    let question = format_smolstr!("{}.{}", scene.run_id(), scene.cx.step());
+    ask::one_question(scene, &mut judged, question).await?;
     let parallel: Vec<_> = judged.iter().map(runs_beside_others).collect();
     let mut judged = judged.into_iter();
     for segment in batch::segments(&parallel) {
         let together = judged.by_ref().take(segment.len()).collect();
-        run_segment(turn, together).await?;
+        scene.state().at_work.clear();
+        let (results, told) = run_segment(scene, together).await?;
+        // What ran has its result, also where the store failed meanwhile.
+        let stored = results.into_iter().map(|result| store_result(scene, result));
+        stored.fold(told, Result::and)?;
     }
-    turn.state.commit_behind()?;
-    if turn.cancel.is_cancelled() { Err(Exit::aborted()) } else { Ok(()) }
+    scene.state().commit_behind()?;
+    if scene.is_cancelled() { Err(Exit::aborted()) } else { Ok(()) }
 }
 
 /// Answers calls that were left open, so that history is always well paired.
-pub(crate) fn close_open_calls(turn: &mut Turn) {
+pub(crate) fn close_open_calls(scene: &Scene) {
     // Providers reject a call without a result.
-    for call in turn.state.open_calls() {
-        let (kind, words) = if turn.at_work.contains(&call.id) {
+    let (open, at_work) = {
+        let state = scene.state();
+        (state.open_calls(), state.at_work.clone())
+    };
+    for call in open {
+        let (kind, words) = if at_work.contains(&call.id) {
             let words = "The outcome is unknown: the run failed while this call ran. \
                          Look before you repeat it.";
             (ErrorKind::Unavailable, words)
         } else {
             (ErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
         };
-        turn.close_call(&call, kind, words);
+        scene.close_call(&call, kind, words);
     }
 }
 
-async fn decide(turn: &mut Turn, calls: Vec<ToolCall>) -> Result<Vec<Judged>, StoreError> {
-    let watched = |call: &ToolCall| turn.tools.row(&call.name).is_some_and(|row| row.watched);
+async fn decide(
+    scene: &Scene,
+    calls: Vec<ToolCall>,
+    resumed: Option<Vec<SmolStr>>,
+) -> Result<Vec<Judged>, StoreError> {
+    let tools = &scene.face.tools;
+    let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
     if calls.iter().any(watched) {
-        turn.state.commit()?;
+        scene.state().commit()?;
     }
-    let resumed = turn.resumed.take();
-    let scene = turn.scene();
-    let tools = turn.tools.clone();
     let each = |call: ToolCall| {
-        let (scene, tools) = (scene.clone(), tools.clone());
         let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
-        async move { if gone { Judged::cancelled(call) } else { prepare(&scene, &tools, call).await } }
+        async move { if gone { Judged::cancelled(call) } else { prepare(scene, tools, call).await } }
     };
     let mut calls = calls;
     if calls.len() == 1 {
@@ -90,50 +104,46 @@ fn runs_beside_others(judged: &Judged) -> bool {
     }
 }
 
-async fn run_segment(turn: &mut Turn, mut judged: Vec<Judged>) -> Result<(), Exit> {
-    let (scene, agent) = (turn.scene(), turn.agent().clone());
+/// Runs calls side by side. Gives their results in call order, and whether all was stored and told.
+pub(super) async fn run_segment(
+    scene: &Scene,
+    mut judged: Vec<Judged>,
+) -> Result<(Vec<ToolResultMessage>, Result<(), StoreError>), StoreError> {
     for judged in &mut judged {
-        overtake(judged, &scene, &agent).await;
-        store_decision(turn, decision(judged, &scene));
+        overtake(judged, scene).await;
+        store_decision(scene, decision(judged, scene));
     }
     let effects = |judged: &Judged| judged.runs() && judged.facts.has_effects();
     if judged.iter().any(effects) {
-        turn.state.commit_synced().await?;
+        let syncing = scene.state().commit_synced()?;
+        syncing.await?;
     } else {
-        turn.state.commit()?;
+        scene.state().commit()?;
     }
-    turn.at_work.clear();
-    turn.at_work
-        .extend(judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone()));
+    let running = judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone());
+    scene.state().at_work.extend(running);
     if judged.len() == 1 {
         let only = judged.remove(0);
-        let (result, told) = finish(scene, agent, only).await.store(turn);
-        let stored = store_result(turn, result);
-        return Ok(told.and(stored)?);
+        let (result, told) = finish(scene, only).await.store(scene);
+        return Ok((vec![result], told));
     }
     let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
-    let works = judged.into_iter().enumerate().map(|(index, judged)| {
-        let (scene, agent) = (scene.clone(), agent.clone());
-        async move { (index, finish(scene, agent, judged).await) }
-    });
-    let works: Vec<_> = works.collect();
+    let works = judged.into_iter().enumerate();
+    let works: Vec<_> =
+        works.map(|(index, judged)| async move { (index, finish(scene, judged).await) }).collect();
     let mut done = stream::iter(works).buffer_unordered(SIDE_BY_SIDE);
-    let mut stored = Ok(());
+    let mut told = Ok(());
     while let Some((index, finished)) = done.next().await {
-        let (result, told) = finished.store(turn);
+        let (result, said) = finished.store(scene);
         results[index] = Some(result);
-        stored = stored.and(told);
+        told = told.and(said);
     }
-    // What ran has its result, also where the store failed meanwhile.
-    for result in results.into_iter().flatten() {
-        stored = stored.and(store_result(turn, result));
-    }
-    Ok(stored?)
+    Ok((results.into_iter().flatten().collect(), told))
 }
 
-fn store_result(turn: &mut Turn, result: ToolResultMessage) -> Result<(), StoreError> {
-    let entry = turn.state.append(Body::Message(Message::ToolResult(result)));
-    turn.emit(|| EventKind::Message { entry })
+fn store_result(scene: &Scene, result: ToolResultMessage) -> Result<(), StoreError> {
+    let entry = scene.state().append(Body::Message(Message::ToolResult(result)));
+    scene.tell(|| EventKind::Message { entry })
 }
 
 impl Judged {
@@ -145,13 +155,12 @@ impl Judged {
 
 /// A call that passed may be overtaken until it runs: by an abort, or by a registry that has become
 /// stricter.
-async fn overtake(judged: &mut Judged, scene: &Scene, agent: &Agent) {
+async fn overtake(judged: &mut Judged, scene: &Scene) {
     while matches!(judged.stand, Stand::Pass) {
-        if scene.cx.run.cancel.is_cancelled() {
+        if scene.is_cancelled() {
             *judged = Judged::cancelled(judged.call.clone());
-        } else if agent.live().number() != judged.generation {
-            let newest = Scene { generation: agent.generation(), ..scene.clone() };
-            judge_again(judged, &newest).await;
+        } else if scene.agent().live().number() != judged.generation {
+            judge_again(judged, &scene.newest()).await;
         } else {
             return;
         }
@@ -167,12 +176,13 @@ fn decision(judged: &mut Judged, scene: &Scene) -> Box<DecisionRow> {
     };
     Box::new(DecisionRow {
         at: Timestamp::now(),
-        run: scene.cx.run.run_id.clone(),
+        run: scene.run_id().clone(),
         step: scene.cx.step(),
         call_id: judged.call.id.clone(),
         tool: judged.call.name.clone(),
         input: judged.input.clone(),
-        generation: scene.generation.number,
+        generation: scene.generation().number,
+        within: scene.within(),
         verdict,
         by: judged.by.clone(),
         reason,
@@ -184,28 +194,30 @@ fn decision(judged: &mut Judged, scene: &Scene) -> Box<DecisionRow> {
 }
 
 /// Stages a ledger row.
-fn store_decision(turn: &mut Turn, row: Box<DecisionRow>) {
+fn store_decision(scene: &Scene, row: Box<DecisionRow>) {
     if !row.ran.is_empty() {
-        store_tables(turn);
+        store_tables(scene);
     }
-    turn.state.record(Record::Ledger(row));
+    scene.state().record(Record::Ledger(row));
 }
 
 /// The names behind the numbers, once per generation: this step's, and the newest, of which those are
 /// that were asked again.
-fn store_tables(turn: &mut Turn) {
-    if turn.state.table < Some(turn.agent().live().number()) {
-        store_table(turn, &turn.generation.clone());
-        store_table(turn, &turn.agent().generation());
+fn store_tables(scene: &Scene) {
+    let agent = scene.agent();
+    let mut state = scene.state();
+    if state.table < Some(agent.live().number()) {
+        store_table(&mut state, scene.generation());
+        store_table(&mut state, &agent.generation());
     }
 }
 
-fn store_table(turn: &mut Turn, generation: &Generation) {
+fn store_table(state: &mut State, generation: &Generation) {
     let number = generation.number;
-    if turn.state.table >= Some(number) {
+    if state.table >= Some(number) {
         return;
     }
-    turn.state.table = Some(number);
+    state.table = Some(number);
     let hook = |meta: &Arc<crate::ext::Meta>| TableHook {
         id: meta.id.0,
         name: meta.name.clone(),
@@ -215,7 +227,7 @@ fn store_table(turn: &mut Turn, generation: &Generation) {
         tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
     };
     let hooks = generation.metas().map(hook).collect();
-    turn.state.record(Record::Generation(Table { number, hooks }));
+    state.record(Record::Generation(Table { number, hooks }));
 }
 
 /// A call that is over.
@@ -236,17 +248,17 @@ enum Told {
 
 impl Finished {
     /// Stores the outcome and tells it; the result follows in call order.
-    fn store(self, turn: &mut Turn) -> (ToolResultMessage, Result<(), StoreError>) {
+    fn store(self, scene: &Scene) -> (ToolResultMessage, Result<(), StoreError>) {
         let Finished { call, told, result, ran, overtaken } = self;
         if let Some(row) = overtaken {
-            store_decision(turn, row);
+            store_decision(scene, row);
         }
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
         let told = match told {
             Told::Ran { outcome, ms } => {
-                let run = turn.run_id().clone();
-                turn.state.record(Record::Outcome(OutcomeRow {
+                let run = scene.run_id().clone();
+                scene.state().record(Record::Outcome(OutcomeRow {
                     at: Timestamp::now(),
                     run,
                     call_id: call_id.clone(),
@@ -256,15 +268,15 @@ impl Finished {
                     ran,
                 }));
                 let output = || result.content.text().as_ref().into();
-                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
+                scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
             }
             Told::Refused { by, reason } => {
-                turn.emit(|| EventKind::ToolRefused { call_id, name, by, reason })
+                scene.tell(|| EventKind::ToolRefused { call_id, name, by, reason })
             }
             Told::Answered => {
                 let output = || result.content.text().as_ref().into();
                 let ms = 0;
-                turn.emit(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
+                scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
             }
         };
         (result, told)
@@ -272,33 +284,33 @@ impl Finished {
 }
 
 /// Runs a call that may run; answers one that may not.
-async fn finish(scene: Scene, agent: Agent, mut judged: Judged) -> Finished {
+async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
     let passed = matches!(judged.stand, Stand::Pass);
-    overtake(&mut judged, &scene, &agent).await;
+    overtake(&mut judged, scene).await;
     let refused = matches!(judged.stand, Stand::Refused { .. });
-    let overtaken = (passed && refused).then(|| decision(&mut judged, &scene));
-    let cap = agent.cap(&scene.cx);
+    let overtaken = (passed && refused).then(|| decision(&mut judged, scene));
+    let cap = scene.agent().cap(&scene.cx);
     let Judged { call, row, input, facts, stand, by, rewrites, answer, .. } = judged;
     if let Stand::Refused { kind, reason, words } = stand {
-        let refused = refuse(&scene, call, row, input, by, (kind, reason, words)).await;
+        let refused = refuse(scene, call, row, input, by, (kind, reason, words)).await;
         return Finished { overtaken, ..refused };
     }
     let Some(row) = row else {
         let words = "The tool is no longer there.".to_owned();
-        return refuse(&scene, call, None, input, by, (ErrorKind::NotFound, words.clone(), words))
+        return refuse(scene, call, None, input, by, (ErrorKind::NotFound, words.clone(), words))
             .await;
     };
     if let Some(output) = answer {
         let result = result_of(&call, Ok(output), &cap);
         return Finished { call, told: Told::Answered, result, ran: vec![], overtaken };
     }
-    if scene.hub.is_heard() {
+    if scene.is_heard() {
         let (call_id, name) = (call.id.clone(), call.name.clone());
         scene.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
     }
     let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), scene.cx.clone());
     let started = Instant::now();
-    let output = work(&row, permit, &scene).await;
+    let output = work(&row, permit, scene).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let original = rewrites.first().map(|(_, before, _)| before.clone());
     let outcome = output.as_ref().map_or_else(|error| Outcome::of(error.kind), |_| Outcome::Ok);
@@ -348,7 +360,7 @@ async fn refuse(
     by: SmolStr,
     (kind, reason, words): (ErrorKind, String, String),
 ) -> Finished {
-    if scene.generation.has(PointId::ToolRefused) {
+    if scene.generation().has(PointId::ToolRefused) {
         let event = Arc::new(Refused {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),
@@ -356,7 +368,7 @@ async fn refuse(
             by: by.clone(),
             reason: reason.clone(),
         });
-        let chain = scene.generation.chain::<crate::points::ToolRefused>();
+        let chain = scene.generation().chain::<crate::points::ToolRefused>();
         match row {
             Some(row) => scene.fire_on(&row.refused, event).await,
             None => scene.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,

@@ -20,9 +20,14 @@ impl Schema {
     /// A schema that is not yet looked at, but for its kind: tools take objects.
     pub(crate) fn new(schema: &Value) -> Result<Self, &'static str> {
         match schema.get("type").and_then(Value::as_str) {
-            Some("object") => Ok(Schema { schema: schema.clone(), compiled: OnceLock::new() }),
+            Some("object") => Ok(Schema::of_our_own(schema)),
             _ => Err("its schema must have \"type\": \"object\""),
         }
+    }
+
+    /// The schema of a tool of our own making, known to be an object's.
+    pub(crate) fn of_our_own(schema: &Value) -> Self {
+        Schema { schema: schema.clone(), compiled: OnceLock::new() }
     }
 
     /// What is wrong with an input, in words for the model. A schema that cannot be compiled refuses

@@ -48,7 +48,7 @@ async fn check(builder: AgentBuilder, expected: Expect) {
     });
     let _ = run.await;
     let took = start.elapsed().as_millis();
-    let shown = format!("{}{took} ms\n{}", diary.shown(), transcript(&session).await);
+    let shown = format!("{}{took} ms\n{}", diary.shown(), transcript(&session));
     expected.assert_eq(&shown);
     assert_eq!(session.prompt("again").await.unwrap().text(), "as if nothing had been");
 }
@@ -241,7 +241,7 @@ async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
     let agent = watched(Agent::builder(model).observe(ModelPre, named("stop", stop)), &diary);
     let session = fresh(&agent).await;
     assert_eq!(ending(&session.prompt("go").await), "aborted");
-    assert_eq!(transcript(&session).await, "user: go\n");
+    assert_eq!(transcript(&session), "user: go\n");
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\n");
 }
 
@@ -279,7 +279,7 @@ async fn dropped_after_the_first_delta() {
     // The next run is served after the dropped one has ended.
     assert_eq!(session.prompt("again").await.unwrap().reason, Reason::EndTurn);
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\nr2 starts\nr2 ends: end_turn\n");
-    let kept = transcript(&session).await;
+    let kept = transcript(&session);
     assert!(kept.starts_with("user: go\nassistant: one "), "{kept}");
 }
 
@@ -305,7 +305,7 @@ async fn a_run_that_is_never_awaited_leaves_nothing() {
         tokio::task::yield_now().await;
     }
     assert_eq!(session.prompt("hi").await.unwrap().text(), "hello");
-    assert_eq!(transcript(&session).await, "user: hi\nassistant: hello\n");
+    assert_eq!(transcript(&session), "user: hi\nassistant: hello\n");
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\n");
 }
 
@@ -318,7 +318,7 @@ async fn a_detached_run_goes_on_by_itself() {
     let mut events = session.events();
     session.prompt("go").detach();
     while !matches!(events.next().await.kind, EventKind::SessionEnd { .. }) {}
-    assert_eq!(transcript(&session).await, "user: go\nassistant: by myself\n");
+    assert_eq!(transcript(&session), "user: go\nassistant: by myself\n");
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\n");
 }
 
@@ -366,7 +366,7 @@ async fn two_prompts_on_one_session_are_served_one_after_the_other() {
         user: b
         assistant: two
     "#]]
-    .assert_eq(&transcript(&session).await);
+    .assert_eq(&transcript(&session));
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\nr2 starts\nr2 ends: end_turn\n");
 }
 
@@ -390,7 +390,7 @@ async fn many_prompts_from_many_threads_keep_starts_and_ends_in_pairs() {
     }
     let pairs = (1..=40).map(|n| format!("r{n} starts\nr{n} ends: end_turn\n"));
     assert_eq!(diary.shown(), pairs.collect::<String>());
-    let shown = transcript(&session).await;
+    let shown = transcript(&session);
     for turn in shown.split("user: ").skip(1) {
         let lines: Vec<_> = turn.lines().skip(1).map(|line| line.split(' ').next()).collect();
         assert_eq!(lines, [Some("call"), Some("result"), Some("assistant:")], "{turn}");

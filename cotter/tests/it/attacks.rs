@@ -83,7 +83,7 @@ async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
         .unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    assert_eq!(diary.shown(), "risky {\"do\":\"little\"}\n", "{}", transcript(&session).await);
+    assert_eq!(diary.shown(), "risky {\"do\":\"little\"}\n", "{}", transcript(&session));
 }
 
 /// SECURITY 2: what tightens while the start of a call is written to the disk still counts.
@@ -152,11 +152,11 @@ async fn p10_a_deep_input_does_not_make_its_line_unreadable() {
     let session = fresh(&first).await;
     let _ = session.prompt("go").await;
     let id = session.id().clone();
-    let before = transcript(&session).await;
+    let before = transcript(&session);
     drop((session, first));
     let again = agent().session(&id).await.unwrap();
-    assert_eq!(again.diagnostics().await, Vec::<String>::new());
-    assert_eq!(transcript(&again).await, before);
+    assert_eq!(again.diagnostics(), Vec::<String>::new());
+    assert_eq!(transcript(&again), before);
 }
 
 /// L21: a price that is no number, or less than nothing, does not switch the budget off.
@@ -196,7 +196,7 @@ async fn s26_a_call_that_ran_is_not_called_cancelled_when_the_store_stumbles() {
     let session = fresh(&agent).await;
     let (_, reply) = to_the_end(session.prompt("go")).await;
     assert_eq!(ending(&reply), "error: store: the disk is full");
-    let shown = transcript(&session).await;
+    let shown = transcript(&session);
     assert!(shown.contains("result c1.1: write ran"), "{shown}");
 }
 
@@ -330,7 +330,7 @@ async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
         let done = tokio::spawn(run).await;
         assert!(done.is_ok(), "the panic got out");
         assert_eq!(ends.lines().len(), 1);
-        let shown = transcript(&session).await;
+        let shown = transcript(&session);
         assert_eq!(shown.matches("call c").count(), shown.matches("result c").count(), "{shown}");
     }
     assert_eq!(diary.shown(), "");
@@ -398,7 +398,7 @@ async fn a_deny_rule_names_a_link_by_either_end() {
             .unwrap();
         let session = fresh(&agent).await;
         let _ = session.prompt("go").await;
-        let shown = transcript(&session).await;
+        let shown = transcript(&session);
         assert!(!shown.contains("secret"), "{denied}: {shown}");
     }
 }
@@ -521,7 +521,7 @@ async fn read_counts_a_long_line_once() {
         result c1.1:      2	second
         assistant: done
     "#]]
-    .assert_eq(&transcript(&session).await);
+    .assert_eq(&transcript(&session));
 }
 
 /// SECURITY 20: no spelling of the tag in a tool's output opens or closes a note.
@@ -552,7 +552,7 @@ async fn s20_no_spelling_of_the_tag_gets_through() {
                 .unwrap();
         let session = fresh(&agent).await;
         let _ = session.prompt("go").await;
-        let shown = transcript(&session).await;
+        let shown = transcript(&session);
         assert!(!shown.contains('<') && shown.contains("&lt;"), "{tag:?}: {shown}");
     }
 }

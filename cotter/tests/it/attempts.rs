@@ -288,7 +288,7 @@ async fn l9_notes_are_kept_across_retries_and_delivered_once() {
         user: again
         assistant: two
     "#]]
-    .assert_eq(&transcript(&session).await);
+    .assert_eq(&transcript(&session));
 }
 
 /// L5: what a reply used and cost, once per reply that was recorded and none for a failed attempt.
@@ -343,7 +343,7 @@ async fn a_reply_cut_off_at_its_length_is_continued_three_times() {
     let agent = Agent::builder(model).build().unwrap();
     let session = fresh(&agent).await;
     let reply = session.prompt("go").await;
-    let shown = format!("{}\n{}", ending(&reply), transcript(&session).await);
+    let shown = format!("{}\n{}", ending(&reply), transcript(&session));
     expect![[r#"
         max_tokens: max_tokens: the reply did not fit into its length limit
         user: go

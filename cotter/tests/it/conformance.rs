@@ -95,14 +95,14 @@ cases! {
     "CT-003" "tool-dispatch" run tools::unknown_tool(&[], "nonexistent", "There are no tools here");
 
     "GD-026s" "tool-result" later "G14";
-    "GD-029s" "tool-result" run tools::invalid_input("invoke_skill", &["name"], json!({}), "name");
+    "GD-029s" "tool-result" run tools::invalid_input("skill_tool", &["name"], json!({}), "name");
     "GD-031s" "tool-result" run tools::parts_are_joined_for_the_model_and_kept();
     "GD-032s" "tool-result" later "G12";
     "GD-034s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Panic("boom"));
     "GD-036s" "tool-result" later "G16";
     "GD-037s" "tool-result" later "G16";
     "GD-038s" "tool-result"
-        run tools::invalid_input("invoke_subagent", &["name", "prompt"], json!({"name":"w"}), "prompt");
+        run tools::invalid_input("subagent_tool", &["name", "prompt"], json!({"name":"w"}), "prompt");
     "GD-039s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("boom"));
     "GD-040s" "tool-result" later "G16";
     "GD-041s" "tool-result" run tools::marked_tools_run_side_by_side();

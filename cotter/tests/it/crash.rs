@@ -135,9 +135,7 @@ fn l6_a_question_nobody_takes_up_again_ends_its_run_as_crashed() {
                 result n0.0 (cancelled): Cancelled: the process ended before this call started.
                 user: go on
             "#]]
-            .assert_eq(
-                &transcript(&session).await.split_inclusive('\n').take(5).collect::<String>(),
-            );
+            .assert_eq(&transcript(&session).split_inclusive('\n').take(5).collect::<String>());
         });
         assert_eq!(diary.shown(), "r1 crashed\nr2 end_turn\n");
         drop(agent);
@@ -511,7 +509,7 @@ fn check(home: &Path, id: &str, acknowledged: &[Value], when: &str) {
 
 /// What was told was stored.
 async fn check_acknowledged(session: &Session, acknowledged: &[Value], when: &str) {
-    let there: Vec<_> = session.entries().await.iter().map(|entry| entry.to_json()).collect();
+    let there: Vec<_> = session.entries().iter().map(|entry| entry.to_json()).collect();
     for entry in acknowledged {
         assert!(there.contains(entry), "{when}: lost {entry}\nthere is {there:#?}");
     }
@@ -520,8 +518,8 @@ async fn check_acknowledged(session: &Session, acknowledged: &[Value], when: &st
 /// Every call has exactly one result, in call order, right after the reply; what the result says of
 /// the effect is true.
 async fn check_history(session: &Session, home: &Path, when: &str) {
-    let entries = session.entries().await;
-    let shown = transcript(session).await;
+    let entries = session.entries();
+    let shown = transcript(session);
     let messages: Vec<_> = entries.iter().filter_map(|entry| entry.message()).collect();
     let effects = effects(home);
     assert!(effects.values().all(|count| *count == 1), "{when}: an effect ran twice: {effects:?}");

@@ -68,13 +68,13 @@ impl Case {
 async fn check(case: Case, expected: Expect) {
     let before = case.bytes();
     let session = case.agent().session("s").await.expect("it opens");
-    let diagnostics = session.diagnostics().await;
+    let diagnostics = session.diagnostics();
     assert_eq!(ending(&session.prompt("hello?").await), "end_turn");
-    let shown = transcript(&session).await;
+    let shown = transcript(&session);
     drop(session);
     assert!(case.bytes().starts_with(&before), "nothing is overwritten");
     let session = case.agent().session("s").await.expect("it opens again");
-    assert_eq!(transcript(&session).await, shown, "the same after reopening");
+    assert_eq!(transcript(&session), shown, "the same after reopening");
     let place = format!("{}:", case.file().display());
     let told = diagnostics.iter().map(|line| line.replace(&place, "") + "\n");
     expected.assert_eq(&format!("{shown}--\n{}", told.collect::<String>()));
@@ -88,13 +88,13 @@ async fn p10_a_torn_tail_costs_that_line_only() {
     for cut in 1..last.len() {
         let case = Case::new(format!("{HEADER}\n{one}\n{}", &last[..cut]));
         let session = case.agent().session("s").await.unwrap();
-        reports.push(session.diagnostics().await.len());
+        reports.push(session.diagnostics().len());
         let _ = session.prompt("hello?").await;
-        let shown = transcript(&session).await;
+        let shown = transcript(&session);
         assert_eq!(shown, "user: first\nuser: hello?\nassistant: still here\n", "cut at {cut}");
         drop(session);
         let session = case.agent().session("s").await.unwrap();
-        assert_eq!(transcript(&session).await, shown, "cut at {cut}, opened again");
+        assert_eq!(transcript(&session), shown, "cut at {cut}, opened again");
     }
     assert!(reports.iter().all(|count| *count == 1), "each is reported: {reports:?}");
     // Whole, but for the newline: a good line.
@@ -244,10 +244,10 @@ async fn p10_a_newer_version_is_read_and_not_written() {
     let case = Case::new(format!("{header}\n{}\n", said("1", None, "from the future")));
     let before = case.bytes();
     let session = case.agent().session("s").await.unwrap();
-    assert_eq!(transcript(&session).await, "user: from the future\n");
+    assert_eq!(transcript(&session), "user: from the future\n");
     expect!["error: store: session `s` is read-only: a newer version wrote it (format 2, this one knows 1)"].assert_eq(&ending(&session.prompt("hello?").await));
-    assert!(session.set_name("mine").await.is_err());
-    assert_eq!(transcript(&session).await, "user: from the future\n");
+    assert!(session.set_name("mine").is_err());
+    assert_eq!(transcript(&session), "user: from the future\n");
     assert_eq!(case.bytes(), before);
 }
 
@@ -264,7 +264,7 @@ async fn p10_a_file_that_is_no_session_is_refused_and_unchanged() {
         "{\"type\":\"session\"}\n",
     ] {
         let case = Case::new(bytes);
-        let error = case.agent().session("s").await.err().expect("it is none").to_string();
+        let error = case.agent().session("s").await.expect_err("it is none").to_string();
         let expected = "s.jsonl:1: not a session: expected a line with \"type\":\"session\"";
         assert!(error.ends_with(expected), "{error}");
         assert_eq!(case.bytes(), bytes.as_bytes());
@@ -324,7 +324,7 @@ async fn s5_a_session_file_grants_nothing() {
         }
         assert_eq!(diary.shown(), "", "nothing ran");
         shown += &ui.shown();
-        shown += &transcript(&session).await;
+        shown += &transcript(&session);
     }
     expect![[r#"
         # 3 lines, over
@@ -407,7 +407,7 @@ async fn s5_the_id_in_a_file_is_not_a_path() {
         .unwrap();
     let session = agent.session("s").await.unwrap();
     assert_eq!(session.id(), "s");
-    assert_eq!(session.diagnostics().await.len(), 1);
+    assert_eq!(session.diagnostics().len(), 1);
     let _ = session.prompt("go").await;
     assert!(case.home.path().join("a/b/spill/s/c1_1.txt").exists());
     assert!(!case.home.path().join("a/escaped").exists());
@@ -443,7 +443,7 @@ fn long_file() -> &'static [u8] {
             for n in 0..60 {
                 let _ = session.prompt(format!("{n} {}", "x".repeat(40_000))).await;
             }
-            let kept = session.entries().await[118].id().clone();
+            let kept = session.entries()[118].id().clone();
             session.store_compaction(Compaction::new("sixty turns", kept, 0)).await.unwrap();
             for _ in 0..4 {
                 let _ = session.prompt("after").await;
@@ -475,7 +475,7 @@ fn good_file() -> Vec<u8> {
         let session = fresh(&agent).await;
         let _ = session.prompt("hello").await;
         let custom = json!({"type": "mark", "n": 1});
-        session.save_entry(custom.as_object().unwrap().clone()).await.unwrap();
+        session.save_entry(custom.as_object().unwrap().clone()).unwrap();
         let _ = session.prompt("wörld").await;
         let file = fs::read_dir(home.path().join("sessions")).unwrap().next().unwrap().unwrap();
         fs::read(file.path()).unwrap()
@@ -673,13 +673,13 @@ fn open_and_go_on(file: &[u8]) {
             assert_eq!(case.bytes(), file, "what is refused is left as it is");
             return;
         };
-        let _ = (session.diagnostics().await, session.messages().await, session.resume().await);
+        let _ = (session.diagnostics(), session.messages(), session.resume().await);
         assert_eq!(ending(&session.prompt("hello?").await), "end_turn");
-        let shown = transcript(&session).await;
+        let shown = transcript(&session);
         assert!(shown.ends_with("user: hello?\nassistant: still here\n"), "{shown}");
         drop(session);
         assert!(case.bytes().starts_with(file), "nothing is overwritten");
         let session = case.agent().session("s").await.expect("it opens again");
-        assert_eq!(transcript(&session).await, shown);
+        assert_eq!(transcript(&session), shown);
     });
 }

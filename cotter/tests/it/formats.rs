@@ -75,9 +75,9 @@ async fn a_busy_session(session: &Session) -> Vec<Value> {
     let mut events = session.events();
     session.prompt("go").await.expect("the run works");
     session.prompt("again").await.expect_err("the script is over");
-    let id = session.entries().await[0].id().clone();
-    session.set_label(&id, Some("first")).await.expect(stored);
-    session.set_name("busy").await.expect(stored);
+    let id = session.entries()[0].id().clone();
+    session.set_label(&id, Some("first")).expect(stored);
+    session.set_name("busy").expect(stored);
     session.store_compaction(Compaction::new("all of it", id.clone(), 7)).await.expect(stored);
     session.navigate(Some(&id)).await.expect(stored);
     let told = std::iter::from_fn(|| events.try_next());

@@ -5,7 +5,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, At, Cx, Output, Verdict,
+    Agent, AgentBuilder, At, Cx, HookCx, Mention, Output, Verdict,
     model::ModelErrorKind,
     named,
     permission::{Rule, RuleKind, Zone},
@@ -73,7 +73,7 @@ async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: E
         let session = fresh(&agent).await;
         let reply = session.prompt("go").await;
         shown += &format!("# {ill:?}: {}, {} ran\n", ending(&reply), diary.lines().len());
-        shown += &transcript(&session).await;
+        shown += &transcript(&session);
     }
     expected.assert_eq(&shown);
 }
@@ -363,7 +363,7 @@ async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
         result c1.1 (denied): Hook "errs" blocked the action: out of order. Adjust your approach; do not retry the exact same call.
         result c1.2 (denied): Hook "panics" blocked the action: the hook panicked: boo. Adjust your approach; do not retry the exact same call.
         assistant: done
-    "#]].assert_eq(&transcript(&session).await);
+    "#]].assert_eq(&transcript(&session));
 }
 
 /// LM-017, L10: cancelled before its turn comes, a handler is not called, and counts as a block.
@@ -395,7 +395,7 @@ async fn l10_a_gate_that_comes_after_a_cancel_is_not_called() {
         call c1.1: a {}
         result c1.1 (cancelled): Cancelled: the run ended before this call started.
     "#]]
-    .assert_eq(&transcript(&session).await);
+    .assert_eq(&transcript(&session));
 }
 
 /// A gate of the table's 5 s that waits an hour for a person is not late; one that works that long is.
@@ -441,7 +441,7 @@ async fn a_handlers_clock_stands_still_while_it_waits_for_a_person() {
         result c1.1: a ran
         result c1.2 (denied): Hook "asks" blocked the action: the hook timed out after 5s. Adjust your approach; do not retry the exact same call.
         assistant: done
-    "#]].assert_eq(&transcript(&session).await);
+    "#]].assert_eq(&transcript(&session));
 }
 
 /// An observer that a run does not wait for can be as slow as it likes.
@@ -470,7 +470,7 @@ async fn a_detached_observer_is_off_the_path_and_its_notes_come_later() {
         </system-reminder>
         assistant: two
     "#]]
-    .assert_eq(&transcript(&session).await);
+    .assert_eq(&transcript(&session));
 }
 
 /// Registers a sick observer at a point given as a value.
@@ -490,17 +490,23 @@ fn observe(builder: AgentBuilder, point: PointId, ill: Option<Ill>) -> AgentBuil
         };
     }
     at!(SessionOpen SessionStart UserPromptSubmit Context ModelPre ModelPost ToolPre PermissionAsk
-        ToolPost ToolRefused TurnEnd Error SessionEnd SessionClose)
+        ToolPost ToolRefused CompactPre CompactPost SubagentStart SubagentEnd TurnEnd Error
+        SessionEnd SessionClose)
 }
 
 /// A session that passes every point: a call that runs, one that is asked about, one that is refused,
-/// a run that ends well and one that fails.
+/// a subagent, a run that ends well, a compaction, and a run that fails.
 async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (String, String) {
     let diary = Diary::default();
-    let calls =
-        Step::call("free", json!({})).and_call("risky", json!({})).and_call("no", json!({}));
-    let script = [calls, Step::text("done"), Step::error(ModelErrorKind::Auth)];
+    let calls = Step::call("free", json!({}))
+        .and_call("risky", json!({}))
+        .and_call("no", json!({}))
+        .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
+    let script =
+        [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let builder = Agent::builder(Scripted::new(script))
+        .define_mention(Mention::new("helper", |_| async { Ok("helped".into()) }))
+        .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .ui(ScriptedUi::new([Said::Yes]))
         .tool(probe("free", Zone::Safe, &diary))
         .tool(probe("risky", Zone::External, &diary))
@@ -509,9 +515,9 @@ async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Str
     let agent = register(builder).build().unwrap();
     let session = fresh(&agent).await;
     let (first, reply) = to_the_end(session.prompt("go")).await;
-    let (second, again) = to_the_end(session.prompt("again")).await;
+    let (second, again) = to_the_end(session.prompt("/compact again")).await;
     session.close().await;
-    let shown = format!("{}\n{}\n{}", ending(&reply), ending(&again), transcript(&session).await);
+    let shown = format!("{}\n{}\n{}", ending(&reply), ending(&again), transcript(&session));
     (shown + &diary.shown(), first + &second)
 }
 

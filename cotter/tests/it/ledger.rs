@@ -152,7 +152,7 @@ async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
         let session = fresh(&agent).await;
         let _listening = session.events();
         let _ = session.prompt("go").await;
-        let results = transcript(&session).await;
+        let results = transcript(&session);
         let results: Vec<_> = results.lines().filter(|line| line.starts_with("result")).collect();
         shown += &format!("append {nth} fails: {:?}\n{}\n", diary.lines(), results.join("\n"));
     }
@@ -281,5 +281,5 @@ async fn s26_a_call_is_asked_answered_started_finished() {
         result c1.1: risky ran
         assistant: done
     "#]]
-    .assert_eq(&transcript(&session).await);
+    .assert_eq(&transcript(&session));
 }

@@ -21,12 +21,12 @@ async fn a_session_opened_from_its_end_has_all_of_its_history() {
     for n in 0..200 {
         session.prompt(format!("{n} {long}").as_str()).await.unwrap();
     }
-    let entries = session.entries().await;
+    let entries = session.entries();
     let kept = entries[entries.len() - 4].id().clone();
-    session.set_label(entries[2].id(), Some("early")).await.unwrap();
+    session.set_label(entries[2].id(), Some("early")).unwrap();
     session.store_compaction(Compaction::new("two hundred turns", kept, 0)).await.unwrap();
     session.prompt("after").await.unwrap();
-    let (before, id) = (transcript(&session).await, session.id().clone());
+    let (before, id) = (transcript(&session), session.id().clone());
     let path = JsonlStore::new(folder.path()).path(&id).unwrap();
     assert!(
         std::fs::metadata(&path).unwrap().len() > 2 << 20,
@@ -36,7 +36,7 @@ async fn a_session_opened_from_its_end_has_all_of_its_history() {
 
     let reader = agent(folder.path(), 2);
     let session = reader.session(&id).await.unwrap();
-    let messages = session.messages().await;
+    let messages = session.messages();
     let texts: Vec<_> =
         messages.iter().map(|m| m.text().chars().take(20).collect::<String>()).collect();
     assert_eq!(
@@ -52,16 +52,16 @@ async fn a_session_opened_from_its_end_has_all_of_its_history() {
         ]
     );
     session.prompt("more").await.unwrap();
-    assert_eq!(transcript(&session).await, format!("{before}user: more\nassistant: reply 0\n"));
-    assert_eq!(session.label(entries[2].id()).await.as_deref(), Some("early"));
+    assert_eq!(transcript(&session), format!("{before}user: more\nassistant: reply 0\n"));
+    assert_eq!(session.label(entries[2].id()).as_deref(), Some("early"));
     session.navigate(Some(entries[1].id())).await.unwrap();
-    assert_eq!(session.messages().await.len(), 2);
+    assert_eq!(session.messages().len(), 2);
     drop(session);
 
     // A branch at the end is read whole, and ids go on from where they were.
     let session = reader.session(&id).await.unwrap();
-    assert_eq!(session.messages().await.len(), 2);
+    assert_eq!(session.messages().len(), 2);
     session.prompt("on a branch").await.unwrap();
-    let last = session.entries().await.last().unwrap().id().clone();
+    let last = session.entries().last().unwrap().id().clone();
     assert!(last > *entries.last().unwrap().id(), "{last}");
 }

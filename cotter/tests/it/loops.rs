@@ -16,7 +16,7 @@ async fn check(agent: Agent, prompts: &[&str], expected: Expect) {
     for prompt in prompts {
         let _ = agent.process_request(*prompt).await;
     }
-    expected.assert_eq(&transcript(&agent.main_session().await.expect("a session is made")).await);
+    expected.assert_eq(&transcript(&agent.main_session().await.expect("a session is made")));
 }
 
 #[tokio::test]

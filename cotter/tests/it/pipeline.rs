@@ -21,7 +21,7 @@ async fn check(builder: AgentBuilder, calls: Step, expected: Expect) {
     agent.set_model(Scripted::new([calls, Step::text("done")]));
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    let shown = transcript(&session).await;
+    let shown = transcript(&session);
     expected.assert_eq(&format!("{shown}\n{}", records(&**agent.store(), session.id())));
 }
 
@@ -469,7 +469,7 @@ async fn r7_twenty_calls_take_as_long_as_one() {
         let start = tokio::time::Instant::now();
         let _ = session.prompt("go").await;
         assert_eq!(start.elapsed().as_millis(), expected, "{count} calls");
-        let shown = transcript(&session).await;
+        let shown = transcript(&session);
         let results: Vec<_> = shown.lines().filter(|line| line.starts_with("result")).collect();
         let in_order = (1..=count).map(|n| format!("result c1.{n}: c1.{n} rested"));
         assert_eq!(results, in_order.collect::<Vec<_>>());
@@ -491,7 +491,7 @@ async fn s28_a_long_result_is_capped_and_spilled_into_a_private_file() {
     agent.set_model(Scripted::new([Step::call("long", json!({})), Step::text("done")]));
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    let shown = transcript(&session).await.replace(&*folder.path().to_string_lossy(), "FOLDER");
+    let shown = transcript(&session).replace(&*folder.path().to_string_lossy(), "FOLDER");
     expect![[r#"
         user: go
         call c1.1: long {}
@@ -522,7 +522,7 @@ async fn a_result_of_many_parts_keeps_to_the_cap() {
     agent.set_model(Scripted::new([Step::call("parts", json!({})), Step::text("done")]));
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    let kept = transcript(&session).await.matches('y').count();
+    let kept = transcript(&session).matches('y').count();
     assert!(kept <= 1000, "{kept} bytes reached the model");
 }
 

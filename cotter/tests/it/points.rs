@@ -2,7 +2,7 @@
 //! nobody is registered.
 
 use cotter::{
-    Agent, AgentBuilder, At,
+    Agent, AgentBuilder, At, HookCx, Mention,
     model::ModelErrorKind,
     permission::{Rule, RuleKind, Zone},
     points::{self, POINTS, Point},
@@ -28,10 +28,15 @@ fn noting<P: Point>(diary: &Diary, builder: AgentBuilder, point: P) -> AgentBuil
 #[tokio::test(start_paused = true)]
 async fn l1_every_point_fires_with_its_payload() {
     let (diary, ran) = (Diary::default(), Diary::default());
-    let calls = Step::call("risky", json!({"n": 1})).and_call("no", json!({}));
-    let script = [calls, Step::text("done"), Step::error(ModelErrorKind::Auth)];
+    let calls = Step::call("risky", json!({"n": 1}))
+        .and_call("no", json!({}))
+        .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
+    let script =
+        [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let mut builder = Agent::builder(Scripted::new(script).priced(0.5))
         .ui(ScriptedUi::new([Said::Yes]))
+        .define_mention(Mention::new("helper", |_| async { Ok("helped".into()) }))
+        .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .tool(probe("risky", Zone::External, &ran))
         .tool(probe("no", Zone::Safe, &ran))
         .rule(Rule::parse(RuleKind::Deny, "no").unwrap());
@@ -39,11 +44,12 @@ async fn l1_every_point_fires_with_its_payload() {
         ($($point:ident)*) => { $( builder = noting(&diary, builder, points::$point); )* };
     }
     note!(SessionOpen SessionStart UserPromptSubmit Context ModelPre ModelPost ToolPre PermissionAsk
-        ToolPost ToolRefused TurnEnd Error SessionEnd SessionClose);
+        ToolPost ToolRefused CompactPre CompactPost SubagentStart SubagentEnd TurnEnd Error
+        SessionEnd SessionClose);
     let agent = builder.build().unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    let _ = session.prompt("again").await;
+    let _ = session.prompt("/compact again").await;
     session.close().await;
     let shown = diary.shown();
     let missing = |row: &&points::Row| !shown.contains(&format!("{} ", row.name));
@@ -54,20 +60,29 @@ async fn l1_every_point_fires_with_its_payload() {
         user.prompt.submit {"prompt":"go","rawPrompt":"go"}
         context {}
         model.pre {"model":"test/scripted","messageCount":1,"attempt":1}
-        model.post {"model":"test/scripted","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":0.5,"toolCallCount":2}
+        model.post {"model":"test/scripted","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":0.5,"toolCallCount":3}
         tool.pre {"callId":"c1.1","toolName":"risky","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"external"}}
+        tool.pre {"callId":"c1.3","toolName":"invoke_subagent","toolInput":{"name":"helper","prompt":"help"},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"safe"}}
         permission.ask {"id":"r1.1","calls":[{"callId":"c1.1","name":"risky","preview":"risky {\"n\":1}","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]}
         tool.post {"callId":"c1.1","toolName":"risky","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"external"},"result":"risky ran","is_error":false,"outcome":"ok","durationMs":0}
         tool.refused {"callId":"c1.2","toolName":"no","toolInput":{},"by":"rule deny no","reason":"the rule `deny no` denies it"}
+        subagent.start {"callId":"c1.3","name":"helper","prompt":"help"}
+        subagent.end {"callId":"c1.3","name":"helper","status":"success","text":"helped"}
+        tool.post {"callId":"c1.3","toolName":"invoke_subagent","toolInput":{"name":"helper","prompt":"help"},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"result":"{\"status\":\"success\",\"data\":{\"subagent\":\"helper\",\"content\":\"helped\"}}","is_error":false,"outcome":"ok","durationMs":0}
         context {}
-        model.pre {"model":"test/scripted","messageCount":4,"attempt":1}
+        model.pre {"model":"test/scripted","messageCount":5,"attempt":1}
         model.post {"model":"test/scripted","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":0.5,"toolCallCount":0}
         turn.end {"text":"done","goneOn":0}
         session.end {"reason":"end_turn"}
         session.start {"model":"test/scripted"}
-        user.prompt.submit {"prompt":"again","rawPrompt":"again"}
         context {}
-        model.pre {"model":"test/scripted","messageCount":6,"attempt":1}
+        compact.pre {"trigger":"forced","tokensBefore":55,"firstKeptId":""}
+        model.pre {"model":"test/scripted","messageCount":1,"attempt":1}
+        model.post {"model":"test/scripted","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":0.5,"toolCallCount":0}
+        compact.post {"trigger":"forced","tokensBefore":55,"firstKeptId":"","summary":"[Summary of the conversation so far]\n\na summary\n\n[End of the summary; the conversation goes on from here]"}
+        user.prompt.submit {"prompt":"again","rawPrompt":"/compact again"}
+        context {}
+        model.pre {"model":"test/scripted","messageCount":2,"attempt":1}
         error {"code":"auth","message":"the script says so"}
         session.end {"reason":"error"}
         session.close {"runs":2}

@@ -25,7 +25,7 @@ async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, 
     let agent = register(builder).build().unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    let shown = transcript(&session).await;
+    let shown = transcript(&session);
     expected.assert_eq(&format!("{}--\n{}--\n{shown}", ui.shown(), diary.shown()));
 }
 
@@ -337,7 +337,7 @@ async fn check_meanwhile(meanwhile: fn(&Agent), expected: Expect) {
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     let records = records(&**agent.store(), session.id());
-    expected.assert_eq(&format!("{}{}{records}", diary.shown(), transcript(&session).await));
+    expected.assert_eq(&format!("{}{}{records}", diary.shown(), transcript(&session)));
 }
 
 /// SECURITY 4, 2: gates run again before a yes counts.

@@ -52,7 +52,7 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
     let _ = cell.set(agent.clone());
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    expected.assert_eq(&format!("{}{}", diary.shown(), transcript(&session).await));
+    expected.assert_eq(&format!("{}{}", diary.shown(), transcript(&session)));
 }
 
 /// SECURITY 2: a permit needs the pinned generation's yes and no "no" from the current one.
@@ -146,7 +146,7 @@ async fn s2_dropping_a_gate_mid_step_loosens_nothing_of_that_step() {
         result c2.1: look ran
         assistant: done
     "#]]
-    .assert_eq(&transcript(&session).await);
+    .assert_eq(&transcript(&session));
 }
 
 /// What comes of loading an owner's unit again.
@@ -360,7 +360,7 @@ async fn unloading_drops_everything_of_an_owner() {
     agent.set_model(Scripted::new([Step::call("echo", json!({"text": "hi"})), Step::text("done")]));
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    assert!(transcript(&session).await.contains("result c1.1: hi"), "rule and mode are gone too");
+    assert!(transcript(&session).contains("result c1.1: hi"), "rule and mode are gone too");
 }
 
 /// A unit loads whole or not at all.

@@ -33,9 +33,9 @@ async fn live(agent: &Agent) -> Session {
     let session = fresh(agent).await;
     let _ = session.prompt("go").await;
     let custom = json!({"type": "stack_pop", "backToIndex": 5, "a \"key\"": [1, null]});
-    let custom = session.save_entry(fields(custom)).await.unwrap();
-    session.set_label(&custom, Some("here")).await.unwrap();
-    session.set_name("a  long\nlife").await.unwrap();
+    let custom = session.save_entry(fields(custom)).unwrap();
+    session.set_label(&custom, Some("here")).unwrap();
+    session.set_name("a  long\nlife").unwrap();
     let _ = session.prompt("more").await;
     session.navigate(Some(&custom)).await.unwrap();
     let _ = session.prompt("another way").await;
@@ -66,8 +66,8 @@ async fn p10_memory_and_files_keep_the_same_lines() {
     let in_memory = builder(&diary).store(shared(&memory)).build().unwrap();
     let in_files = builder(&diary).store(files(folder.path())).build().unwrap();
     let (kept, filed) = (live(&in_memory).await, live(&in_files).await);
-    let shown = transcript(&kept).await;
-    assert_eq!(transcript(&filed).await, shown);
+    let shown = transcript(&kept);
+    assert_eq!(transcript(&filed), shown);
     let ids = (kept.id().clone(), filed.id().clone());
     assert_eq!(plain_lines(&memory, &ids.0), plain_lines(&files(folder.path()), &ids.1));
     drop((in_memory, in_files, kept, filed));
@@ -75,11 +75,11 @@ async fn p10_memory_and_files_keep_the_same_lines() {
     let from_file = builder(&diary).store(files(folder.path())).build().unwrap();
     let from_file = from_file.session(&ids.1).await.unwrap();
     for session in [&again, &from_file] {
-        assert_eq!(transcript(session).await, shown, "opened again");
-        assert_eq!(session.diagnostics().await, Vec::<String>::new());
+        assert_eq!(transcript(session), shown, "opened again");
+        assert_eq!(session.diagnostics(), Vec::<String>::new());
     }
     let messages = |messages: cotter::Messages| messages.iter().cloned().collect::<Vec<Message>>();
-    assert_eq!(messages(again.messages().await), messages(from_file.messages().await));
+    assert_eq!(messages(again.messages()), messages(from_file.messages()));
     expect![[r#"
         user: GO
         note: <system-reminder>
@@ -114,23 +114,23 @@ async fn p10_leaf_labels_and_entries_survive_and_a_fork_goes_its_own_way() {
     let agent = builder(&diary).store(files(folder.path())).build().unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    let entries = session.entries().await;
+    let entries = session.entries();
     let first = entries[1].id().clone();
-    session.set_label(&first, Some("start")).await.unwrap();
+    session.set_label(&first, Some("start")).unwrap();
     session.navigate(Some(&first)).await.unwrap();
-    session.save_entry(fields(json!({"type": "mark"}))).await.unwrap();
-    let here = transcript(&session).await;
+    session.save_entry(fields(json!({"type": "mark"}))).unwrap();
+    let here = transcript(&session);
     let id = session.id().clone();
     drop((session, agent));
 
     let agent = builder(&diary).store(files(folder.path())).build().unwrap();
     let session = agent.session(&id).await.unwrap();
-    assert_eq!(transcript(&session).await, here);
-    assert_eq!(session.label(&first).await, None, "it was set on the branch that was left");
-    session.set_name("mine").await.unwrap();
+    assert_eq!(transcript(&session), here);
+    assert_eq!(session.label(&first), None, "it was set on the branch that was left");
+    session.set_name("mine").unwrap();
     let fork = session.fork().await.unwrap();
-    fork.save_entry(fields(json!({"type": "in_the_fork"}))).await.unwrap();
-    session.save_entry(fields(json!({"type": "in_the_first"}))).await.unwrap();
+    fork.save_entry(fields(json!({"type": "in_the_fork"}))).unwrap();
+    session.save_entry(fields(json!({"type": "in_the_first"}))).unwrap();
     let shape = |entries: Vec<Arc<cotter::session::Entry>>| {
         let kind = |entry: &Arc<cotter::session::Entry>| {
             format!("{} {}", entry.id(), entry.to_json()["type"].as_str().unwrap())
@@ -144,7 +144,7 @@ async fn p10_leaf_labels_and_entries_survive_and_a_fork_goes_its_own_way() {
         0000000a session_info
         0000000b in_the_first
     "#]]
-    .assert_eq(&shape(session.entries().await));
+    .assert_eq(&shape(session.entries().into_iter().collect()));
     expect![[r#"
         00000001 message
         00000002 message
@@ -152,11 +152,11 @@ async fn p10_leaf_labels_and_entries_survive_and_a_fork_goes_its_own_way() {
         0000000a session_info
         0000000b in_the_fork
     "#]]
-    .assert_eq(&shape(fork.entries().await));
+    .assert_eq(&shape(fork.entries().into_iter().collect()));
     let header = &agent.store().lines(fork.id()).unwrap()[0];
     let header: Value = serde_json::from_slice(header).unwrap();
     assert_eq!(header["parent"], id.as_str());
-    assert_eq!(fork.name().await.as_deref(), Some("mine"));
+    assert_eq!(fork.name().as_deref(), Some("mine"));
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn custom_entries_need_a_type_that_is_not_the_cores() {
         json!({"type": "mine", "id": "1"}),
         json!({"type": "mine", "parentId": null}),
     ] {
-        let error = session.save_entry(fields(entry.clone())).await.unwrap_err();
+        let error = session.save_entry(fields(entry.clone())).unwrap_err();
         shown += &format!("{entry}: {error}\n");
     }
     expect![[r#"
@@ -188,7 +188,7 @@ async fn custom_entries_need_a_type_that_is_not_the_cores() {
         {"type":"mine","parentId":null}: entry key `parentId` belongs to the core
     "#]]
     .assert_eq(&shown);
-    assert!(session.entries().await.is_empty());
+    assert!(session.entries().is_empty());
 }
 
 proptest! {
@@ -210,12 +210,13 @@ proptest! {
         runtime.block_on(async {
             let agent = || Agent::builder(Scripted::new([])).store(files(folder.path())).build().unwrap();
             let session = fresh(&agent()).await;
-            let own = session.save_entry(entry.clone()).await.unwrap();
+            let own = session.save_entry(entry.clone()).unwrap();
             let id = session.id().clone();
             drop(session);
             let session = agent().session(&id).await.unwrap();
-            assert_eq!(session.diagnostics().await, Vec::<String>::new());
-            let entries = session.entries().await;
+            assert_eq!(session.diagnostics(), Vec::<String>::new());
+            let entries = session.entries();
+            let entries: Vec<_> = entries.into_iter().collect();
             let [kept] = &entries[..] else { panic!("one entry, not {entries:?}") };
             let mut json = fields(kept.to_json());
             assert_eq!(json.shift_remove("id"), Some(json!(own)));
@@ -234,7 +235,7 @@ async fn a_prompt_after_a_move_into_the_middle_of_a_step_finds_its_calls_closed(
     let agent = Agent::builder(model.clone()).tool(echo()).build().unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
-    let entries = session.entries().await;
+    let entries = session.entries();
     session.navigate(Some(entries[2].id())).await.unwrap();
     assert_eq!(ending(&session.prompt("and now?").await), "end_turn");
     let last = model.shown();
@@ -261,11 +262,11 @@ async fn p10_a_second_writer_is_refused() {
     };
     let session = fresh(&agent()).await;
     let id = session.id().clone();
-    let error = agent().session(&id).await.err().expect("it is in use");
+    let error = agent().session(&id).await.expect_err("it is in use");
     assert!(error.to_string().ends_with("is in use by another process"), "{error}");
     assert_eq!(ending(&session.prompt("go").await), "end_turn", "the first goes on");
     drop(session);
-    assert_eq!(transcript(&agent().session(&id).await.unwrap()).await, "user: go\nassistant: hi\n");
+    assert_eq!(transcript(&agent().session(&id).await.unwrap()), "user: go\nassistant: hi\n");
 
     let memory = MemoryStore::new();
     let agent = || Agent::builder(Scripted::new([])).store(memory.clone()).build().unwrap();

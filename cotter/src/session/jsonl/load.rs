@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 
 use super::super::{
     Header,
-    entry::{Body, Entry, EntryKind, Raw},
+    entry::{Body, Entries, Entry, EntryKind, Raw},
     store::StoredRecord,
     tree::Tree,
     wire,
@@ -80,7 +80,7 @@ pub(super) fn first_words(bytes: &[u8]) -> Option<String> {
 
 impl Loaded {
     /// The entries from the root to the leaf, oldest first.
-    pub fn path(&self) -> Vec<Arc<Entry>> {
+    pub fn path(&self) -> Entries {
         Tree::load(self.entries.clone(), |_| {}).path()
     }
 

@@ -111,7 +111,7 @@ impl Stage {
         }
         let reply = run.reply().await.unwrap_or_else(|error| *error.reply);
         let session = self.agent.main_session().await.expect("a session is made");
-        let transcript = transcript(&session).await;
+        let transcript = transcript(&session);
         Played { session, transcript, reply, events, requests: self.model.requests() }
     }
 }

@@ -102,7 +102,7 @@ pub(super) async fn an_abort_drops_calls_of_half_a_reply() {
     run.abort();
     assert_eq!(run.await.expect("an abort is no failure").reason.as_str(), "aborted");
     let session = stage.agent.main_session().await.expect("a session is made");
-    assert_eq!(transcript(&session).await, "user: go\nassistant: abc\n");
+    assert_eq!(transcript(&session), "user: go\nassistant: abc\n");
     assert!(log.lines().is_empty());
 }
 
@@ -116,7 +116,8 @@ pub(super) async fn a_dropped_run_ends_properly() {
     drop(run);
     // What is left of the run holds the session until it has ended.
     let session = stage.agent.main_session().await.expect("a session is made");
-    assert_eq!(transcript(&session).await, "user: go\nassistant: half a reply\n");
+    session.idle().await;
+    assert_eq!(transcript(&session), "user: go\nassistant: half a reply\n");
     assert_eq!(log.lines(), ["session.end aborted"]);
 }
 
@@ -239,7 +240,7 @@ pub(super) async fn an_abort_interrupts_a_hanging_gate() {
     assert_eq!(run.await.expect("an abort is no failure").reason.as_str(), "aborted");
     assert!(began.elapsed() < Duration::from_secs(1));
     let session = stage.agent.main_session().await.expect("a session is made");
-    holds(&transcript(&session).await, "result c1.1 (cancelled): Cancelled");
+    holds(&transcript(&session), "result c1.1 (cancelled): Cancelled");
     assert!(log.lines().is_empty());
 }
 

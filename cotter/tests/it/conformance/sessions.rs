@@ -71,15 +71,15 @@ fn assistant(id: &str, parent: Option<&str>, text: &str) -> Value {
 }
 
 async fn context(session: &Session) -> Vec<String> {
-    session.messages().await.iter().map(shown).collect()
+    session.messages().iter().map(shown).collect()
 }
 
 /// What a file of these entries gives: messages, thinking level, model.
 async fn check(entries: &[Value], messages: &[&str], thinking: &str, model: Option<&str>) {
     let session = Files::with(entries).open().await;
     assert_eq!(context(&session).await, messages);
-    assert_eq!(session.thinking_level().await, thinking);
-    assert_eq!(session.model().await.as_deref(), model);
+    assert_eq!(session.thinking_level(), thinking);
+    assert_eq!(session.model().as_deref(), model);
 }
 
 /// A session in memory with prompts `u1`, `u2`, … and replies `r1`, `r2`, …
@@ -94,12 +94,12 @@ async fn talk<const N: usize>() -> (Session, Vec<SmolStr>) {
     for n in 1..=N {
         session.prompt(format!("u{n}")).await.expect("the script has a reply");
     }
-    let ids = session.entries().await.iter().map(|entry| entry.id().clone()).collect();
+    let ids = session.entries().iter().map(|entry| entry.id().clone()).collect();
     (session, ids)
 }
 
 async fn leaf(session: &Session) -> Option<SmolStr> {
-    session.entries().await.last().map(|entry| entry.id().clone())
+    session.entries().last().map(|entry| entry.id().clone())
 }
 
 fn fields(value: Value) -> Map<String, Value> {
@@ -113,7 +113,7 @@ pub(super) async fn an_empty_file_has_no_entries() {
 
 pub(super) async fn a_file_that_is_no_session_stays_as_it_is() {
     let files = Files::new("garbage\n");
-    let error = files.agent.session("s").await.err().expect("it is no session");
+    let error = files.agent.session("s").await.expect_err("it is no session");
     holds(&error.to_string(), "s.jsonl:1: not a session");
     assert_eq!(files.text(), "garbage\n");
 }
@@ -129,9 +129,9 @@ pub(super) async fn a_torn_line_costs_itself() {
     let mut lines = added.expect("the torn line stays and ends").lines();
     assert!(lines.all(|line| serde_json::from_str::<Value>(line).is_ok()), "{after}");
     assert_eq!(context(&session).await, ["user: hi", "user: two", "assistant: answer"]);
-    let entries = session.entries().await;
+    let entries = session.entries();
     assert_eq!(entries[1].parent_id().map(SmolStr::as_str), Some("aaaaaaaa"));
-    assert_eq!(session.diagnostics().await.len(), 1);
+    assert_eq!(session.diagnostics().len(), 1);
 }
 
 pub(super) async fn ids_from_elsewhere_stay() {
@@ -139,7 +139,7 @@ pub(super) async fn ids_from_elsewhere_stay() {
         Files::with(&[user("abc12345", None, "a"), user("def67890", Some("abc12345"), "b")])
             .open()
             .await;
-    let ids: Vec<_> = session.entries().await.iter().map(|entry| entry.id().clone()).collect();
+    let ids: Vec<_> = session.entries().iter().map(|entry| entry.id().clone()).collect();
     assert_eq!(ids, ["abc12345", "def67890"]);
 }
 
@@ -165,13 +165,13 @@ pub(super) async fn a_long_file_with_two_compactions() {
         })
         .collect();
     let session = Files::with(&entries).open().await;
-    assert_eq!(session.entries().await.len(), 1002);
-    let messages = session.messages().await;
+    assert_eq!(session.entries().len(), 1002);
+    let messages = session.messages();
     // The summary, the 77 it kept, and the 374 after it.
     assert_eq!(messages.len(), 1 + 77 + 374);
     let first = messages.iter().next();
     assert!(matches!(first, Some(Message::User(user)) if user.mark == Mark::Compaction));
-    assert_eq!(session.model().await.as_deref(), Some("maker/m-1"));
+    assert_eq!(session.model().as_deref(), Some("maker/m-1"));
 }
 
 pub(super) async fn everything_is_stored_at_once() {
@@ -186,9 +186,9 @@ pub(super) async fn everything_is_stored_at_once() {
         lines.map(|line: Value| line["type"].as_str().unwrap_or_default().to_owned()).collect()
     };
     assert_eq!(types(), ["session"]);
-    session.set_name("a name").await.expect("it is stored");
+    session.set_name("a name").expect("it is stored");
     assert_eq!(types(), ["session", "session_info"]);
-    session.save_entry(fields(json!({"type": "mine"}))).await.expect("it is stored");
+    session.save_entry(fields(json!({"type": "mine"}))).expect("it is stored");
     assert_eq!(types(), ["session", "session_info", "mine"]);
     session.prompt("hi").await.expect("a reply");
     assert_eq!(types()[3..], ["run.start", "message", "message", "run.end"]);
@@ -197,8 +197,8 @@ pub(super) async fn everything_is_stored_at_once() {
 pub(super) async fn the_last_label_counts() {
     let (session, ids) = talk::<1>().await;
     for label in [Some("first"), Some("second"), None] {
-        session.set_label(&ids[0], label).await.expect("the entry is there");
-        assert_eq!(session.label(&ids[0]).await.as_deref(), label);
+        session.set_label(&ids[0], label).expect("the entry is there");
+        assert_eq!(session.label(&ids[0]).as_deref(), label);
     }
 }
 
@@ -213,10 +213,10 @@ pub(super) async fn the_leaf_is_stored() {
 
 pub(super) async fn a_name_is_one_line() {
     let (session, _) = talk::<1>().await;
-    session.set_name("  a\nb  ").await.expect("it is stored");
-    assert_eq!(session.name().await.as_deref(), Some("a b"));
-    session.set_name("").await.expect("it is stored");
-    assert_eq!(session.name().await, None);
+    session.set_name("  a\nb  ").expect("it is stored");
+    assert_eq!(session.name().as_deref(), Some("a b"));
+    session.set_name("").expect("it is stored");
+    assert_eq!(session.name(), None);
 }
 
 pub(super) async fn a_session_may_have_two_roots() {
@@ -225,13 +225,13 @@ pub(super) async fn a_session_may_have_two_roots() {
     session.navigate(None).await.expect("before the first");
     session.prompt("2").await.expect("a reply");
     assert_eq!(context(&session).await, ["user: 2", "assistant: answer"]);
-    assert_eq!(session.entries().await[0].parent_id(), None);
+    assert_eq!(session.entries()[0].parent_id(), None);
 }
 
 pub(super) async fn a_cycle_of_parents_is_cut() {
     let session = Files::with(&[user("a", Some("b"), "a"), user("b", Some("a"), "b")]).open().await;
     assert_eq!(context(&session).await, ["user: a", "user: b"]);
-    let told = session.diagnostics().await;
+    let told = session.diagnostics();
     assert_eq!(told, ["entry a: its parent b does not come before it"]);
 }
 
@@ -278,8 +278,8 @@ pub(super) async fn an_orphan_is_kept_and_reported() {
     let entries = [user("1", None, "hello"), assistant("2", Some("missing"), "orphan")];
     let session = Files::with(&entries).open().await;
     assert_eq!(context(&session).await.last().map(String::as_str), Some("assistant: orphan"));
-    assert_eq!(session.model().await.as_deref(), Some("maker/m-1"));
-    let told = session.diagnostics().await;
+    assert_eq!(session.model().as_deref(), Some("maker/m-1"));
+    let told = session.diagnostics();
     assert_eq!(told, ["entry 2: its parent missing does not come before it"]);
 }
 
@@ -328,13 +328,13 @@ pub(super) async fn what_stands_after_the_leaf_does_not_count() {
         [user("1", None, "1"), assistant("2", Some("1"), "A"), edit, leaf_at("4", "3", Some("2"))];
     let session = Files::with(&entries).open().await;
     let is_custom = |entry: &Arc<Entry>| matches!(entry.body(), Body::Custom(_));
-    assert!(!session.entries().await.iter().any(is_custom));
+    assert!(!session.entries().iter().any(is_custom));
     assert_eq!(context(&session).await, ["user: 1", "assistant: A"]);
 }
 
 pub(super) async fn navigating_to_before_a_prompt() {
     let (session, ids) = talk::<2>().await;
-    let second = session.entries().await[2].clone();
+    let second = session.entries()[2].clone();
     session.navigate(second.parent_id().map(SmolStr::as_str)).await.expect("r1 is there");
     assert_eq!(leaf(&session).await.as_ref(), Some(&ids[1]));
     assert_eq!(context(&session).await, ["user: u1", "assistant: r1"]);
@@ -346,12 +346,12 @@ pub(super) async fn a_summary_of_a_branch_left_behind() {
     let (session, ids) = talk::<2>().await;
     session.navigate(Some(&ids[1])).await.expect("r1 is there");
     let about = json!({"type": "branch_summary", "fromId": &*ids[3], "summary": "BR"});
-    let summary = session.save_entry(fields(about)).await.expect("a type of our own");
-    let label = session.set_label(&summary, Some("cp")).await.expect("the entry is there");
-    let entries = session.entries().await;
+    let summary = session.save_entry(fields(about)).expect("a type of our own");
+    let label = session.set_label(&summary, Some("cp")).expect("the entry is there");
+    let entries = session.entries();
     assert_eq!(entries[2].parent_id(), Some(&ids[1]));
     assert_eq!(entries[2].to_json()["fromId"], json!(&*ids[3]));
-    assert_eq!(session.label(&summary).await.as_deref(), Some("cp"));
+    assert_eq!(session.label(&summary).as_deref(), Some("cp"));
     assert_eq!(leaf(&session).await, Some(label));
     assert_eq!(context(&session).await, ["user: u1", "assistant: r1"]);
 }
@@ -392,7 +392,7 @@ pub(super) async fn navigating_waits_for_a_run() {
     let agent = Agent::builder(Scripted::new([Step::text("r1"), slow])).build().expect("it builds");
     let session = agent.main_session().await.expect("a session is made");
     session.prompt("u1").await.expect("a reply");
-    let first = session.entries().await[0].id().clone();
+    let first = session.entries()[0].id().clone();
     session.prompt("u2").detach();
     // The run is under way when the navigation begins.
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -409,5 +409,5 @@ pub(super) async fn a_role_from_elsewhere_is_kept_and_not_sent() {
     let files = Files::with(&[user("1", None, "a"), foreign.clone(), user("3", Some("2"), "b")]);
     let session = files.open().await;
     assert_eq!(context(&session).await, ["user: a", "user: b"]);
-    assert_eq!(session.entries().await[1].to_json(), foreign);
+    assert_eq!(session.entries()[1].to_json(), foreign);
 }

@@ -126,7 +126,7 @@ pub(super) async fn render_data_stays_at_home() {
     });
     let played = play([call("t"), Step::text("done")], |agent| agent.tool(shows)).await;
     assert_eq!(played.sent(2).last().map(String::as_str), Some("toolResult: covered"));
-    let stored = played.session.entries().await.iter().map(|e| e.to_json()).collect::<Vec<_>>();
+    let stored = played.session.entries().iter().map(|e| e.to_json()).collect::<Vec<_>>();
     assert_eq!(stored[2]["message"]["renderData"], json!({"colour": "mauve"}));
 }
 

@@ -1,0 +1,156 @@
+//! What a run may spend, and has spent: its own requests, those its hooks make, those of the agents
+//! that work for it.
+//!
+//! A request is sent only with a [`Leave`]. Near the end of a budget leaves are given one at a time,
+//! so that many children at once spend no more than one agent would: at most the last request goes
+//! over.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::{agent::Limits, cx::RunCx, message::Usage};
+
+/// The spending of one run.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    max_usd: Option<f64>,
+    max_tokens: Option<u64>,
+    spent: Mutex<Spent>,
+    /// Told when a leave is given back.
+    settled: Notify,
+}
+
+/// What was spent so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    pub(crate) usage: Usage,
+    /// `None` once a price was not known.
+    pub(crate) cost: Option<f64>,
+    /// Requests under way.
+    out: u32,
+    /// The dearest reply so far: what a request under way is taken to cost.
+    dearest_usd: f64,
+    largest_tokens: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let spent = Spent {
+            usage: Usage::default(),
+            cost: Some(0.0),
+            out: 0,
+            dearest_usd: 0.0,
+            largest_tokens: 0,
+        };
+        Budget {
+            max_usd: limits.max_budget_usd,
+            max_tokens: limits.max_tokens,
+            spent: Mutex::new(spent),
+            settled: Notify::new(),
+        }
+    }
+
+    pub(crate) fn spent(&self) -> Spent {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_limited(&self) -> bool {
+        self.max_usd.is_some() || self.max_tokens.is_some()
+    }
+
+    fn add(&self, usage: Usage, cost: Option<f64>) {
+        let mut spent = self.lock();
+        spent.usage += usage;
+        // What is no price is an unknown one.
+        let cost = cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
+        spent.cost = spent.cost.zip(cost).map(|(so_far, more)| so_far + more);
+        spent.dearest_usd = spent.dearest_usd.max(cost.unwrap_or(0.0));
+        spent.largest_tokens = spent.largest_tokens.max(usage.total());
+    }
+
+    /// Why no further request may be sent, where none may.
+    fn exhausted(&self, spent: &Spent) -> Option<String> {
+        let tokens = spent.usage.total();
+        if let Some(max) = self.max_tokens.filter(|max| tokens >= *max) {
+            return Some(format!("the run used {tokens} tokens of {max}"));
+        }
+        match (self.max_usd?, spent.cost) {
+            (max, Some(cost)) if cost < max => None,
+            (max, Some(cost)) => Some(format!("the run cost {cost:.4} USD of {max:.4}")),
+            (_, None) => {
+                Some("the price of a reply is not known, so the budget cannot be kept".into())
+            }
+        }
+    }
+
+    /// Whether what is under way may use up what is left.
+    fn is_tight(&self, spent: &Spent) -> bool {
+        let tokens = spent.largest_tokens.saturating_mul(u64::from(spent.out));
+        let usd = spent.dearest_usd * f64::from(spent.out);
+        let over = |max: u64| spent.usage.total().saturating_add(tokens) >= max;
+        spent.out > 0
+            && (self.max_tokens.is_some_and(over)
+                || self.max_usd.is_some_and(|max| spent.cost.unwrap_or(max) + usd >= max))
+    }
+
+    async fn take(&self) -> Result<(), String> {
+        loop {
+            let settled = self.settled.notified();
+            {
+                let mut spent = self.lock();
+                if let Some(why) = self.exhausted(&spent) {
+                    return Err(why);
+                }
+                if !self.is_tight(&spent) {
+                    spent.out += 1;
+                    return Ok(());
+                }
+            }
+            settled.await;
+        }
+    }
+
+    fn give_back(&self) {
+        self.lock().out -= 1;
+        self.settled.notify_waiters();
+    }
+}
+
+/// The leave to send one request; given back when it goes.
+#[must_use]
+pub(crate) struct Leave(Vec<Arc<RunCx>>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|run| run.budget.give_back());
+    }
+}
+
+/// Why no further request may be sent, by this run or whoever it works for, where none may.
+pub(crate) fn exhausted(run: &Arc<RunCx>) -> Option<String> {
+    let mut limited = RunCx::lineage(run).filter(|run| run.budget.is_limited());
+    limited.find_map(|run| run.budget.exhausted(&run.budget.lock()))
+}
+
+/// Waits for the leave to send a request, or says why there will be none. Whoever this run works for
+/// is asked first.
+pub(crate) async fn leave(run: &Arc<RunCx>) -> Result<Leave, String> {
+    let mut limited: Vec<_> = RunCx::lineage(run).filter(|run| run.budget.is_limited()).collect();
+    limited.reverse();
+    let mut leave = Leave(Vec::with_capacity(limited.len()));
+    for run in limited {
+        run.budget.take().await?;
+        leave.0.push(run.clone());
+    }
+    Ok(leave)
+}
+
+/// Books what a reply used, for this run and whoever it works for.
+pub(crate) fn book(run: &Arc<RunCx>, usage: Usage, cost: Option<f64>) {
+    RunCx::lineage(run).for_each(|run| run.budget.add(usage, cost));
+}

@@ -1,0 +1,207 @@
+//! Commands: a leading `/name args` that a person types, run with [`Controls`] and without the model.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Command};
+//! use cotter::command::{CommandCx, CommandResult};
+//! use cotter_test::Scripted;
+//!
+//! let count = |cx: CommandCx| async move {
+//!     CommandResult::Status(format!("{} entries", cx.controls.entries().len()))
+//! };
+//! let agent = Agent::builder(Scripted::new([]))
+//!     .define_command(Command::new("count", count).description("Counts what is stored."))
+//!     .build()?;
+//! assert_eq!(agent.process_request("/count").await?.text(), "0 entries");
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{fmt, future::Future, sync::Arc};
+
+use smol_str::SmolStr;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    controls::Controls,
+    directives::{leading_command, split_args},
+    events::EventKind,
+    ext::{Callable, Called, Failure, Kind, failed},
+    face::Face,
+    message::{Content, Part},
+    notes::Speaker,
+    scene::Scene,
+    session::Session,
+};
+
+/// A command.
+///
+/// It runs at once, also while a run is under way: what it changes then waits for the run's next safe
+/// moment. It has no limit of time but its cancel.
+pub struct Command {
+    pub(crate) name: SmolStr,
+    pub(crate) description: String,
+    function: Callable<CommandCx, CommandResult>,
+    complete: Option<Box<Completer>>,
+}
+
+type Completer = dyn Fn(&str) -> Vec<String> + Send + Sync;
+
+impl Command {
+    /// A command of that name.
+    pub fn new<F, Fut>(name: impl Into<SmolStr>, function: F) -> Self
+    where
+        F: Fn(CommandCx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoCommandResult> + Send + 'static,
+    {
+        let function = Callable::new(function, IntoCommandResult::into_result);
+        Command { name: name.into(), description: String::new(), function, complete: None }
+    }
+
+    /// What it does, in one sentence.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// What its arguments may go on with: given what was typed of them so far.
+    pub fn completions(
+        mut self,
+        complete: impl Fn(&str) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.complete = Some(Box::new(complete));
+        self
+    }
+
+    pub(crate) fn complete(&self, typed: &str) -> Vec<String> {
+        self.complete.as_ref().map_or_else(Vec::new, |complete| complete(typed))
+    }
+}
+
+/// What a command is told.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct CommandCx {
+    /// The name it was called by.
+    pub name: SmolStr,
+    /// Its arguments, with quotes as in a shell.
+    pub args: Vec<String>,
+    /// Its arguments as they were typed.
+    pub args_raw: String,
+    /// What it can do.
+    pub controls: Controls,
+}
+
+/// What a command comes to.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum CommandResult {
+    /// Nothing to say.
+    Nothing,
+    /// A word for the person.
+    Status(String),
+    /// A prompt for the agent, not parsed for directives.
+    Prompt(Content),
+}
+
+impl CommandResult {
+    /// A word for the person.
+    pub fn status(text: impl Into<String>) -> Self {
+        CommandResult::Status(text.into())
+    }
+
+    /// A prompt with further parts.
+    pub fn prompt_with(
+        text: impl Into<String>,
+        attachments: impl IntoIterator<Item = Part>,
+    ) -> Self {
+        let parts = std::iter::once(Part::Text(text.into())).chain(attachments).collect();
+        CommandResult::Prompt(Content::Parts(parts))
+    }
+}
+
+/// What a command may return: nothing, a text to send to the agent, a [`CommandResult`], or a
+/// `Result` of any.
+pub trait IntoCommandResult {
+    /// The result, or the failure it amounts to.
+    fn into_result(self) -> Result<CommandResult, Failure>;
+}
+
+impl IntoCommandResult for () {
+    fn into_result(self) -> Result<CommandResult, Failure> {
+        Ok(CommandResult::Nothing)
+    }
+}
+
+impl IntoCommandResult for String {
+    fn into_result(self) -> Result<CommandResult, Failure> {
+        Ok(CommandResult::Prompt(Content::Text(self)))
+    }
+}
+
+impl IntoCommandResult for &'static str {
+    fn into_result(self) -> Result<CommandResult, Failure> {
+        self.to_owned().into_result()
+    }
+}
+
+impl IntoCommandResult for CommandResult {
+    fn into_result(self) -> Result<CommandResult, Failure> {
+        Ok(self)
+    }
+}
+
+impl<T: IntoCommandResult, E: fmt::Display> IntoCommandResult for Result<T, E> {
+    fn into_result(self) -> Result<CommandResult, Failure> {
+        self.map_err(failed)?.into_result()
+    }
+}
+
+impl Face {
+    /// The command of that name.
+    pub(crate) fn command(&self, name: &str) -> Option<&Arc<Command>> {
+        match self.find(Kind::Command, name)? {
+            Called::Command(command) => Some(command),
+            _ => None,
+        }
+    }
+}
+
+/// The command a prompt begins with, where one of that name is registered, and its arguments.
+pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command>, String)> {
+    let text = match prompt {
+        Content::Text(text) => text,
+        Content::Parts(parts) => match parts.first()? {
+            Part::Text(text) => text,
+            _ => return None,
+        },
+    };
+    let leading = leading_command(text)?;
+    let command = session.agent.face().command(leading.name)?.clone();
+    Some((command, leading.args_raw.to_owned()))
+}
+
+/// Runs a command on a session. While no run is under way it has the session to itself.
+pub(crate) async fn invoke(
+    session: &Session,
+    command: &Command,
+    args_raw: String,
+    cancel: &CancellationToken,
+) -> Result<CommandResult, Failure> {
+    let _turn = session.shared.turn.try_lock();
+    let scene = Scene::of(&session.cx(SmolStr::default(), cancel.clone()));
+    let owner = scene.face.owner_of(Kind::Command, &command.name);
+    let speaker = Speaker::called("command", &command.name, owner);
+    let controls = scene.cx.spoken_by(speaker).controls();
+    let name = command.name.clone();
+    let args = split_args(&args_raw);
+    let told = CommandCx { name: name.clone(), args, args_raw, controls };
+    let result = command.function.call(told, cancel).await?;
+    let status = match &result {
+        CommandResult::Status(status) => Some(status.clone()),
+        _ => None,
+    };
+    scene.emit(EventKind::CommandResult { name, status });
+    Ok(result)
+}

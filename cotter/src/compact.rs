@@ -1,0 +1,334 @@
+//! Compaction: a summary takes the place of what came before it. Asked for by a hook or a command,
+//! due near the end of the model's window, or needed when a request did not fit: one body for all.
+//!
+//! History itself is kept; what changes is what the model gets.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use crate::{
+    events::EventKind,
+    message::{AssistantPart, Content, Mark, Message, Part, UserMessage},
+    messages::Messages,
+    model::{ModelErrorKind, Request, Thinking},
+    points::{Admit, CompactPost, CompactPre, Compacted, Compacting, Stop},
+    run::Reason,
+    scene::Scene,
+    session::{Body, Compaction, Entry},
+    tool::ToolSet,
+    turn::Exit,
+};
+
+pub(crate) const FORCED: &str = "forced";
+pub(crate) const THRESHOLD: &str = "threshold";
+pub(crate) const OVERFLOW: &str = "overflow";
+
+/// The most tokens of recent messages that are kept beside a summary.
+const KEEP_TOKENS: u64 = 20_000;
+/// The most bytes of active skills that are attached to a summary again.
+const SKILL_BYTES: usize = 64 * 1024;
+/// The most bytes of one tool result that the summary's author gets to read.
+const RESULT_BYTES: usize = 4 * 1024;
+
+const SUMMARISE: &str = "You sum up conversations between a person and an agent so that the agent \
+    can go on from your summary alone. Keep what was asked, what was decided and why, what was done \
+    (files, commands, results that still matter), what is under way and what is left to do. Leave \
+    out what no longer matters. Write plain text, no preamble.";
+
+/// Whether the conversation is to be summed up before the next request.
+pub(crate) fn is_due(scene: &Scene) -> bool {
+    if std::mem::take(&mut scene.state().choices.compact) {
+        return true;
+    }
+    let agent = scene.agent();
+    let Some(share) = agent.limits().compact_at else { return false };
+    let Some(window) = scene.session().models()[0].context_window() else { return false };
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a window, in tokens"
+    )]
+    let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
+    context_tokens(&scene.session().messages()) > limit
+}
+
+/// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
+/// it is.
+pub(crate) async fn before_request(scene: &Scene, trigger: &'static str) -> Result<bool, Exit> {
+    match compact(scene, trigger).await {
+        Ok(()) => Ok(true),
+        Err(exit) if exit.reason == Reason::Aborted || exit.reason == Reason::BudgetExceeded => {
+            Err(exit)
+        }
+        Err(exit) => {
+            let why = exit.failed.map_or_else(String::new, |failed| failed.message);
+            scene.emit(EventKind::UiRequest { method: "notify", text: why });
+            Ok(false)
+        }
+    }
+}
+
+/// Sums up the conversation. Nothing changes unless all of it succeeds.
+pub(crate) async fn compact(scene: &Scene, trigger: &'static str) -> Result<(), Exit> {
+    scene.tell(|| EventKind::CompactionStart { trigger })?;
+    let done = Box::pin(summed_up(scene, trigger)).await;
+    let status = match &done {
+        Ok(_) => "success",
+        Err(exit) if exit.reason == Reason::Blocked => "refused",
+        Err(exit) if exit.reason == Reason::Aborted => "cancelled",
+        Err(_) => "failed",
+    };
+    scene.tell(|| EventKind::CompactionEnd { status })?;
+    let compacted = done?;
+    scene.fire_stored::<CompactPost>(|| compacted).await?;
+    Ok(())
+}
+
+async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Exit> {
+    let context = scene.context().await?;
+    let tokens_before = context_tokens(&scene.session().messages());
+    let keep =
+        scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
+    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger == FORCED)
+        .ok_or_else(|| {
+        Exit::coded(Reason::Error, "compaction", "there is nothing to sum up")
+    })?;
+    let event = || Compacting { trigger, tokens_before, messages, first_kept_id, summary: None };
+    let (event, by) = ask_hooks(scene, event()).await?;
+    let summary = match event.summary.clone() {
+        Some(summary) => summary,
+        None => ask_model(scene, &event.messages).await?,
+    };
+    if scene.is_cancelled() {
+        return Err(Exit::aborted());
+    }
+    let attached = active_skills(&event.messages);
+    let stored = format!(
+        "[Summary of the conversation so far]\n\n{}\n\n[End of the summary; the conversation goes \
+         on from here]{attached}",
+        summary.trim()
+    );
+    let compaction =
+        Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
+    let entry = {
+        let mut state = scene.state();
+        let entry = state.append(Body::Compaction(Box::new(compaction)));
+        state.commit()?;
+        entry
+    };
+    scene.tell(|| EventKind::Message { entry })?;
+    let first_kept_id = event.first_kept_id.clone();
+    Ok(Compacted {
+        trigger,
+        tokens_before: event.tokens_before,
+        first_kept_id,
+        summary: stored,
+        by,
+    })
+}
+
+/// Lets hooks refuse the summing-up or give the summary; who gave it, where one did.
+async fn ask_hooks(
+    scene: &Scene,
+    event: Compacting,
+) -> Result<(Arc<Compacting>, Option<SmolStr>), Exit> {
+    let untouched = Arc::new(event);
+    let event = || Compacting::clone(&untouched);
+    let Some(decided) = scene.fire_stored::<CompactPre>(event).await? else {
+        return Ok((untouched, None));
+    };
+    let stopped = match (&decided.stop, decided.strictest()) {
+        (Some((meta, Stop::Block(reason))), _) | (None, Some((meta, Admit::Block(reason)))) => {
+            Some((meta, reason))
+        }
+        _ => None,
+    };
+    if let Some((meta, reason)) = stopped {
+        if scene.is_cancelled() {
+            return Err(Exit::aborted());
+        }
+        let message = format!("hook \"{}\" refused the compaction: {reason}", meta.name);
+        return Err(Exit::coded(Reason::Blocked, "compaction", message));
+    }
+    let by = decided.replaced.last().map(|(meta, _)| meta.name.clone());
+    Ok((decided.event.clone(), by))
+}
+
+/// The built-in summary: the model is asked for one.
+async fn ask_model(scene: &Scene, messages: &Messages) -> Result<String, Exit> {
+    let conversation = serialise(messages);
+    let ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
+    let request = Request {
+        system: SUMMARISE.into(),
+        messages: std::iter::once(Message::user(ask)).collect(),
+        notes: 0,
+        tools: Arc::new(ToolSet::new(vec![])),
+        thinking: Thinking::Off,
+        max_tokens: None,
+    };
+    let models = scene.session().models();
+    let reply = scene.ask_aside(models, request).await?;
+    let text = reply.map(|reply| reply.text());
+    match text {
+        Ok(text) if !text.trim().is_empty() => Ok(text),
+        Ok(_) => Err(Exit::coded(Reason::Error, "compaction", "the model gave no summary")),
+        Err(error) if error.kind == ModelErrorKind::Cancelled => Err(Exit::aborted()),
+        Err(error) => {
+            let message = format!("the conversation could not be summed up: {}", error.message);
+            Err(Exit::coded(Reason::Error, error.kind.as_str(), message))
+        }
+    }
+}
+
+/// Where a conversation is cut in two.
+struct Cut {
+    messages: Messages,
+    first_kept_id: SmolStr,
+}
+
+/// What a summary is to stand for: all but recent messages of at most so many tokens. A call stays
+/// with its results. Forced where all of it is recent: everything.
+fn cut(context: &Messages, keep: u64, forced: bool) -> Option<Cut> {
+    let entries: Vec<_> = context.entries().collect();
+    let mut kept = 0;
+    let mut first = entries.len();
+    for (index, entry) in entries.iter().enumerate().rev() {
+        let Some(message) = entry.in_context() else { continue };
+        kept += message_tokens(message);
+        if kept > keep {
+            break;
+        }
+        if entry.stored_id().is_some() && !matches!(message, Message::ToolResult(_)) {
+            first = index;
+        }
+    }
+    let is_summary = |entry: &Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
+    let mut older = &entries[..first];
+    if older.iter().all(|entry| is_summary(entry)) && forced {
+        (older, first) = (&entries[..], entries.len());
+    }
+    if older.iter().all(|entry| is_summary(entry)) {
+        return None;
+    }
+    let mut messages = Messages::default();
+    older.iter().for_each(|entry| messages.push_entry(Arc::clone(entry)));
+    let first_kept_id = entries.get(first).map(|entry| entry.id().clone()).unwrap_or_default();
+    Some(Cut { messages, first_kept_id })
+}
+
+/// How many tokens a context has: what the last reply's provider counted, and an estimate of what
+/// came after. A reply from before a summary counts nothing.
+pub(crate) fn context_tokens(messages: &Messages) -> u64 {
+    let mut after = 0;
+    for entry in messages.entries().rev() {
+        match entry.in_context() {
+            Some(Message::Assistant(reply))
+                if reply.usage.total() > 0 && !is_before_summary(messages, entry) =>
+            {
+                return reply.usage.total() + after;
+            }
+            Some(message) => after += message_tokens(message),
+            None => {}
+        }
+    }
+    after
+}
+
+/// Whether an entry was kept beside a summary that was made after it.
+fn is_before_summary(messages: &Messages, entry: &Arc<Entry>) -> bool {
+    let summary =
+        messages.entries().next().filter(|first| matches!(first.body(), Body::Compaction(_)));
+    summary.is_some_and(|summary| entry.id().as_str() < summary.id().as_str())
+}
+
+/// About four bytes are a token; a picture is as many as a page of text.
+pub(crate) fn message_tokens(message: &Message) -> u64 {
+    let of_content = |content: &Content| match content {
+        Content::Text(text) => text.len(),
+        Content::Parts(parts) => parts
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) | Part::Data(text) => text.len(),
+                Part::Image { .. } => 4800,
+            })
+            .sum(),
+    };
+    let bytes = match message {
+        Message::User(user) => of_content(&user.content),
+        Message::ToolResult(result) => of_content(&result.content),
+        Message::Assistant(reply) => reply
+            .parts
+            .iter()
+            .map(|part| match part {
+                AssistantPart::Text(text) | AssistantPart::Thinking { text, .. } => text.len(),
+                AssistantPart::ToolCall(call) => call.name.len() + call.input.to_string().len(),
+            })
+            .sum(),
+    };
+    (bytes as u64).div_ceil(4)
+}
+
+/// A conversation as text, for whoever sums it up.
+fn serialise(messages: &Messages) -> String {
+    let mut lines = vec![];
+    for message in messages.iter() {
+        match message {
+            Message::User(user) if user.mark == Mark::SkillInjection => {}
+            Message::User(user) => lines.push(format!("[Person]: {}", user.content.text())),
+            Message::Assistant(reply) => {
+                let text = reply.text();
+                if !text.is_empty() {
+                    lines.push(format!("[Agent]: {text}"));
+                }
+                let calls =
+                    reply.calls().map(|call| format!("[Call]: {} {}", call.name, call.input));
+                lines.extend(calls);
+            }
+            Message::ToolResult(result) => {
+                let text = result.content.text();
+                let end = text.floor_char_boundary(RESULT_BYTES);
+                let more = match text.len() - end {
+                    0 => String::new(),
+                    more => format!("\n[… {more} more bytes]"),
+                };
+                lines.push(format!("[Result]: {}{more}", &text[..end]));
+            }
+        }
+    }
+    lines.join("\n\n")
+}
+
+/// The skills that were part of what is summed up, the newest of each name, within a budget.
+fn active_skills(messages: &Messages) -> String {
+    let mut seen = vec![];
+    let mut attached = vec![];
+    let mut room = SKILL_BYTES;
+    for message in messages.iter().rev() {
+        let texts = match message {
+            Message::User(UserMessage { mark: Mark::SkillInjection, content, .. }) => {
+                vec![content.text().into_owned()]
+            }
+            Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
+                let text = content.text().into_owned();
+                let from = text.find("\n\n<skill name=\"").map_or(text.len(), |at| at + 2);
+                let kept = text[from..].split("\n\n<skill name=\"").filter(|text| !text.is_empty());
+                kept.map(|text| {
+                    format!("<skill name=\"{}", text.trim_start_matches("<skill name=\""))
+                })
+                .collect()
+            }
+            _ => continue,
+        };
+        for text in texts {
+            let name = text.lines().next().unwrap_or_default().to_owned();
+            if text.len() < room && !seen.contains(&name) {
+                room -= text.len();
+                seen.push(name);
+                attached.push(text);
+            }
+        }
+    }
+    attached.iter().rev().map(|text| format!("\n\n{text}")).collect()
+}

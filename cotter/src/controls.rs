@@ -1,0 +1,358 @@
+//! What a handler can do beyond its answer: one handle, the same for every kind of handler.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use crate::{
+    agent::Agent,
+    child::ChildBuilder,
+    compact::{self, context_tokens},
+    cx::Cx,
+    events::Events,
+    message::{Content, Message, Usage},
+    messages::Messages,
+    model::{Model, Request, Thinking},
+    notes::Speaker,
+    points::PointId,
+    run::Reason,
+    scene::Scene,
+    session::{Body, Entries, Session, StoreError},
+    tool::{self, Output, ToolError, ToolSet},
+    turn::Exit,
+};
+
+/// The handle a handler acts through.
+///
+/// Reading is always of the newest state. What is added during a run is stored at the run's next safe
+/// moment, in the order in which it was added: with the prompt that is being staged, or after the
+/// results of the step under way. A prompt that comes to nothing takes it along. A command that has
+/// the session to itself stores at once.
+#[derive(Clone)]
+pub struct Controls {
+    cx: Cx,
+}
+
+/// How long a model is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelScope {
+    /// Until the end of the run under way, or of the next one.
+    Turn,
+    /// For the rest of the session.
+    Session,
+}
+
+/// When a text reaches the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At once: the run under way is aborted, and this is the next prompt.
+    Now,
+    /// Before the next request of the run under way; without one, as the next prompt.
+    Steer,
+    /// As the next prompt, once the run under way is over.
+    FollowUp,
+}
+
+/// How much there is of a session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The messages the model gets now, before any transform.
+    pub messages: usize,
+    /// The entries from root to leaf.
+    pub entries: usize,
+    /// The tokens of the context: what the provider counted, and an estimate of what came after.
+    pub context_tokens: u64,
+    /// What the run under way used so far.
+    pub usage: Usage,
+    /// What the run under way cost so far, where every price is known.
+    pub cost_usd: Option<f64>,
+}
+
+/// A request beside the conversation.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Completion {
+    /// What the model is asked.
+    pub messages: Vec<Message>,
+    /// What it is told first.
+    pub system: String,
+    /// Another model than the session's.
+    pub model: Option<Arc<dyn Model>>,
+    /// The most tokens of the answer.
+    pub max_tokens: Option<u32>,
+}
+
+impl Completion {
+    /// A single question.
+    pub fn new(text: impl Into<String>) -> Self {
+        Completion { messages: vec![Message::user(text)], ..Completion::default() }
+    }
+
+    /// The same with words for the model first.
+    pub fn with_system(self, system: impl Into<String>) -> Self {
+        Completion { system: system.into(), ..self }
+    }
+
+    /// The same for another model.
+    pub fn with_model(self, model: impl Model) -> Self {
+        Completion { model: Some(Arc::new(model)), ..self }
+    }
+
+    /// The same with a limit to the answer.
+    pub fn with_max_tokens(self, max_tokens: u32) -> Self {
+        Completion { max_tokens: Some(max_tokens), ..self }
+    }
+}
+
+/// What came of a request beside the conversation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Completed {
+    /// The answer.
+    pub text: String,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// Why something could not be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ControlError {
+    /// What kind of failure, one word.
+    pub code: SmolStr,
+    /// The failure in words.
+    pub message: String,
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+impl From<Exit> for ControlError {
+    fn from(exit: Exit) -> Self {
+        let aborted = exit.reason == Reason::Aborted;
+        let message = || if aborted { "the run was aborted" } else { exit.reason.as_str() };
+        match exit.failed {
+            Some(failed) => ControlError { code: failed.code, message: failed.message },
+            None => ControlError { code: exit.reason.as_str().into(), message: message().into() },
+        }
+    }
+}
+
+impl Controls {
+    pub(crate) fn new(cx: Cx) -> Self {
+        Controls { cx }
+    }
+
+    /// Where this happens: ids, folders, notes, the person.
+    pub fn cx(&self) -> &Cx {
+        &self.cx
+    }
+
+    /// The agent: what is defined and undefined on it takes effect at the next step.
+    pub fn agent(&self) -> &Agent {
+        &self.session().agent
+    }
+
+    /// The session. Awaiting its runs from within one waits for oneself.
+    pub fn session(&self) -> &Session {
+        self.cx.session()
+    }
+
+    /// The messages the model would get now, before any transform.
+    pub fn messages(&self) -> Messages {
+        self.session().messages()
+    }
+
+    /// Adds a message to the conversation. Gives its id.
+    pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
+        self.session().store(Body::Message(message))
+    }
+
+    /// The entries from root to leaf.
+    pub fn entries(&self) -> Entries {
+        self.session().entries()
+    }
+
+    /// Adds an extension's own entry. Gives its id.
+    pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
+        self.session().save_entry(fields)
+    }
+
+    /// Builds the context again, as it would be sent now, and fires `context`. Every request does the
+    /// same by itself. Within a `context` handler it is an error.
+    pub async fn rebuild_context(&self) -> Result<Messages, ControlError> {
+        let _paused = self.cx.pause();
+        let scene = self.scene();
+        if let Speaker::Hook(id) = &self.cx.speaker {
+            let meta = scene.generation().meta(*id);
+            if meta.is_some_and(|meta| meta.point == PointId::Context) {
+                let message = "the context cannot be rebuilt while it is being built".into();
+                return Err(ControlError { code: "context".into(), message });
+            }
+        }
+        Ok(scene.context().await?)
+    }
+
+    /// What the model is told first.
+    pub fn system_prompt(&self) -> Arc<str> {
+        self.scene().face.system.clone()
+    }
+
+    /// The tools in force.
+    pub fn tools(&self) -> Arc<ToolSet> {
+        self.scene().face.tools.clone()
+    }
+
+    /// Limits this session to some of the agent's tools from the next step on; unknown names are left
+    /// out, and nothing beyond the agent's scope is ever added.
+    pub fn set_active_tools<S: Into<SmolStr>>(&self, names: impl IntoIterator<Item = S>) {
+        let names = names.into_iter().map(Into::into).collect();
+        self.session().state().choices.active_tools = Some(names);
+    }
+
+    /// Lifts what [`Controls::set_active_tools`] set.
+    pub fn set_all_tools_active(&self) {
+        self.session().state().choices.active_tools = None;
+    }
+
+    /// The model the next request goes to.
+    pub fn model(&self) -> Arc<dyn Model> {
+        self.session().models()[0].clone()
+    }
+
+    /// Uses another model from the next request on.
+    pub fn set_model(&self, model: impl Model, scope: ModelScope) -> Result<(), StoreError> {
+        let model: Arc<dyn Model> = Arc::new(model);
+        let mut state = self.session().state();
+        match scope {
+            ModelScope::Turn => state.choices.turn_model = Some(model),
+            ModelScope::Session => {
+                state.add(Body::ModelChange(model.name().clone()))?;
+                state.choices.model = Some(model);
+            }
+        }
+        Ok(())
+    }
+
+    /// How hard the model is to think.
+    pub fn thinking_level(&self) -> Thinking {
+        self.session().state().choices.thinking
+    }
+
+    /// Sets how hard the model is to think, from the next request on.
+    pub fn set_thinking_level(&self, level: Thinking) -> Result<(), StoreError> {
+        let mut state = self.session().state();
+        state.add(Body::ThinkingLevel(level.as_str().into()))?;
+        state.choices.thinking = level;
+        Ok(())
+    }
+
+    /// Sums up the conversation now, whatever its length. From a tool or a hook at a point it happens
+    /// before the next request instead.
+    pub async fn force_compaction(&self) -> Result<(), ControlError> {
+        if self.is_within_a_step() {
+            self.session().state().choices.compact = true;
+            return Ok(());
+        }
+        let _paused = self.cx.pause();
+        Ok(compact::compact(&self.scene(), compact::FORCED).await?)
+    }
+
+    /// How much there is.
+    pub fn counts(&self) -> Counts {
+        let (messages, spent) = (self.messages(), self.cx.run.budget.spent());
+        Counts {
+            messages: messages.len(),
+            entries: self.entries().len(),
+            context_tokens: context_tokens(&messages),
+            usage: spent.usage,
+            cost_usd: spent.cost,
+        }
+    }
+
+    /// Asks a model something beside the conversation. It fires `model.pre` and `model.post`, counts
+    /// against the run's budget and ends with the run.
+    pub async fn complete(&self, completion: Completion) -> Result<Completed, ControlError> {
+        let _paused = self.cx.pause();
+        let models = match completion.model {
+            Some(model) => Arc::from([model]),
+            None => self.session().models(),
+        };
+        let request = Request {
+            system: completion.system.into(),
+            messages: completion.messages.into_iter().collect(),
+            notes: 0,
+            tools: Arc::new(ToolSet::new(vec![])),
+            thinking: Thinking::Off,
+            max_tokens: completion.max_tokens,
+        };
+        match self.scene().ask_aside(models, request).await? {
+            Ok(reply) => Ok(Completed { text: reply.text(), usage: reply.usage }),
+            Err(error) => {
+                Err(ControlError { code: error.kind.as_str().into(), message: error.message })
+            }
+        }
+    }
+
+    /// Sends a text to the model. It is not parsed for directives.
+    pub fn send(&self, content: impl Into<Content>, when: When) {
+        let (session, content) = (self.session(), content.into());
+        if when == When::Now {
+            self.abort();
+        }
+        if when == When::Steer {
+            let mut state = session.state();
+            if state.busy {
+                return state.steer(content);
+            }
+        }
+        session.prompt_plain(content).detach();
+    }
+
+    /// A new session of the same agent.
+    pub async fn new_session(&self) -> Result<Session, StoreError> {
+        self.agent().new_session().await
+    }
+
+    /// Every event of the session from now on.
+    pub fn subscribe(&self) -> Events {
+        self.session().events()
+    }
+
+    /// Aborts the run under way.
+    pub fn abort(&self) {
+        self.session().abort();
+    }
+
+    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's
+    /// own, as part of the call or hook it is made from; hooks of the same owner are not asked.
+    pub async fn run_tool(&self, name: &str, input: Value) -> Result<Output, ToolError> {
+        let _paused = self.cx.pause();
+        tool::run_nested(&self.cx, name, input).await
+    }
+
+    /// An agent that works for this run, under its policy, ledger and budget.
+    pub fn child(&self) -> ChildBuilder {
+        self.cx.child()
+    }
+
+    fn scene(&self) -> Scene {
+        Scene::of(&self.cx)
+    }
+
+    /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.
+    fn is_within_a_step(&self) -> bool {
+        let (step, busy) = (self.cx.step(), self.session().state().busy);
+        match &self.cx.speaker {
+            Speaker::Hook(_) | Speaker::Tool(_) => busy,
+            _ => busy && (step > 0 || self.cx.run_id().is_empty()),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What an agent shows its model: system prompt and tools, worked out once per generation from the
+//! agent's config and from what is registered. What is shown is what may be called.
+
+use std::sync::{Arc, PoisonError};
+
+use globset::GlobSet;
+use smol_str::SmolStr;
+
+use crate::{
+    agent::Agent,
+    agents::AgentConfig,
+    ext::{Called, Generation, Kind, Owner, ToolRow, tool_globs},
+    hook::{Hook, Installed},
+    mention::InvokeSubagent,
+    session::Session,
+    skill::InvokeSkill,
+    tool::ToolSet,
+};
+
+/// Where an agent runs, for its system prompt. Callers know; the library does not look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Environment {
+    /// The operating system: `linux`.
+    pub os: String,
+    /// The shell that commands run in: `bash`.
+    pub shell: String,
+    /// The machine: `x86_64`.
+    pub platform: String,
+}
+
+impl Environment {
+    /// An environment of these.
+    pub fn new(
+        os: impl Into<String>,
+        shell: impl Into<String>,
+        platform: impl Into<String>,
+    ) -> Self {
+        Environment { os: os.into(), shell: shell.into(), platform: platform.into() }
+    }
+}
+
+/// One agent in one generation.
+pub(crate) struct Face {
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) tools: Arc<ToolSet>,
+    pub(crate) system: Arc<str>,
+    config: Arc<AgentConfig>,
+    /// The tools a session was limited to.
+    pub(crate) limited_to: Option<Arc<[SmolStr]>>,
+    /// Of the agent this one works for.
+    above: Option<Arc<Face>>,
+}
+
+impl Agent {
+    /// What this agent shows its model now.
+    pub(crate) fn face(&self) -> Arc<Face> {
+        let above = self.parent().map(|parent| parent.cx.session().face());
+        let number = self.live().number();
+        let is_current = |face: &Arc<Face>| {
+            let below = match (&face.above, &above) {
+                (None, None) => true,
+                (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+                _ => false,
+            };
+            below && face.generation.number == number
+        };
+        let slot = self.face_slot();
+        if let Some(face) = slot.read().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && is_current(face)
+        {
+            return face.clone();
+        }
+        let face = Arc::new(Face::build(self, self.generation(), above));
+        *slot.write().unwrap_or_else(PoisonError::into_inner) = Some(face.clone());
+        face
+    }
+}
+
+impl Session {
+    /// What this session's agent shows its model now.
+    pub(crate) fn face(&self) -> Arc<Face> {
+        let face = self.agent.face();
+        match self.state().choices.active_tools.clone() {
+            None => face,
+            Some(names) => Arc::new(face.limited(names)),
+        }
+    }
+}
+
+impl Face {
+    fn build(agent: &Agent, generation: Arc<Generation>, above: Option<Arc<Face>>) -> Self {
+        let config = agent.config();
+        let tools = above.as_ref().map_or(&generation.tools, |above| &above.tools).clone();
+        let mut face =
+            Face { generation, tools, system: "".into(), config, limited_to: None, above };
+        let scope = Scope::of(agent, &face.config, &face.generation.hooks);
+        let invoking = agent.invoking_tools();
+        let own =
+            |row: &&Arc<ToolRow>| !invoking.contains(&row.tool.spec().name) && scope.allows(row);
+        let own: Vec<_> = face.tools.rows().filter(own).cloned().collect();
+        let rows = own.into_iter().chain(face.invoking(invoking, &scope));
+        face.tools = Arc::new(ToolSet::new(rows.collect()));
+        face.system = face.compose(agent, &scope.lines).into();
+        face
+    }
+
+    /// The tools for skills and subagents, where there are any and they may be called.
+    fn invoking(&self, names: &[SmolStr; 2], scope: &Scope<'_>) -> Vec<Arc<ToolRow>> {
+        let shown = |name: &SmolStr, asked_for: bool| {
+            (asked_for || scope.holds(name))
+                && self.above.as_ref().is_none_or(|above| above.tools.row(name).is_some())
+        };
+        let [skill_tool, subagent_tool] = names;
+        let mut rows = vec![];
+        let skills: Vec<_> = self.exposed_skills().collect();
+        if !skills.is_empty() && shown(skill_tool, !self.config.skills.is_empty()) {
+            let listed = skills.iter().map(|skill| (&*skill.name, skill.description.as_str()));
+            let tool = InvokeSkill::new(skill_tool.clone(), listed);
+            rows.push(self.generation.row_for(Arc::new(tool)));
+        }
+        let subagents: Vec<_> = self.subagents().collect();
+        if !subagents.is_empty() && shown(subagent_tool, !self.config.agents.is_empty()) {
+            let listed =
+                subagents.iter().map(|mention| (&*mention.name, mention.description.as_str()));
+            let tool = InvokeSubagent::new(subagent_tool.clone(), listed);
+            rows.push(self.generation.row_for(Arc::new(tool)));
+        }
+        rows
+    }
+
+    /// The agent's prompt, then whatever has something to say, in this order.
+    fn compose(&self, agent: &Agent, scope: &[String]) -> String {
+        let block = |name: &str, lines: &[String]| {
+            (!lines.is_empty()).then(|| format!("<{name}>\n{}\n</{name}>", lines.join("\n")))
+        };
+        let environment = agent.environment().map(|Environment { os, shell, platform }| {
+            vec![format!("os: {os}"), format!("shell: {shell}"), format!("platform: {platform}")]
+        });
+        let skills: Vec<_> = self.exposed_skills().map(|skill| skill.name.as_str()).collect();
+        let resources = (!skills.is_empty()).then(|| format!("skills: {}", skills.join(", ")));
+        let prompt = Some(self.config.system_prompt.clone()).filter(|prompt| !prompt.is_empty());
+        let fragments = self.generation.hooks.iter().filter_map(|hook| hook.fragment.clone());
+        let sections = prompt
+            .into_iter()
+            .chain(block("environment", &environment.unwrap_or_default()))
+            .chain(fragments)
+            .chain(block("resources", resources.as_slice()))
+            .chain(block("scope", scope));
+        sections.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// The same with some of the tools only.
+    fn limited(&self, names: Arc<[SmolStr]>) -> Face {
+        let rows = self.tools.rows().filter(|row| names.contains(&row.tool.spec().name));
+        Face {
+            generation: self.generation.clone(),
+            tools: Arc::new(ToolSet::new(rows.cloned().collect())),
+            system: self.system.clone(),
+            config: self.config.clone(),
+            limited_to: Some(names),
+            above: self.above.clone(),
+        }
+    }
+
+    /// What a name of a kind stands for, where this agent may use it.
+    pub(crate) fn find(&self, kind: Kind, name: &str) -> Option<&Called> {
+        let (_, called) = self.generation.names.find(kind, name)?;
+        self.allows(kind, name).then_some(called)
+    }
+
+    /// Everything of a kind that this agent may use.
+    pub(crate) fn in_force(&self, kind: Kind) -> impl Iterator<Item = &Called> {
+        let all = self.generation.names.in_force().map(|(_, called)| called);
+        all.filter(move |called| called.kind() == kind && self.allows(kind, called.name()))
+    }
+
+    /// Who registered what a name stands for.
+    pub(crate) fn owner_of(&self, kind: Kind, name: &str) -> Owner {
+        let found = self.generation.names.find(kind, name);
+        found.map_or_else(Owner::embedder, |(owner, _)| owner.clone())
+    }
+
+    fn allows(&self, kind: Kind, name: &str) -> bool {
+        let listed = match kind {
+            Kind::Skill => &self.config.skills,
+            Kind::Subagent => &self.config.agents,
+            Kind::Hook | Kind::Command => return true,
+        };
+        (listed.is_empty() || listed.iter().any(|listed| listed == name))
+            && self.above.as_ref().is_none_or(|above| above.allows(kind, name))
+    }
+}
+
+/// What an agent is limited to.
+struct Scope<'a> {
+    agent: &'a Agent,
+    /// The tools its config names; `None` for all.
+    named: Option<GlobSet>,
+    /// Which of its tools each hook allows.
+    by_hook: Vec<(Arc<dyn Hook>, Vec<String>)>,
+    /// What its model is told about it.
+    lines: Vec<String>,
+}
+
+impl<'a> Scope<'a> {
+    fn of(agent: &'a Agent, config: &AgentConfig, hooks: &[Arc<Installed>]) -> Self {
+        let listed = |what: &str, names: Vec<&str>| {
+            (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+        };
+        let words = |names: &'_ [SmolStr]| names.iter().map(SmolStr::to_string).collect::<Vec<_>>();
+        let all = [
+            ("tools", config.tools.clone()),
+            ("skills", words(&config.skills)),
+            ("mcps", words(&config.mcps)),
+            ("agents", words(&config.agents)),
+        ];
+        let lines = all
+            .iter()
+            .filter_map(|(what, names)| listed(what, names.iter().map(String::as_str).collect()));
+        let mut lines: Vec<_> = lines.collect();
+        let by_hook = hooks.iter().map(|installed| {
+            let (names, line) = installed.scoped(config);
+            lines.extend(line);
+            (installed.hook.clone(), names)
+        });
+        let by_hook = by_hook.collect();
+        // Globs that cannot be read match nothing: what is not understood is not allowed.
+        let compiled = || tool_globs(&config.tools).unwrap_or_else(|_| GlobSet::empty());
+        let named = (!config.tools.is_empty()).then(compiled);
+        Scope { agent, named, by_hook, lines }
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        self.agent.scope().is_none_or(|scope| scope.is_match(name))
+            && self.named.as_ref().is_none_or(|named| named.is_match(name))
+    }
+
+    fn allows(&self, row: &ToolRow) -> bool {
+        let name = row.tool.spec().name.as_str();
+        let by_owner = row.hook.as_ref().is_none_or(|owner| {
+            let of_owner = self.by_hook.iter().find(|(hook, _)| Arc::ptr_eq(hook, owner));
+            of_owner.is_some_and(|(_, names)| names.iter().any(|allowed| allowed == name))
+        });
+        by_owner && self.holds(name)
+    }
+}

@@ -1,0 +1,332 @@
+//! The prompt's way into the session: directives, hooks on them, `user.prompt.submit`, skills; then
+//! the whole turn is stored at once. Whatever fails on the way leaves nothing behind.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::{Value, json};
+use smol_str::{SmolStr, format_smolstr};
+use tokio::time::Instant;
+
+use crate::{
+    directives::{Token, leading_mention, parse_tokens},
+    events::EventKind,
+    ext::{Called, Decided, Failure, HookCx, HookResult, Kind, ShortCircuit},
+    mention::MentionMode,
+    message::{
+        AssistantMessage, AssistantPart, Content, Message, Part, Rewrite, Rewritten, StopReason,
+        ToolCall, Usage, UserMessage,
+    },
+    notes::Speaker,
+    points::{Admit, Power, Prompt, Stop, UserPromptSubmit},
+    run::Reason,
+    scene::Scene,
+    session::{Body, Entry},
+    skill, tool,
+    turn::Exit,
+};
+
+/// What a run begins with.
+pub(crate) enum Input {
+    /// What a person typed: `/name` binds in it.
+    Typed(Content),
+    /// What a program or a model gave: nothing binds in it.
+    Plain(Content),
+}
+
+/// What became of it.
+pub(crate) enum Staged {
+    /// It is stored, and the model is to be asked.
+    Asked,
+    /// It is stored with an answer in the model's stead.
+    Answered(Vec<Arc<Entry>>),
+}
+
+/// Takes a prompt into the session, whole or not at all.
+pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
+    let staged = match input {
+        Input::Typed(content) if scene.has_directives() => {
+            Box::pin(stage_typed(scene, content)).await
+        }
+        Input::Typed(content) | Input::Plain(content) => {
+            stage_plain(scene, content).await.map(|()| Staged::Asked)
+        }
+    };
+    if staged.is_err() {
+        scene.state().forget_waiting();
+    }
+    staged
+}
+
+/// Tells the model something within a run. A prompt that is refused is not told.
+pub(crate) async fn steer(scene: &Scene, content: Content) -> Result<(), Exit> {
+    match stage_plain(scene, content).await {
+        Err(Exit { reason: Reason::Blocked, failed: Some(why) }) => {
+            scene.emit(EventKind::UiRequest { method: "notify", text: why.message });
+            Ok(())
+        }
+        staged => staged,
+    }
+}
+
+async fn stage_plain(scene: &Scene, content: Content) -> Result<(), Exit> {
+    let mut message = UserMessage::new(content);
+    admit(scene, &mut message).await?;
+    store(scene, [Message::User(message)]).map(drop)
+}
+
+impl Scene {
+    /// Whether anything could bind in a person's text.
+    fn has_directives(&self) -> bool {
+        let names = &self.generation().names;
+        let dispatches = self.agent().mention_mode() == MentionMode::Dispatch;
+        names.has(Kind::Hook) || names.has(Kind::Skill) || (dispatches && names.has(Kind::Subagent))
+    }
+}
+
+async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
+    let raw = typed_text(&content).into_owned();
+    let mention = called_mention(scene, &raw);
+    let parsed = parse_tokens(&raw, |name| {
+        scene.face.find(Kind::Hook, name).is_some() || scene.face.skill(name).is_some()
+    });
+    let mut message = UserMessage::new(content);
+    if let Cow::Owned(text) = &parsed.text {
+        replace_typed(&mut message, text.clone());
+        message.rewritten = Some(Box::new(Rewritten { raw: raw.clone(), rewrites: vec![] }));
+    }
+    let answer = run_hooks(scene, &raw, &parsed.tokens, &mut message).await?;
+    admit(scene, &mut message).await?;
+    if let Some(answer) = answer {
+        return answered(scene, message, answer);
+    }
+    let text = typed_text(&message.content).into_owned();
+    let mut stored = vec![];
+    for Token { name, .. } in &parsed.tokens {
+        if scene.face.find(Kind::Hook, name).is_some() {
+            continue;
+        }
+        match skill::materialise(scene, name, &text).await {
+            Some(Ok(message)) => stored.push(Message::User(message)),
+            Some(Err(failure)) => return Err(failed(scene, "skill", name, &failure)),
+            None => {}
+        }
+    }
+    if scene.is_cancelled() {
+        return Err(Exit::aborted());
+    }
+    stored.push(Message::User(message));
+    match mention {
+        None => store(scene, stored).map(|_| Staged::Asked),
+        Some((name, prompt)) => dispatch_mention(scene, stored, &name, &prompt).await,
+    }
+}
+
+/// The text a person typed, without data and pictures.
+fn typed_text(content: &Content) -> Cow<'_, str> {
+    match content {
+        Content::Text(text) => Cow::Borrowed(text),
+        Content::Parts(parts) => {
+            let typed = parts.iter().filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            Cow::Owned(typed.collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
+
+/// Puts another text in place of the typed one; other parts follow in order.
+fn replace_typed(message: &mut UserMessage, text: String) {
+    let content = std::mem::replace(&mut message.content, Content::Text(String::new()));
+    message.content = match content {
+        Content::Text(_) => Content::Text(text),
+        Content::Parts(parts) => {
+            let others = parts.into_iter().filter(|part| !matches!(part, Part::Text(_)));
+            Content::Parts(std::iter::once(Part::Text(text)).chain(others).collect())
+        }
+    };
+}
+
+/// Runs the hooks on directives in text order, each on what the one before it left; the first answer
+/// in the model's stead ends it.
+async fn run_hooks(
+    scene: &Scene,
+    raw: &str,
+    tokens: &[Token],
+    message: &mut UserMessage,
+) -> Result<Option<ShortCircuit>, Exit> {
+    for Token { name, args } in tokens {
+        let Some(Called::Hook(hook)) = scene.face.find(Kind::Hook, name) else { continue };
+        let owner = scene.face.owner_of(Kind::Hook, name);
+        let origin = owner.origin.to_string();
+        let cx = scene.cx.spoken_by(Speaker::called("hook", name, owner));
+        let told = HookCx {
+            name: name.clone(),
+            raw_text: raw.to_owned(),
+            parsed_text: typed_text(&message.content).into_owned(),
+            args: args.as_str().into(),
+            controls: cx.controls(),
+        };
+        let started = Instant::now();
+        let done = hook.function.call(told, &scene.cx.run.cancel).await;
+        let (verdict, reason) = match &done {
+            Ok(HookResult { short_circuit: Some(_), .. }) => ("short_circuit", None),
+            Ok(HookResult { rewrite: Some(_), .. }) => ("rewrite", None),
+            Ok(_) => ("pass", None),
+            Err(failure) => (failure.word(), Some(failure.to_string())),
+        };
+        scene.emit(EventKind::Hook {
+            point: "directive",
+            name: name.clone(),
+            origin,
+            power: Power::Transform,
+            verdict,
+            reason,
+            ms: started.elapsed().as_secs_f64() * 1e3,
+        });
+        let HookResult { rewrite, short_circuit } =
+            done.map_err(|failure| failed(scene, "hook", name, &failure))?;
+        if let Some(text) = rewrite {
+            rewritten(message, raw, name.clone(), &text);
+            replace_typed(message, text);
+        }
+        if short_circuit.is_some() {
+            return Ok(short_circuit);
+        }
+    }
+    Ok(None)
+}
+
+/// The raw text stays beside the rewritten one, with the name of who rewrote it.
+fn rewritten(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
+    let kept = message
+        .rewritten
+        .get_or_insert_with(|| Box::new(Rewritten { raw: raw.to_owned(), rewrites: vec![] }));
+    kept.rewrites.push(Rewrite { by, text: text.to_owned() });
+}
+
+fn failed(scene: &Scene, what: &str, name: &str, failure: &Failure) -> Exit {
+    if scene.is_cancelled() {
+        return Exit::aborted();
+    }
+    let message = format!("{what} \"{name}\" failed: {failure}");
+    Exit::coded(Reason::Error, what, message)
+}
+
+/// Lets gates and transforms see the prompt; whoever refuses it ends the turn.
+async fn admit(scene: &Scene, message: &mut UserMessage) -> Result<(), Exit> {
+    let content = &message.content;
+    let raw = || match &message.rewritten {
+        Some(rewritten) => rewritten.raw.clone(),
+        None => content.text().into_owned(),
+    };
+    let event = || Prompt { prompt: content.text().into_owned(), raw_prompt: raw() };
+    let Some(decided) = scene.fire_stored::<UserPromptSubmit>(event).await? else { return Ok(()) };
+    if let Some((name, reason)) = refused(&decided) {
+        if scene.is_cancelled() {
+            return Err(Exit::aborted());
+        }
+        let message = format!("hook \"{name}\" refused the prompt: {reason}");
+        return Err(Exit::coded(Reason::Blocked, "blocked", message));
+    }
+    if decided.replaced.is_empty() {
+        return Ok(());
+    }
+    let after = decided.replaced.iter().skip(1).map(|(_, event)| event).chain([&decided.event]);
+    for ((meta, _), event) in decided.replaced.iter().zip(after) {
+        rewritten(message, &event.raw_prompt, meta.name.clone(), &event.prompt);
+    }
+    let parts = match std::mem::replace(&mut message.content, Content::Text(String::new())) {
+        Content::Text(_) => vec![],
+        // What was data was part of the text they were shown.
+        Content::Parts(parts) => {
+            parts.into_iter().filter(|part| part.as_text().is_none()).collect()
+        }
+    };
+    let text = decided.event.prompt.clone();
+    message.content = if parts.is_empty() {
+        Content::Text(text)
+    } else {
+        Content::Parts(std::iter::once(Part::Text(text)).chain(parts).collect())
+    };
+    Ok(())
+}
+
+fn refused(decided: &Decided<UserPromptSubmit>) -> Option<(&str, &str)> {
+    if let Some((meta, Stop::Block(reason))) = &decided.stop {
+        return Some((&meta.name, reason));
+    }
+    match decided.strictest()? {
+        (meta, Admit::Block(reason)) => Some((&meta.name, reason)),
+        (_, Admit::Pass) => None,
+    }
+}
+
+/// Stores the turn in one append, after what hooks had for it.
+fn store(
+    scene: &Scene,
+    messages: impl IntoIterator<Item = Message>,
+) -> Result<Vec<Arc<Entry>>, Exit> {
+    let entries: Vec<_> = {
+        let mut state = scene.state();
+        let settled = state.settle();
+        let messages = messages.into_iter().map(|message| state.append(Body::Message(message)));
+        let messages: Vec<_> = messages.collect();
+        settled.into_iter().chain(messages).collect()
+    };
+    for entry in &entries {
+        scene.tell(|| EventKind::Message { entry: entry.clone() })?;
+    }
+    Ok(entries)
+}
+
+/// Stores the prompt with a hook's answer.
+fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result<Staged, Exit> {
+    crate::budget::book(&scene.cx.run, answer.usage, Some(0.0));
+    let count = answer.messages.len();
+    let replies = answer.messages.into_iter().map(Message::Assistant);
+    let mut entries = store(scene, std::iter::once(Message::User(message)).chain(replies))?;
+    Ok(Staged::Answered(entries.split_off(entries.len() - count)))
+}
+
+/// The subagent a leading `@name` calls without asking the model, where that is wanted.
+fn called_mention(scene: &Scene, text: &str) -> Option<(SmolStr, String)> {
+    if scene.agent().mention_mode() != MentionMode::Dispatch {
+        return None;
+    }
+    let (name, prompt) = leading_mention(text)?;
+    scene.face.subagent(name)?;
+    Some((name.into(), prompt.to_owned()))
+}
+
+/// Calls a subagent as the model would, and takes its answer for the model's.
+async fn dispatch_mention(
+    scene: &Scene,
+    mut stored: Vec<Message>,
+    name: &str,
+    prompt: &str,
+) -> Result<Staged, Exit> {
+    let call = ToolCall {
+        id: format_smolstr!("mention_{}", scene.run_id()),
+        name: scene.agent().invoking_tools()[1].clone(),
+        input: Arc::new(json!({"name": name, "prompt": prompt})),
+    };
+    let reply = |part, stop_reason| {
+        Message::Assistant(AssistantMessage {
+            parts: vec![part],
+            model: "mention".into(),
+            usage: Usage::default(),
+            stop_reason,
+        })
+    };
+    stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
+    store(scene, stored)?;
+    tool::run_step(scene, vec![call.clone()], None).await?;
+    let result = scene.state().tree.messages().last().map(|message| message.text().into_owned());
+    let result = result.unwrap_or_default();
+    let shaped: Value = serde_json::from_str(&result).unwrap_or_default();
+    let said = shaped["data"]["content"].as_str().or_else(|| shaped["message"].as_str());
+    let text = said.map_or(result.clone(), str::to_owned);
+    let answer = reply(AssistantPart::Text(text), StopReason::EndTurn);
+    store(scene, [answer]).map(Staged::Answered)
+}

@@ -1,0 +1,308 @@
+//! Asking a model: one stream heard to its end, and again after a passing failure, then with the
+//! fallback models. Adapters only say what went wrong.
+
+use std::{collections::HashSet, future::poll_fn, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use smol_str::format_smolstr;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::Limits,
+    budget::{self, Leave},
+    events::EventKind,
+    message::{AssistantMessage, AssistantPart, StopReason, ToolCall, Usage},
+    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
+    points::{ModelPost, ModelPre, Replied, Requesting},
+    run::Reason,
+    scene::Scene,
+    session::wire::is_too_deep,
+    turn::Exit,
+};
+
+/// Nobody is made to wait longer, whatever the provider asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// Whose a conversation is that does not fit a model: the caller's, who may sum it up, or the next
+/// model's.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Overflow {
+    ToTheCaller,
+    ToTheNext,
+}
+
+impl Scene {
+    /// Waits for the leave to send a request.
+    pub(crate) async fn leave(&self) -> Result<Leave, Exit> {
+        let asked = budget::leave(&self.cx.run);
+        let leave = tokio::select! {
+            biased;
+            () = self.cx.run.cancel.cancelled() => return Err(Exit::aborted()),
+            leave = asked => leave,
+        };
+        leave.map_err(|why| Exit::failed(Reason::BudgetExceeded, why))
+    }
+
+    /// Waits until the next attempt may be made.
+    pub(crate) async fn wait_before_retry(
+        &self,
+        tries: &mut Tries,
+        wait: Duration,
+    ) -> Result<(), Exit> {
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let (attempt, kind) = (tries.number, tries.last.kind.as_str());
+        self.tell(|| EventKind::Retry { attempt, kind, wait_ms })?;
+        tries.number += 1;
+        tokio::select! {
+            () = tokio::time::sleep(wait) => Ok(()),
+            () = self.cx.run.cancel.cancelled() => Err(Exit::aborted()),
+        }
+    }
+
+    /// A request beside the conversation: told to `model.pre` and `model.post`, booked like any other.
+    pub(crate) async fn ask_aside(
+        &self,
+        models: Arc<[Arc<dyn Model>]>,
+        request: Request,
+    ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
+        let _leave = self.leave().await?;
+        let mut tries = Tries::new(models, self.agent().limits(), Overflow::ToTheNext);
+        loop {
+            match self.try_aside(&tries, request.clone()).await? {
+                Ok(reply) => return Ok(Ok(reply)),
+                Err(error) => match tries.after(error) {
+                    Ok(wait) => self.wait_before_retry(&mut tries, wait).await?,
+                    Err(error) => return Ok(Err(error)),
+                },
+            }
+        }
+    }
+
+    async fn try_aside(
+        &self,
+        tries: &Tries,
+        request: Request,
+    ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
+        let (model, attempt) = (tries.model(), tries.number);
+        let message_count = request.messages.len();
+        let pre = || Requesting { model: model.name().clone(), message_count, attempt };
+        self.fire_stored::<ModelPre>(pre).await?;
+        self.state().commit()?;
+        let mut hearing = Hearing::new(None);
+        match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
+            Ended::Failed(error) => return Ok(Err(error)),
+            Ended::Cancelled => return Err(Exit::aborted()),
+            Ended::Whole => {}
+        }
+        let reply = hearing.reply(model, self);
+        let cost = model.cost_usd(&reply.usage);
+        budget::book(&self.cx.run, reply.usage, cost);
+        let replied = Replied::of(&reply, cost);
+        self.tell(|| EventKind::ModelPost(replied.clone()))?;
+        self.fire_stored::<ModelPost>(|| replied).await?;
+        Ok(Ok(reply))
+    }
+}
+
+/// Which model is tried next, and when: each again after passing failures, then the ones behind it.
+pub(crate) struct Tries {
+    models: Arc<[Arc<dyn Model>]>,
+    retries: u32,
+    backoff: Duration,
+    overflow: Overflow,
+    index: usize,
+    retry: u32,
+    /// The attempt under way, from 1.
+    pub(crate) number: u32,
+    last: ModelError,
+}
+
+impl Tries {
+    /// At least one model is always there.
+    pub(crate) fn new(models: Arc<[Arc<dyn Model>]>, limits: &Limits, overflow: Overflow) -> Self {
+        let last = ModelError::new(ModelErrorKind::Other, "nothing was tried yet");
+        let (retries, backoff) = (limits.retries, limits.backoff);
+        Tries { models, retries, backoff, overflow, index: 0, retry: 0, number: 1, last }
+    }
+
+    pub(crate) fn model(&self) -> &Arc<dyn Model> {
+        &self.models[self.index]
+    }
+
+    /// How long to wait after a failed attempt before the next, or the failure where there is none.
+    pub(crate) fn after(&mut self, error: ModelError) -> Result<Duration, ModelError> {
+        self.last = error.clone();
+        let wait = if error.kind.is_passing() && self.retry < self.retries {
+            let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
+            let wait = error.retry_after.unwrap_or_else(doubled).min(LONGEST_WAIT);
+            self.retry += 1;
+            wait
+        } else {
+            let does_not_fit = error.kind == ModelErrorKind::ContextOverflow;
+            let is_callers = does_not_fit && self.overflow == Overflow::ToTheCaller;
+            if is_callers || self.index + 1 >= self.models.len() {
+                return Err(error);
+            }
+            (self.index, self.retry) = (self.index + 1, 0);
+            Duration::ZERO
+        };
+        Ok(wait)
+    }
+}
+
+impl Replied {
+    /// What `model.post` tells of a reply.
+    pub(crate) fn of(reply: &AssistantMessage, cost_usd: Option<f64>) -> Self {
+        let Usage { input_tokens, output_tokens, cache_read, cache_write } = reply.usage;
+        Replied {
+            model: reply.model.clone(),
+            stop_reason: reply.stop_reason,
+            input_tokens,
+            output_tokens,
+            cache_read,
+            cache_write,
+            cost_usd,
+            tool_call_count: reply.calls().count(),
+        }
+    }
+}
+
+/// Every call has an id of its own, whatever the provider gave.
+fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
+    let mut seen = HashSet::new();
+    let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
+    for part in &mut parts {
+        let AssistantPart::ToolCall(call) = part else { continue };
+        // What is made may be what the provider gave another call.
+        while call.id.is_empty() || !seen.insert(call.id.clone()) {
+            call.id = made.next().unwrap_or_default();
+        }
+    }
+    parts
+}
+
+/// How a stream ended.
+pub(crate) enum Ended {
+    Whole,
+    Failed(ModelError),
+    Cancelled,
+}
+
+/// A reply as it comes in. At most one of text and thinking is open at a time.
+pub(crate) struct Hearing {
+    /// Where pieces are told, where anybody listens.
+    heard: Option<Scene>,
+    pub(crate) parts: Vec<AssistantPart>,
+    done: Option<(StopReason, Usage)>,
+    open: Option<Open>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Open {
+    Text,
+    Thinking,
+}
+
+impl Hearing {
+    pub(crate) fn new(heard: Option<Scene>) -> Self {
+        Hearing { heard, parts: vec![], done: None, open: None }
+    }
+
+    /// The reply that was heard to its end.
+    pub(crate) fn reply(self, model: &Arc<dyn Model>, scene: &Scene) -> AssistantMessage {
+        let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
+        let parts = with_ids(self.parts, scene.run_id(), scene.cx.step());
+        AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
+    }
+
+    pub(crate) async fn listen(
+        &mut self,
+        mut stream: Streaming,
+        cancel: &CancellationToken,
+    ) -> Ended {
+        let ended = loop {
+            if cancel.is_cancelled() {
+                break Ended::Cancelled;
+            }
+            let delta = tokio::select! {
+                biased;
+                delta = poll_fn(|task| stream.as_mut().poll_next(task)) => delta,
+                () = cancel.cancelled() => break Ended::Cancelled,
+            };
+            match delta {
+                Some(Ok(delta)) => self.take(delta),
+                Some(Err(error)) if error.kind == ModelErrorKind::Cancelled => {
+                    break Ended::Cancelled;
+                }
+                Some(Err(error)) => break Ended::Failed(error),
+                None if self.done.is_some() => break Ended::Whole,
+                None => {
+                    let message = "the stream ended before the reply did";
+                    break Ended::Failed(ModelError::new(ModelErrorKind::Network, message));
+                }
+            }
+        };
+        self.close();
+        ended
+    }
+
+    fn take(&mut self, delta: Delta) {
+        match delta {
+            Delta::Text(text) => {
+                self.open(Open::Text);
+                self.tell(|| EventKind::TextDelta { text: text.clone() });
+                match self.parts.last_mut() {
+                    Some(AssistantPart::Text(so_far)) => so_far.push_str(&text),
+                    _ => self.parts.push(AssistantPart::Text(text)),
+                }
+            }
+            Delta::Thinking(text) => {
+                self.open(Open::Thinking);
+                self.tell(|| EventKind::ThinkingDelta { text: text.clone() });
+                match self.parts.last_mut() {
+                    Some(AssistantPart::Thinking { text: so_far, .. }) => so_far.push_str(&text),
+                    _ => self.parts.push(AssistantPart::Thinking { text, signature: None }),
+                }
+            }
+            Delta::Signature(signed) => {
+                if let Some(AssistantPart::Thinking { signature, .. }) = self.parts.last_mut() {
+                    *signature = Some(signed);
+                }
+            }
+            Delta::Call { id, name, input } => {
+                self.close();
+                // What could not be read again when the session is opened is not taken.
+                let too_deep = || Value::from("(nested too deep)");
+                let input = Arc::new(if is_too_deep(&input) { too_deep() } else { input });
+                self.parts.push(AssistantPart::ToolCall(ToolCall { id, name, input }));
+            }
+            Delta::Done { stop_reason, usage } => self.done = Some((stop_reason, usage)),
+        }
+    }
+
+    fn open(&mut self, kind: Open) {
+        if self.open == Some(kind) {
+            return;
+        }
+        self.close();
+        self.open = Some(kind);
+        self.tell(|| match kind {
+            Open::Text => EventKind::TextStart,
+            Open::Thinking => EventKind::ThinkingStart,
+        });
+    }
+
+    fn close(&mut self) {
+        match self.open.take() {
+            None => {}
+            Some(Open::Text) => self.tell(|| EventKind::TextEnd),
+            Some(Open::Thinking) => self.tell(|| EventKind::ThinkingEnd),
+        }
+    }
+
+    fn tell(&self, kind: impl FnOnce() -> EventKind) {
+        if let Some(scene) = &self.heard {
+            scene.emit(kind());
+        }
+    }
+}

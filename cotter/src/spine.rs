@@ -1,0 +1,149 @@
+//! A list that is cheap to clone and to extend, however long it is: full blocks are shared for good,
+//! and only the last, growing one is ever copied.
+
+use std::sync::{Arc, OnceLock};
+
+const BLOCK: usize = 64;
+
+/// A list of shared blocks.
+#[doc(hidden)]
+pub(crate) struct Spine<T> {
+    /// Every block is full.
+    blocks: Arc<Vec<Arc<Chunk<T>>>>,
+    /// Shorter than a block.
+    tail: Arc<Vec<T>>,
+}
+
+/// Sixty-four items that will never change.
+pub struct Chunk<T> {
+    items: Vec<T>,
+    wire: OnceLock<Box<[u8]>>,
+}
+
+impl<T> Chunk<T> {
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The bytes somebody made of this block, made on first use and kept.
+    pub(crate) fn kept(&self, make: impl FnOnce() -> Box<[u8]>) -> &[u8] {
+        self.wire.get_or_init(make)
+    }
+}
+
+impl<T> Default for Spine<T> {
+    fn default() -> Self {
+        Spine { blocks: Arc::default(), tail: Arc::default() }
+    }
+}
+
+impl<T> Clone for Spine<T> {
+    fn clone(&self) -> Self {
+        Spine { blocks: self.blocks.clone(), tail: self.tail.clone() }
+    }
+}
+
+impl<T: Clone> Spine<T> {
+    pub(crate) fn push(&mut self, item: T) {
+        let tail = Arc::make_mut(&mut self.tail);
+        tail.push(item);
+        if tail.len() == BLOCK {
+            let items = std::mem::take(tail);
+            let block = Chunk { items, wire: OnceLock::new() };
+            Arc::make_mut(&mut self.blocks).push(Arc::new(block));
+        }
+    }
+}
+
+impl<T> Spine<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len() * BLOCK + self.tail.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tail.is_empty() && self.blocks.is_empty()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        match self.blocks.get(index / BLOCK) {
+            Some(block) => block.items.get(index % BLOCK),
+            None => self.tail.get(index.checked_sub(self.blocks.len() * BLOCK)?),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.blocks.iter().flat_map(|block| &block.items).chain(self.tail.iter())
+    }
+
+    pub(crate) fn blocks(&self) -> (&[Arc<Chunk<T>>], &[T]) {
+        (&self.blocks, &self.tail)
+    }
+
+    /// What follows an earlier list of which this one is the continuation; `None` where it is not.
+    /// Blocks are told apart by where they are, so a long common past costs next to nothing.
+    pub(crate) fn after<'a>(
+        &'a self,
+        earlier: &Spine<T>,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> Option<impl Iterator<Item = &'a T>> {
+        let shared = earlier.blocks.len();
+        let as_before = Arc::ptr_eq(&self.blocks, &earlier.blocks)
+            || self.blocks.get(..shared).is_some_and(|blocks| {
+                blocks.iter().zip(earlier.blocks.iter()).all(|(a, b)| Arc::ptr_eq(a, b))
+            });
+        let rest = || self.from(shared * BLOCK);
+        let tail_as_before = as_before
+            && self.len() >= earlier.len()
+            && rest().zip(earlier.tail.iter()).all(|(a, b)| same(a, b));
+        tail_as_before.then(|| self.from(earlier.len()))
+    }
+
+    fn from(&self, index: usize) -> impl Iterator<Item = &T> {
+        let (block, within) = (index / BLOCK, index % BLOCK);
+        let blocks = self.blocks.get(block..).unwrap_or_default();
+        let skipped = if blocks.is_empty() { index - self.blocks.len() * BLOCK } else { within };
+        blocks.iter().flat_map(|block| &block.items).chain(self.tail.iter()).skip(skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(n: usize) -> Spine<usize> {
+        let mut spine = Spine::default();
+        (0..n).for_each(|n| spine.push(n));
+        spine
+    }
+
+    #[test]
+    fn a_clone_keeps_what_it_had_while_the_original_grows() {
+        let mut spine = Spine::default();
+        let mut clones = vec![];
+        for n in 0..200 {
+            clones.push(spine.clone());
+            spine.push(n);
+        }
+        for (n, clone) in clones.iter().enumerate() {
+            assert_eq!(clone.iter().copied().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
+            assert_eq!((clone.len(), clone.get(n)), (n, None));
+            let after: Vec<_> =
+                spine.after(clone, usize::eq).expect("it follows").copied().collect();
+            assert_eq!(after, (n..200).collect::<Vec<_>>());
+        }
+        assert!((0..200).all(|n| spine.get(n) == Some(&n)));
+        assert!(Arc::ptr_eq(&spine.blocks[0], &clones[199].blocks[0]));
+    }
+
+    #[test]
+    fn another_list_does_not_follow() {
+        for n in [0, 1, 63, 64, 65, 128, 130] {
+            let (spine, mut changed) = (counted(n), counted(n));
+            changed.push(7);
+            assert!(spine.after(&changed, usize::eq).is_none(), "{n}: it is shorter");
+            if n >= 64 {
+                assert!(changed.after(&spine, usize::eq).is_none(), "{n}: other blocks");
+            }
+        }
+    }
+}
