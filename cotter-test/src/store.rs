@@ -1,8 +1,11 @@
 //! A store that fails when it is told to.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use cotter::session::{Header, Line, Log, Opened, Store, StoreError, Summary, Syncing};
@@ -56,6 +59,10 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn list(&self) -> Result<Vec<Summary>, StoreError> {
         self.store.list()
+    }
+
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        self.store.file(id)
     }
 
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {

@@ -123,11 +123,22 @@ impl Budget {
 
 /// The leave to send one request; given back when it goes.
 #[must_use]
-pub(crate) struct Leave(Vec<Arc<RunCx>>);
+pub(crate) struct Leave {
+    run: Arc<RunCx>,
+    /// Those of its lineage that have a limit.
+    limited: Vec<Arc<RunCx>>,
+}
+
+impl Leave {
+    /// Books what the reply used, then gives the leave back: whoever waits for it sees the sum.
+    pub(crate) fn settle(self, usage: Usage, cost: Option<f64>) {
+        book(&self.run, usage, cost);
+    }
+}
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        self.0.iter().for_each(|run| run.budget.give_back());
+        self.limited.iter().for_each(|run| run.budget.give_back());
     }
 }
 
@@ -142,10 +153,10 @@ pub(crate) fn exhausted(run: &Arc<RunCx>) -> Option<String> {
 pub(crate) async fn leave(run: &Arc<RunCx>) -> Result<Leave, String> {
     let mut limited: Vec<_> = RunCx::lineage(run).filter(|run| run.budget.is_limited()).collect();
     limited.reverse();
-    let mut leave = Leave(Vec::with_capacity(limited.len()));
+    let mut leave = Leave { run: run.clone(), limited: Vec::with_capacity(limited.len()) };
     for run in limited {
         run.budget.take().await?;
-        leave.0.push(run.clone());
+        leave.limited.push(run.clone());
     }
     Ok(leave)
 }

@@ -130,6 +130,10 @@ impl Store for ParentStore {
         Ok(vec![])
     }
 
+    fn file(&self, id: &str) -> Option<std::path::PathBuf> {
+        self.0.agent.store().file(id)
+    }
+
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
         self.0.agent.store().lines(id)
     }

@@ -38,7 +38,7 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
 
 /// Whether the conversation is to be summed up before the next request.
 pub(crate) fn is_due(scene: &Scene) -> bool {
-    if std::mem::take(&mut scene.state().choices.compact) {
+    if scene.state().take_compact() {
         return true;
     }
     let agent = scene.agent();

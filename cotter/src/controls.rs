@@ -214,12 +214,12 @@ impl Controls {
     /// out, and nothing beyond the agent's scope is ever added.
     pub fn set_active_tools<S: Into<SmolStr>>(&self, names: impl IntoIterator<Item = S>) {
         let names = names.into_iter().map(Into::into).collect();
-        self.session().state().choices.active_tools = Some(names);
+        self.session().state().choose().active_tools = Some(names);
     }
 
     /// Lifts what [`Controls::set_active_tools`] set.
     pub fn set_all_tools_active(&self) {
-        self.session().state().choices.active_tools = None;
+        self.session().state().choose().active_tools = None;
     }
 
     /// The model the next request goes to.
@@ -232,10 +232,10 @@ impl Controls {
         let model: Arc<dyn Model> = Arc::new(model);
         let mut state = self.session().state();
         match scope {
-            ModelScope::Turn => state.choices.turn_model = Some(model),
+            ModelScope::Turn => state.choose().turn_model = Some(model),
             ModelScope::Session => {
                 state.add(Body::ModelChange(model.name().clone()))?;
-                state.choices.model = Some(model);
+                state.choose().model = Some(model);
             }
         }
         Ok(())
@@ -243,14 +243,14 @@ impl Controls {
 
     /// How hard the model is to think.
     pub fn thinking_level(&self) -> Thinking {
-        self.session().state().choices.thinking
+        self.session().state().choices().thinking
     }
 
     /// Sets how hard the model is to think, from the next request on.
     pub fn set_thinking_level(&self, level: Thinking) -> Result<(), StoreError> {
         let mut state = self.session().state();
         state.add(Body::ThinkingLevel(level.as_str().into()))?;
-        state.choices.thinking = level;
+        state.choose().thinking = level;
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl Controls {
     /// before the next request instead.
     pub async fn force_compaction(&self) -> Result<(), ControlError> {
         if self.is_within_a_step() {
-            self.session().state().choices.compact = true;
+            self.session().state().choose().compact = true;
             return Ok(());
         }
         let _paused = self.cx.pause();
@@ -309,8 +309,8 @@ impl Controls {
         }
         if when == When::Steer {
             let mut state = session.state();
-            if state.busy {
-                return state.steer(content);
+            if state.is_busy() {
+                return state.choose().steering.push(content);
             }
         }
         session.prompt_plain(content).detach();
@@ -349,7 +349,7 @@ impl Controls {
 
     /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.
     fn is_within_a_step(&self) -> bool {
-        let (step, busy) = (self.cx.step(), self.session().state().busy);
+        let (step, busy) = (self.cx.step(), self.session().state().is_busy());
         match &self.cx.speaker {
             Speaker::Hook(_) | Speaker::Tool(_) => busy,
             _ => busy && (step > 0 || self.cx.run_id().is_empty()),

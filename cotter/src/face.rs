@@ -81,7 +81,8 @@ impl Session {
     /// What this session's agent shows its model now.
     pub(crate) fn face(&self) -> Arc<Face> {
         let face = self.agent.face();
-        match self.state().choices.active_tools.clone() {
+        let active = self.state().choices().active_tools.clone();
+        match active {
             None => face,
             Some(names) => Arc::new(face.limited(names)),
         }

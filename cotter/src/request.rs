@@ -65,7 +65,6 @@ impl Scene {
         models: Arc<[Arc<dyn Model>]>,
         request: Request,
     ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
-        let _leave = self.leave().await?;
         let mut tries = Tries::new(models, self.agent().limits(), Overflow::ToTheNext);
         loop {
             match self.try_aside(&tries, request.clone()).await? {
@@ -88,6 +87,7 @@ impl Scene {
         let pre = || Requesting { model: model.name().clone(), message_count, attempt };
         self.fire_stored::<ModelPre>(pre).await?;
         self.state().commit()?;
+        let leave = self.leave().await?;
         let mut hearing = Hearing::new(None);
         match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
             Ended::Failed(error) => return Ok(Err(error)),
@@ -96,7 +96,7 @@ impl Scene {
         }
         let reply = hearing.reply(model, self);
         let cost = model.cost_usd(&reply.usage);
-        budget::book(&self.cx.run, reply.usage, cost);
+        leave.settle(reply.usage, cost);
         let replied = Replied::of(&reply, cost);
         self.tell(|| EventKind::ModelPost(replied.clone()))?;
         self.fire_stored::<ModelPost>(|| replied).await?;

@@ -37,6 +37,7 @@ mod jsonl;
 mod recover;
 mod store;
 mod tree;
+mod under_way;
 pub(crate) mod wire;
 
 use std::{
@@ -53,10 +54,13 @@ use tokio_util::sync::CancellationToken;
 pub use self::jsonl::{JsonlStore, Loaded, load};
 pub(crate) use self::recover::Interrupted;
 pub(crate) use self::store::LineKind;
-use self::tree::Tree;
 pub use self::{
     entry::{Body, Compaction, Entries, Entry, Timestamp},
     store::{Line, Log, MemoryStore, Opened, Store, StoreError, Summary, Syncing},
+};
+use self::{
+    tree::Tree,
+    under_way::{Choices, UnderWay},
 };
 use crate::{
     agent::Agent,
@@ -68,7 +72,7 @@ use crate::{
     ledger::Record,
     message::{Content, Message},
     messages::Messages,
-    model::{Model, Thinking},
+    model::Model,
     notes::Notes,
     points::{SessionClose, SessionClosed},
     run::Run,
@@ -122,8 +126,6 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) notes: Arc<Notes>,
-    /// Aborts the run under way.
-    running: Mutex<Option<CancellationToken>>,
 }
 
 impl Session {
@@ -136,7 +138,6 @@ impl Session {
             state: Mutex::new(state),
             hub: hub.unwrap_or_default(),
             notes: Arc::default(),
-            running: Mutex::default(),
         };
         Session { agent, shared: Arc::new(shared) }
     }
@@ -144,6 +145,11 @@ impl Session {
     /// Its id.
     pub fn id(&self) -> &SmolStr {
         &self.shared.id
+    }
+
+    /// The file it is kept in, where it is one.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.agent.store().file(&self.shared.id)
     }
 
     /// Starts a run with a prompt. Nothing happens until the run is awaited or its events are.
@@ -175,18 +181,14 @@ impl Session {
 
     /// Aborts the run under way; whether there was one.
     pub fn abort(&self) -> bool {
-        let running = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_ref().inspect(|cancel| cancel.cancel()).is_some()
-    }
-
-    pub(crate) fn set_running(&self, cancel: Option<CancellationToken>) {
-        *self.shared.running.lock().unwrap_or_else(PoisonError::into_inner) = cancel;
+        self.state().abort()
     }
 
     /// The models its next request may go to, in order.
     pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
         let chosen = {
-            let choices = &self.state().choices;
+            let state = self.state();
+            let choices = state.choices();
             choices.turn_model.clone().or_else(|| choices.model.clone())
         };
         let models = self.agent.models();
@@ -406,29 +408,8 @@ pub(crate) struct State {
     pub(crate) crashed: Option<SmolStr>,
     pub(crate) diagnostics: Vec<String>,
     read_only: Option<String>,
-    /// Whether a run is at work, so that others' entries wait for its next safe moment.
-    pub(crate) busy: bool,
-    /// Entries that wait for it, with the ids they were promised.
-    waiting: Vec<(SmolStr, Body)>,
-    /// The calls that had leave to run last: without a result, nobody knows what came of them.
-    pub(crate) at_work: Vec<SmolStr>,
-    /// What was set for this session, or for the run under way.
-    pub(crate) choices: Choices,
-}
-
-/// What was set for one session instead of what its agent has.
-#[derive(Default)]
-pub(crate) struct Choices {
-    /// The model of the run under way.
-    pub(crate) turn_model: Option<Arc<dyn Model>>,
-    pub(crate) model: Option<Arc<dyn Model>>,
-    pub(crate) thinking: Thinking,
-    /// The tools it is limited to, by name.
-    pub(crate) active_tools: Option<Arc<[SmolStr]>>,
-    /// Whether the conversation is to be summed up before the next request.
-    pub(crate) compact: bool,
-    /// What the run under way is to be told before its next request.
-    steering: Vec<Content>,
+    under_way: Option<Box<UnderWay>>,
+    chosen: Option<Box<Choices>>,
 }
 
 impl State {
@@ -456,10 +437,8 @@ impl State {
             crashed: None,
             diagnostics: vec![],
             read_only: None,
-            busy: false,
-            waiting: vec![],
-            at_work: vec![],
-            choices: Choices::default(),
+            under_way: None,
+            chosen: None,
         }
     }
 
@@ -518,61 +497,12 @@ impl State {
         entry
     }
 
-    /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.
-    pub(crate) fn add(&mut self, body: Body) -> Result<SmolStr, StoreError> {
-        self.check_writable()?;
-        if self.busy {
-            let id = self.next_id();
-            self.waiting.push((id.clone(), body));
-            return Ok(id);
-        }
-        let entry = self.append(body);
-        self.commit_behind()?;
-        Ok(entry.id().clone())
-    }
-
-    /// A safe moment: what waited is added. Gives the entries.
-    pub(crate) fn settle(&mut self) -> Vec<Arc<Entry>> {
-        let waiting = std::mem::take(&mut self.waiting);
-        waiting.into_iter().map(|(id, body)| self.append_as(id, body)).collect()
-    }
-
-    /// A prompt that comes to nothing takes with it what waited for it.
-    pub(crate) fn forget_waiting(&mut self) {
-        self.waiting.clear();
-    }
-
     pub(crate) fn record(&mut self, record: Record) {
         self.record_shared(Arc::new(record));
     }
 
     pub(crate) fn record_shared(&mut self, record: Arc<Record>) {
         self.staged.push(Line(LineKind::Record(record)));
-    }
-
-    /// The end of a run: what waited for it is added, and what was set for it alone is unset.
-    pub(crate) fn finish_run(&mut self, end: impl FnOnce() -> Record) -> Result<(), StoreError> {
-        self.busy = false;
-        self.choices.turn_model = None;
-        if self.check_writable().is_err() {
-            return Ok(());
-        }
-        self.settle();
-        self.record(end());
-        self.commit_behind()
-    }
-
-    /// Words for the model that are to reach it in the run under way.
-    pub(crate) fn steer(&mut self, content: Content) {
-        self.choices.steering.push(content);
-    }
-
-    pub(crate) fn take_steering(&mut self) -> Vec<Content> {
-        std::mem::take(&mut self.choices.steering)
-    }
-
-    pub(crate) fn is_steered(&self) -> bool {
-        !self.choices.steering.is_empty()
     }
 
     /// Stores what was added: after this a killed process loses none of it.

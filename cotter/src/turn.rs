@@ -143,7 +143,7 @@ impl Turn {
         self.scene.cx.run.set_step(self.step);
         let (settled, steering, is_current) = {
             let mut state = self.scene.state();
-            let limited = state.choices.active_tools.as_ref().map(Arc::as_ptr);
+            let limited = state.choices().active_tools.as_ref().map(Arc::as_ptr);
             let is_current = self.agent().live().number() == self.scene.generation().number
                 && limited == self.scene.face.limited_to.as_ref().map(Arc::as_ptr);
             (state.settle(), state.take_steering(), is_current)
@@ -198,7 +198,7 @@ impl Turn {
             }
             StopReason::EndTurn | StopReason::ToolUse => {}
         }
-        if self.scene.state().is_steered() {
+        if !self.scene.state().choices().steering.is_empty() {
             return Ok(());
         }
         let gone_on = patience.gone_on;
@@ -230,7 +230,6 @@ impl Turn {
             usage,
             cost,
         });
-        self.scene.session().set_running(None);
         if let Err(error) = stored {
             exit = Exit::from(error);
         }
@@ -299,8 +298,7 @@ impl Turn {
             Begin::Resume(interrupted) => interrupted.run.clone(),
             Begin::Prompt(_) => session.next_run_id(),
         };
-        session.state().busy = true;
-        session.set_running(Some(cancel.clone()));
+        session.state().begin_run(cancel.clone());
         let scene = Scene::of(&session.cx(run_id, cancel));
         scene.watch();
         Turn { scene, step: 0, resumed: None, started: false, replies: vec![] }

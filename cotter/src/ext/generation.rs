@@ -172,6 +172,14 @@ impl ToolRow {
         }
     }
 
+    /// Whether it is still the tool a call was decided on. Of the runtime's own, the description tells
+    /// what there is just now.
+    pub(crate) fn is_same_tool(&self, other: &ToolRow) -> bool {
+        let (ours, theirs) = (self.tool.spec(), other.tool.spec());
+        let is_own = |row: &ToolRow| row.owner.origin == Origin::Kernel;
+        ours == theirs || (is_own(self) && is_own(other) && ours.schema == theirs.schema)
+    }
+
     /// The same without the hooks of one owner: for a call that owner makes itself. The kernel's stay.
     pub(crate) fn without(&self, owner: &Owner) -> Self {
         let kept = |meta: &Meta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);

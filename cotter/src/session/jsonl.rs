@@ -178,6 +178,10 @@ impl Store for JsonlStore {
         Ok(all)
     }
 
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        self.path(id).ok()
+    }
+
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
         let path = self.path(id)?;
         let bytes = fs::read(&path).map_err(|cause| cannot_open(id, &path, cause))?;

@@ -35,6 +35,12 @@ pub trait Store: Send + Sync + 'static {
     /// The sessions there are, newest first.
     fn list(&self) -> Result<Vec<Summary>, StoreError>;
 
+    /// The file a session is kept in, where it is one.
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        let _ = id;
+        None
+    }
+
     /// Every line of a session as it is stored, without opening it for writing.
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError>;
 }

@@ -26,7 +26,8 @@ pub(crate) async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<Outp
         let words = format!("calls are nested {DEEPEST} deep, and may not be deeper");
         return Err(ToolError::new(ErrorKind::Denied, words));
     }
-    let scene = Scene::of(cx);
+    let mut scene = Scene::of(cx);
+    scene.cx.depth += 1;
     let number = cx.run.next_started();
     let within = match &cx.speaker {
         Speaker::Tool(calling) => calling.call_id.clone(),

@@ -32,7 +32,6 @@ impl Permit {
         let (tool, call_id) = (call.name.clone(), call.id.clone());
         cx.speaker =
             Speaker::Tool(Arc::new(Calling { tool: tool.clone(), call_id: call_id.clone() }));
-        cx.depth += 1;
         Permit { call_id, tool, input, facts, cx }
     }
 

@@ -259,7 +259,7 @@ pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
         let words = "The tool is no longer there.";
         return judged.refuse("scope", ErrorKind::NotFound, words, words);
     };
-    let decided_on = |decided: &Arc<ToolRow>| decided.tool.spec() == row.tool.spec();
+    let decided_on = |decided: &Arc<ToolRow>| decided.is_same_tool(&row);
     if !judged.row.as_ref().is_some_and(decided_on) {
         let words = "The tool is no longer the one this call was decided on.";
         return judged.refuse("scope", ErrorKind::Unavailable, words, words);

@@ -43,7 +43,7 @@ pub(crate) async fn run_step(
     let mut judged = judged.into_iter();
     for segment in batch::segments(&parallel) {
         let together = judged.by_ref().take(segment.len()).collect();
-        scene.state().at_work.clear();
+        scene.state().rest();
         let (results, told) = run_segment(scene, together).await?;
         // What ran has its result, also where the store failed meanwhile.
         let stored = results.into_iter().map(|result| store_result(scene, result));
@@ -56,12 +56,10 @@ pub(crate) async fn run_step(
 /// Answers calls that were left open, so that history is always well paired.
 pub(crate) fn close_open_calls(scene: &Scene) {
     // Providers reject a call without a result.
-    let (open, at_work) = {
-        let state = scene.state();
-        (state.open_calls(), state.at_work.clone())
-    };
+    let open = scene.state().open_calls();
     for call in open {
-        let (kind, words) = if at_work.contains(&call.id) {
+        let at_work = scene.state().is_at_work(&call.id);
+        let (kind, words) = if at_work {
             let words = "The outcome is unknown: the run failed while this call ran. \
                          Look before you repeat it.";
             (ErrorKind::Unavailable, words)
@@ -121,7 +119,7 @@ pub(super) async fn run_segment(
         scene.state().commit()?;
     }
     let running = judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone());
-    scene.state().at_work.extend(running);
+    scene.state().go_to_work(running);
     if judged.len() == 1 {
         let only = judged.remove(0);
         let (result, told) = finish(scene, only).await.store(scene);

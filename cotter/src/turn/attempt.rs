@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Exit, Turn};
 use crate::{
-    budget, compact,
+    compact,
     events::EventKind,
     message::{
         AssistantMessage, AssistantPart, Content, Mark, Message, StopReason, Usage, UserMessage,
@@ -42,7 +42,6 @@ impl Turn {
     }
 
     async fn ask(&mut self, overflow: Overflow) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
-        let _leave = self.scene.leave().await?;
         let models = self.scene.session().models();
         let mut tries = Tries::new(models, self.scene.agent().limits(), overflow);
         loop {
@@ -73,7 +72,7 @@ impl Turn {
             // The prompt and everything before it is stored before anybody is paid for an answer.
             let mut state = scene.state();
             state.commit()?;
-            state.choices.thinking
+            state.choices().thinking
         };
         let request = Request {
             system: scene.face.system.clone(),
@@ -83,6 +82,8 @@ impl Turn {
             thinking,
             max_tokens: None,
         };
+        // No hook runs while it is held: one that asks a model itself would wait for its own run.
+        let leave = scene.leave().await?;
         let mut hearing = Hearing::new(scene.is_heard().then(|| scene.clone()));
         match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
             Ended::Failed(error) => return Ok(Err(error)),
@@ -90,10 +91,11 @@ impl Turn {
             Ended::Whole => {}
         }
         let reply = hearing.reply(model, scene);
-        self.acknowledge(notes)?;
         let cost = model.cost_usd(&reply.usage);
+        leave.settle(reply.usage, cost);
+        self.acknowledge(notes)?;
         let replied = Replied::of(&reply, cost);
-        let entry = self.store_reply(reply, cost)?;
+        let entry = self.store_reply(reply)?;
         self.scene.tell(|| EventKind::ModelPost(replied.clone()))?;
         self.scene.fire_stored::<ModelPost>(|| replied).await?;
         Ok(Ok(entry))
@@ -121,12 +123,7 @@ impl Turn {
         Ok(self.scene.tell(|| EventKind::Message { entry })?)
     }
 
-    fn store_reply(
-        &mut self,
-        reply: AssistantMessage,
-        cost: Option<f64>,
-    ) -> Result<Arc<Entry>, Exit> {
-        budget::book(&self.scene.cx.run, reply.usage, cost);
+    fn store_reply(&mut self, reply: AssistantMessage) -> Result<Arc<Entry>, Exit> {
         let entry = self.scene.state().append(Body::Message(Message::Assistant(reply)));
         self.replies.push(entry.clone());
         self.scene.tell(|| EventKind::Message { entry: entry.clone() })?;
@@ -145,7 +142,7 @@ impl Turn {
                 usage: Usage::default(),
                 stop_reason: StopReason::Aborted,
             };
-            if let Err(exit) = self.store_reply(reply, Some(0.0)) {
+            if let Err(exit) = self.store_reply(reply) {
                 return exit;
             }
         }

@@ -1,0 +1,149 @@
+//! What a session holds besides its history: the run under way, and what was set for it. Most
+//! sessions have neither, so neither takes room until it is there.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+use tokio_util::sync::CancellationToken;
+
+use super::{Body, Entry, Record, State, StoreError};
+use crate::{
+    message::Content,
+    model::{Model, Thinking},
+};
+
+/// The run under way.
+pub(super) struct UnderWay {
+    cancel: CancellationToken,
+    /// The calls that had leave to run last: without a result, nobody knows what came of them.
+    at_work: Vec<SmolStr>,
+    /// Entries of others that wait for the run's next safe moment, with the ids they were promised.
+    waiting: Vec<(SmolStr, Body)>,
+}
+
+/// What was set for one session instead of what its agent has.
+#[derive(Default)]
+pub(crate) struct Choices {
+    /// The model of the run under way, or of the next one.
+    pub(crate) turn_model: Option<Arc<dyn Model>>,
+    pub(crate) model: Option<Arc<dyn Model>>,
+    pub(crate) thinking: Thinking,
+    /// The tools it is limited to, by name.
+    pub(crate) active_tools: Option<Arc<[SmolStr]>>,
+    /// Whether the conversation is to be summed up before the next request.
+    pub(crate) compact: bool,
+    /// What the run under way is to be told before its next request.
+    pub(crate) steering: Vec<Content>,
+}
+
+static NOTHING_CHOSEN: Choices = Choices {
+    turn_model: None,
+    model: None,
+    thinking: Thinking::Off,
+    active_tools: None,
+    compact: false,
+    steering: Vec::new(),
+};
+
+impl State {
+    /// A run begins: others' entries wait for its safe moments from now on.
+    pub(crate) fn begin_run(&mut self, cancel: CancellationToken) {
+        let run = UnderWay { cancel, at_work: vec![], waiting: vec![] };
+        self.under_way = Some(Box::new(run));
+    }
+
+    /// The end of a run: what waited for it is added, and what was set for it alone is unset.
+    pub(crate) fn finish_run(&mut self, end: impl FnOnce() -> Record) -> Result<(), StoreError> {
+        let writable = self.check_writable().is_ok();
+        if writable {
+            self.settle();
+        }
+        self.under_way = None;
+        if let Some(chosen) = &mut self.chosen {
+            chosen.turn_model = None;
+        }
+        if !writable {
+            return Ok(());
+        }
+        self.record(end());
+        self.commit_behind()
+    }
+
+    /// Whether a run is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Aborts the run under way; whether there was one.
+    pub(crate) fn abort(&self) -> bool {
+        self.under_way.as_ref().inspect(|run| run.cancel.cancel()).is_some()
+    }
+
+    /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.
+    pub(crate) fn add(&mut self, body: Body) -> Result<SmolStr, StoreError> {
+        self.check_writable()?;
+        if self.is_busy() {
+            let id = self.next_id();
+            if let Some(run) = &mut self.under_way {
+                run.waiting.push((id.clone(), body));
+            }
+            return Ok(id);
+        }
+        let entry = self.append(body);
+        self.commit_behind()?;
+        Ok(entry.id().clone())
+    }
+
+    /// A safe moment: what waited is added. Gives the entries.
+    pub(crate) fn settle(&mut self) -> Vec<Arc<Entry>> {
+        let waiting = self.under_way.as_mut().map(|run| std::mem::take(&mut run.waiting));
+        let waiting = waiting.unwrap_or_default();
+        waiting.into_iter().map(|(id, body)| self.append_as(id, body)).collect()
+    }
+
+    /// A prompt that comes to nothing takes with it what waited for it.
+    pub(crate) fn forget_waiting(&mut self) {
+        if let Some(run) = &mut self.under_way {
+            run.waiting.clear();
+        }
+    }
+
+    /// The calls that are about to run, besides those that already do.
+    pub(crate) fn go_to_work(&mut self, calls: impl Iterator<Item = SmolStr>) {
+        if let Some(run) = &mut self.under_way {
+            run.at_work.extend(calls);
+        }
+    }
+
+    /// No call of the run is at work any more.
+    pub(crate) fn rest(&mut self) {
+        if let Some(run) = &mut self.under_way {
+            run.at_work.clear();
+        }
+    }
+
+    /// Whether a call had leave to run.
+    pub(crate) fn is_at_work(&self, call: &SmolStr) -> bool {
+        self.under_way.as_ref().is_some_and(|run| run.at_work.contains(call))
+    }
+
+    /// What was set for this session.
+    pub(crate) fn choices(&self) -> &Choices {
+        self.chosen.as_deref().unwrap_or(&NOTHING_CHOSEN)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn choose(&mut self) -> &mut Choices {
+        self.chosen.get_or_insert_default()
+    }
+
+    /// What the run under way is to be told, once.
+    pub(crate) fn take_steering(&mut self) -> Vec<Content> {
+        self.chosen.as_mut().map(|chosen| std::mem::take(&mut chosen.steering)).unwrap_or_default()
+    }
+
+    /// Whether somebody asked for a compaction, once.
+    pub(crate) fn take_compact(&mut self) -> bool {
+        self.chosen.as_mut().is_some_and(|chosen| std::mem::take(&mut chosen.compact))
+    }
+}
