@@ -6,8 +6,10 @@ use std::{borrow::Cow, sync::Arc};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
+    command::{self, CommandResult},
     directives::{Token, leading_mention, parse_tokens},
     events::EventKind,
     ext::{Called, Decided, Failure, HookCx, HookResult, Kind, ShortCircuit},
@@ -17,10 +19,10 @@ use crate::{
         ToolCall, Usage, UserMessage,
     },
     notes::Speaker,
-    points::{Admit, Power, Prompt, Stop, UserPromptSubmit},
-    run::Reason,
+    points::{Admit, Power, Prompt, RunFailed, Stop, UserPromptSubmit},
+    run::{Reason, Reply},
     scene::Scene,
-    session::{Body, Entry},
+    session::{Body, Entry, Session},
     skill, tool,
     turn::Exit,
 };
@@ -39,6 +41,44 @@ pub(crate) enum Staged {
     Asked,
     /// It is stored with an answer in the model's stead.
     Answered(Vec<Arc<Entry>>),
+}
+
+/// Whether a prompt may begin with a command. Most do not begin with a slash.
+pub(crate) fn may_be_command(input: &Input) -> bool {
+    let begins = |text: &str| text.trim_start().starts_with('/');
+    match input {
+        Input::Typed(Content::Text(text)) => begins(text),
+        Input::Typed(Content::Parts(parts)) => {
+            matches!(parts.first(), Some(Part::Text(text)) if begins(text))
+        }
+        Input::Plain(_) => false,
+    }
+}
+
+/// Runs the command a prompt begins with, where it is one, and puts in its place what the model is to
+/// be asked. The error is what came of it without a run.
+pub(crate) async fn run_command(
+    session: &Session,
+    input: &mut Input,
+    cancel: &CancellationToken,
+) -> Result<(), Reply> {
+    let Input::Typed(prompt) = &*input else { return Ok(()) };
+    let Some((command, args)) = command::led_by(session, prompt) else { return Ok(()) };
+    let reply = Reply::without_a_run(session.id().clone(), Reason::EndTurn);
+    match command::invoke(session, &command, args, cancel).await {
+        Ok(CommandResult::Prompt(prompt)) => {
+            *input = Input::Plain(prompt);
+            Ok(())
+        }
+        Ok(CommandResult::Status(status)) => Err(Reply { status: Some(status), ..reply }),
+        Ok(CommandResult::Nothing) => Err(reply),
+        Err(Failure::Cancelled) => Err(Reply { reason: Reason::Aborted, ..reply }),
+        Err(failure) => {
+            let message = format!("command \"/{}\" failed: {failure}", command.name);
+            let error = Some(RunFailed { code: "command".into(), message });
+            Err(Reply { reason: Reason::Error, error, ..reply })
+        }
+    }
 }
 
 /// Takes a prompt into the session, whole or not at all.

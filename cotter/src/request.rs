@@ -13,7 +13,7 @@ use crate::{
     events::EventKind,
     message::{AssistantMessage, AssistantPart, StopReason, ToolCall, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
-    points::{ModelPost, ModelPre, Replied, Requesting},
+    points::{ModelPost, ModelPre, Point, Replied, Requesting},
     run::Reason,
     scene::Scene,
     session::wire::is_too_deep,
@@ -34,6 +34,13 @@ pub(crate) enum Overflow {
 impl Scene {
     /// Waits for the leave to send a request.
     pub(crate) async fn leave(&self) -> Result<Leave, Exit> {
+        match budget::free_leave(&self.cx.run) {
+            Some(leave) => Ok(leave),
+            None => Box::pin(self.wait_for_leave()).await,
+        }
+    }
+
+    async fn wait_for_leave(&self) -> Result<Leave, Exit> {
         let asked = budget::leave(&self.cx.run);
         let leave = tokio::select! {
             biased;
@@ -57,6 +64,21 @@ impl Scene {
             () = tokio::time::sleep(wait) => Ok(()),
             () = self.cx.run.cancel.cancelled() => Err(Exit::aborted()),
         }
+    }
+
+    /// Tells of a reply that was booked, whoever listens and the hooks at `model.post`.
+    pub(crate) async fn tell_reply(
+        &self,
+        reply: &AssistantMessage,
+        cost: Option<f64>,
+    ) -> Result<(), Exit> {
+        if !self.is_heard() && !self.generation().has(ModelPost::ID) {
+            return Ok(());
+        }
+        let replied = Box::new(Replied::of(reply, cost));
+        self.tell(|| EventKind::ModelPost(Replied::clone(&replied)))?;
+        self.fire_stored::<ModelPost>(|| *replied).await?;
+        Ok(())
     }
 
     /// A request beside the conversation: told to `model.pre` and `model.post`, booked like any other.
@@ -97,9 +119,7 @@ impl Scene {
         let reply = hearing.reply(model, self);
         let cost = model.cost_usd(&reply.usage);
         leave.settle(reply.usage, cost);
-        let replied = Replied::of(&reply, cost);
-        self.tell(|| EventKind::ModelPost(replied.clone()))?;
-        self.fire_stored::<ModelPost>(|| replied).await?;
+        self.tell_reply(&reply, cost).await?;
         Ok(Ok(reply))
     }
 }
@@ -189,9 +209,9 @@ pub(crate) enum Ended {
 }
 
 /// A reply as it comes in. At most one of text and thinking is open at a time.
-pub(crate) struct Hearing {
+pub(crate) struct Hearing<'a> {
     /// Where pieces are told, where anybody listens.
-    heard: Option<Scene>,
+    heard: Option<&'a Scene>,
     pub(crate) parts: Vec<AssistantPart>,
     done: Option<(StopReason, Usage)>,
     open: Option<Open>,
@@ -203,8 +223,8 @@ enum Open {
     Thinking,
 }
 
-impl Hearing {
-    pub(crate) fn new(heard: Option<Scene>) -> Self {
+impl<'a> Hearing<'a> {
+    pub(crate) fn new(heard: Option<&'a Scene>) -> Self {
         Hearing { heard, parts: vec![], done: None, open: None }
     }
 
@@ -301,7 +321,7 @@ impl Hearing {
     }
 
     fn tell(&self, kind: impl FnOnce() -> EventKind) {
-        if let Some(scene) = &self.heard {
+        if let Some(scene) = self.heard {
             scene.emit(kind());
         }
     }

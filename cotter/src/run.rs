@@ -16,9 +16,7 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    command::{self, CommandResult},
     events::{Event, EventKind, Events},
-    ext::Failure,
     message::{Content, Message, Usage},
     points::RunFailed,
     prompt::Input,
@@ -104,7 +102,7 @@ impl Reply {
     }
 
     /// What came of a prompt without a run.
-    fn without_a_run(session_id: SmolStr, reason: Reason) -> Self {
+    pub(crate) fn without_a_run(session_id: SmolStr, reason: Reason) -> Self {
         Reply {
             session_id,
             run_id: SmolStr::default(),
@@ -156,36 +154,6 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// What a person typed: a command, or a prompt.
-async fn typed(
-    session: Session,
-    prompt: Content,
-    cancel: CancellationToken,
-    id: Arc<OnceLock<SmolStr>>,
-) -> Reply {
-    let input = match command::led_by(&session, &prompt) {
-        None => Input::Typed(prompt),
-        Some((command, args)) => {
-            let invoked = Box::pin(command::invoke(&session, &command, args, &cancel)).await;
-            let reply = Reply::without_a_run(session.id().clone(), Reason::EndTurn);
-            match invoked {
-                Ok(CommandResult::Prompt(prompt)) => Input::Plain(prompt),
-                Ok(CommandResult::Status(status)) => {
-                    return Reply { status: Some(status), ..reply };
-                }
-                Ok(CommandResult::Nothing) => return reply,
-                Err(Failure::Cancelled) => return Reply { reason: Reason::Aborted, ..reply },
-                Err(failure) => {
-                    let message = format!("command \"/{}\" failed: {failure}", command.name);
-                    let error = Some(RunFailed { code: "command".into(), message });
-                    return Reply { reason: Reason::Error, error, ..reply };
-                }
-            }
-        }
-    };
-    turn::run(session, Begin::Prompt(input), cancel, id).await
-}
-
 /// Whether an event is a run's own, or of an agent that works for it.
 fn is_of(run: Option<&SmolStr>, event: &SmolStr) -> bool {
     let Some(run) = run else { return false };
@@ -212,12 +180,11 @@ pub struct Run {
 impl Run {
     /// A run on what a person typed. An agent that works for another is spoken to by no person.
     pub(crate) fn new(session: Session, prompt: Content) -> Self {
-        if session.agent.parent().is_some() {
-            return Run::plain(session, prompt);
-        }
-        let (cancel, id) = (session.agent.new_cancel(), Arc::default());
-        let running = Box::pin(typed(session.clone(), prompt, cancel.clone(), Arc::clone(&id)));
-        Run::of(session, cancel, id, running, true)
+        let input = match session.agent.parent() {
+            None => Input::Typed(prompt),
+            Some(_) => Input::Plain(prompt),
+        };
+        Run::begin(session, Begin::Prompt(input))
     }
 
     /// A run on what is not to be parsed.
@@ -233,16 +200,6 @@ impl Run {
         let (cancel, id) = (session.agent.new_cancel(), Arc::default());
         let idle = matches!(begin, Begin::Prompt(_));
         let running = Box::pin(turn::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
-        Run::of(session, cancel, id, running, idle)
-    }
-
-    fn of(
-        session: Session,
-        cancel: CancellationToken,
-        id: Arc<OnceLock<SmolStr>>,
-        running: Running,
-        idle: bool,
-    ) -> Self {
         Run { session, cancel, id, idle, running: Some(running), events: None, reply: None }
     }
 

@@ -116,7 +116,8 @@ impl Scene {
             return Ok(None);
         }
         self.state().commit()?;
-        Ok(self.fire::<P>(event).await)
+        let event = Arc::new(event());
+        Ok(Some(Box::pin(self.fire_on(self.generation().chain::<P>(), event)).await))
     }
 
     /// Fires a point at some of its handlers, and tells each run of one.

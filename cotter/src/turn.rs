@@ -4,6 +4,7 @@
 mod attempt;
 
 use std::{
+    future::Future,
     panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
 };
@@ -41,32 +42,42 @@ pub(crate) enum Begin {
 }
 
 /// A run from its entrance to its single exit. It gets its `id` when its turn comes.
-pub(crate) async fn run(
+pub(crate) fn run(
     session: Session,
-    begin: Begin,
+    mut begin: Begin,
     cancel: CancellationToken,
     id: Arc<OnceLock<SmolStr>>,
-) -> Reply {
-    let shared = session.shared.clone();
-    let _turn = shared.turn.lock().await;
-    // Boxed, so that a run's future stays small enough for the allocator's quick way.
-    let mut turn = Box::new(Turn::new(&session, &begin, cancel));
-    id.get_or_init(|| turn.scene.run_id().clone());
-    // A model, a store or a person's ui that panics ends the run; it does not leave it open.
-    let exit = match AssertUnwindSafe(turn.go(begin)).catch_unwind().await {
-        Ok(Ok(never)) => match never {},
-        Ok(Err(exit)) => exit,
-        Err(panic) => {
-            let words = format!("something panicked: {}", panic_words(&*panic));
-            Exit::coded(Reason::Error, "panic", words)
+) -> impl Future<Output = Reply> + Send + 'static {
+    // A block, not an `async fn`: that would keep each argument twice.
+    async move {
+        if let Begin::Prompt(input) = &mut begin
+            && prompt::may_be_command(input)
+            && let Err(reply) = Box::pin(prompt::run_command(&session, input, &cancel)).await
+        {
+            return reply;
         }
-    };
-    turn.end(exit).await
+        let _turn = session.shared.turn.lock().await;
+        // Boxed, so that a run's future stays small enough for the allocator's quick way.
+        let mut turn = Box::new(Turn::new(&session, begin, cancel));
+        id.get_or_init(|| turn.scene.run_id().clone());
+        // A model, a store or a person's ui that panics ends the run; it does not leave it open.
+        let exit = match AssertUnwindSafe(turn.go()).catch_unwind().await {
+            Ok(Ok(never)) => match never {},
+            Ok(Err(exit)) => exit,
+            Err(panic) => {
+                let words = format!("something panicked: {}", panic_words(&*panic));
+                Exit::coded(Reason::Error, "panic", words)
+            }
+        };
+        turn.end(exit).await
+    }
 }
 
 /// One run under way.
 pub(crate) struct Turn {
     pub(crate) scene: Scene,
+    /// Taken at the start.
+    begin: Option<Begin>,
     step: u32,
     /// The calls a taken-up question was about; its other calls are gone.
     resumed: Option<Vec<SmolStr>>,
@@ -84,9 +95,9 @@ pub(crate) struct Exit {
 
 impl Turn {
     /// The loop.
-    async fn go(&mut self, begin: Begin) -> Result<Never, Exit> {
+    async fn go(&mut self) -> Result<Never, Exit> {
         let mut patience = Patience::default();
-        let mut calls = self.start(begin).await?;
+        let mut calls = self.start().await?;
         loop {
             if calls.is_empty() {
                 self.check_limits()?;
@@ -105,16 +116,17 @@ impl Turn {
     }
 
     /// Stores the start and the prompt, or takes up an interrupted step: the calls still open.
-    async fn start(&mut self, begin: Begin) -> Result<Vec<ToolCall>, Exit> {
+    async fn start(&mut self) -> Result<Vec<ToolCall>, Exit> {
         self.scene.state().check_writable()?;
-        match begin {
-            Begin::Resume(interrupted) => {
+        match self.begin.take() {
+            None => Ok(vec![]),
+            Some(Begin::Resume(interrupted)) => {
                 self.started = true;
                 self.step = interrupted.step;
                 self.scene.cx.run.set_step(self.step);
                 self.take_up(&interrupted)
             }
-            Begin::Prompt(input) => {
+            Some(Begin::Prompt(input)) => {
                 self.abandon_question().await?;
                 self.close_calls_left_behind();
                 let model = self.scene.session().models()[0].name().clone();
@@ -293,15 +305,16 @@ fn called_by(reply: &Entry) -> Vec<ToolCall> {
 enum Never {}
 
 impl Turn {
-    fn new(session: &Session, begin: &Begin, cancel: CancellationToken) -> Self {
-        let run_id = match begin {
+    fn new(session: &Session, begin: Begin, cancel: CancellationToken) -> Self {
+        let run_id = match &begin {
             Begin::Resume(interrupted) => interrupted.run.clone(),
             Begin::Prompt(_) => session.next_run_id(),
         };
         session.state().begin_run(cancel.clone());
         let scene = Scene::of(&session.cx(run_id, cancel));
         scene.watch();
-        Turn { scene, step: 0, resumed: None, started: false, replies: vec![] }
+        let begin = Some(begin);
+        Turn { scene, begin, step: 0, resumed: None, started: false, replies: vec![] }
     }
 
     /// A new prompt in place of an answer: the run that waited for it gets its end.

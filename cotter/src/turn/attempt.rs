@@ -13,7 +13,7 @@ use crate::{
     messages::Messages,
     model::{Model, ModelError, ModelErrorKind, Request},
     notes::{self, Sent},
-    points::{Context, ContextBuild, ModelPost, ModelPre, Replied, Requesting, Stop},
+    points::{Context, ContextBuild, ModelPre, Requesting, Stop},
     request::{Ended, Hearing, Overflow, Tries},
     run::Reason,
     scene::Scene,
@@ -84,37 +84,41 @@ impl Turn {
         };
         // No hook runs while it is held: one that asks a model itself would wait for its own run.
         let leave = scene.leave().await?;
-        let mut hearing = Hearing::new(scene.is_heard().then(|| scene.clone()));
+        let mut hearing = Hearing::new(scene.is_heard().then_some(scene));
         match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
             Ended::Failed(error) => return Ok(Err(error)),
-            Ended::Cancelled => return Err(self.keep_partial(model, hearing.parts)),
+            Ended::Cancelled => {
+                let parts = hearing.parts;
+                return Err(self.keep_partial(model, parts));
+            }
             Ended::Whole => {}
         }
         let reply = hearing.reply(model, scene);
         let cost = model.cost_usd(&reply.usage);
         leave.settle(reply.usage, cost);
         self.acknowledge(notes)?;
-        let replied = Replied::of(&reply, cost);
         let entry = self.store_reply(reply)?;
-        self.scene.tell(|| EventKind::ModelPost(replied.clone()))?;
-        self.scene.fire_stored::<ModelPost>(|| replied).await?;
+        if let Some(Message::Assistant(reply)) = entry.message() {
+            self.scene.tell_reply(reply, cost).await?;
+        }
         Ok(Ok(entry))
     }
 
     /// The notes that wait, as the message that would come next. They stay in the queue.
-    fn notes(&self) -> Option<Noted> {
+    fn notes(&self) -> Option<Box<Noted>> {
         let waiting = self.scene.session().shared.notes.waiting();
         if waiting.is_empty() {
             return None;
         }
         let (text, sent) = notes::render(&waiting, self.scene.generation());
         let message = Message::User(UserMessage::marked(Content::Text(text), Mark::Note));
-        Some(Noted { message, sent, count: waiting.len() })
+        Some(Box::new(Noted { message, sent, count: waiting.len() }))
     }
 
     /// The notes were delivered: they leave the queue and stay in history where they were sent.
-    fn acknowledge(&mut self, notes: Option<Noted>) -> Result<(), Exit> {
-        let Some(Noted { message, sent, count }) = notes else { return Ok(()) };
+    fn acknowledge(&mut self, notes: Option<Box<Noted>>) -> Result<(), Exit> {
+        let Some(notes) = notes else { return Ok(()) };
+        let Noted { message, sent, count } = *notes;
         let entry = self.scene.state().append(Body::Message(message));
         self.scene.session().shared.notes.acknowledge(count);
         for Sent { owner, text } in sent {
