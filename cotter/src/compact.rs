@@ -11,7 +11,7 @@ use crate::{
     events::EventKind,
     message::{AssistantPart, Content, Mark, Message, Part, UserMessage},
     messages::Messages,
-    model::{ModelErrorKind, Request, Thinking},
+    model::{Model, ModelErrorKind, Request, Thinking},
     points::{Admit, CompactPost, CompactPre, Compacted, Compacting, Stop},
     run::Reason,
     scene::Scene,
@@ -37,13 +37,13 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
     out what no longer matters. Write plain text, no preamble.";
 
 /// Whether the conversation is to be summed up before the next request.
-pub(crate) fn is_due(scene: &Scene) -> bool {
+pub(crate) fn is_due(scene: &Scene, model: &Arc<dyn Model>) -> bool {
     if scene.state().take_compact() {
         return true;
     }
     let agent = scene.agent();
     let Some(share) = agent.limits().compact_at else { return false };
-    let Some(window) = scene.session().models()[0].context_window() else { return false };
+    let Some(window) = model.context_window() else { return false };
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -20,6 +20,7 @@ use crate::{
     ext::{Decided, panic_words},
     ledger::Record,
     message::{Message, StopReason, ToolCall},
+    model::Model,
     points::{
         Error, Point, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, TurnEnd,
         TurnEnding, TurnVerdict,
@@ -42,13 +43,13 @@ pub(crate) enum Begin {
 }
 
 /// A run from its entrance to its single exit. It gets its `id` when its turn comes.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` would keep each argument twice")]
 pub(crate) fn run(
     session: Session,
     mut begin: Begin,
     cancel: CancellationToken,
     id: Arc<OnceLock<SmolStr>>,
 ) -> impl Future<Output = Reply> + Send + 'static {
-    // A block, not an `async fn`: that would keep each argument twice.
     async move {
         if let Begin::Prompt(input) = &mut begin
             && prompt::may_be_command(input)
@@ -78,6 +79,8 @@ pub(crate) struct Turn {
     pub(crate) scene: Scene,
     /// Taken at the start.
     begin: Option<Begin>,
+    /// The models the next request may go to, in order.
+    models: Arc<[Arc<dyn Model>]>,
     step: u32,
     /// The calls a taken-up question was about; its other calls are gone.
     resumed: Option<Vec<SmolStr>>,
@@ -117,20 +120,18 @@ impl Turn {
 
     /// Stores the start and the prompt, or takes up an interrupted step: the calls still open.
     async fn start(&mut self) -> Result<Vec<ToolCall>, Exit> {
-        self.scene.state().check_writable()?;
         match self.begin.take() {
             None => Ok(vec![]),
             Some(Begin::Resume(interrupted)) => {
+                self.scene.state().check_writable()?;
                 self.started = true;
                 self.step = interrupted.step;
                 self.scene.cx.run.set_step(self.step);
                 self.take_up(&interrupted)
             }
             Some(Begin::Prompt(input)) => {
-                self.abandon_question().await?;
-                self.close_calls_left_behind();
-                let model = self.scene.session().models()[0].name().clone();
-                let at = Timestamp::now();
+                self.close_what_is_open().await?;
+                let (at, model) = (Timestamp::now(), self.models[0].name().clone());
                 let (run, agent) = (self.scene.run_id().clone(), self.agent().id().clone());
                 let record = Record::RunStart { run, at, model: model.clone(), agent };
                 self.scene.state().record(record);
@@ -163,6 +164,7 @@ impl Turn {
         if !is_current {
             self.scene = self.scene.newest();
         }
+        self.models = self.scene.session().models();
         for entry in settled {
             self.scene.tell(|| EventKind::Message { entry })?;
         }
@@ -311,33 +313,35 @@ impl Turn {
             Begin::Prompt(_) => session.next_run_id(),
         };
         session.state().begin_run(cancel.clone());
+        let models = session.models();
         let scene = Scene::of(&session.cx(run_id, cancel));
         scene.watch();
         let begin = Some(begin);
-        Turn { scene, begin, step: 0, resumed: None, started: false, replies: vec![] }
+        Turn { scene, begin, models, step: 0, resumed: None, started: false, replies: vec![] }
     }
 
-    /// A new prompt in place of an answer: the run that waited for it gets its end.
-    async fn abandon_question(&mut self) -> Result<(), StoreError> {
-        let interrupted = {
+    /// Closes what a run before this one left open: a question that waited for its answer, calls whose
+    /// results a move of the leaf left on another branch.
+    async fn close_what_is_open(&mut self) -> Result<(), StoreError> {
+        let (pending, open) = {
             let mut state = self.scene.state();
-            let Some(interrupted) = state.pending.take() else { return Ok(()) };
-            state.abandon(&interrupted);
-            state.commit()?;
-            interrupted
+            state.check_writable()?;
+            let pending = state.pending.take();
+            if let Some(interrupted) = &pending {
+                state.abandon(interrupted);
+                state.commit()?;
+            }
+            (pending, state.open_calls())
         };
-        let crashed = || SessionEnded { reason: Reason::Crashed };
-        self.scene.session().scene(interrupted.run).fire::<SessionEnd>(crashed).await;
-        Ok(())
-    }
-
-    /// Answers the calls whose results a move of the leaf left on another branch.
-    fn close_calls_left_behind(&mut self) {
-        let open = self.scene.state().open_calls();
+        if let Some(interrupted) = pending {
+            let crashed = || SessionEnded { reason: Reason::Crashed };
+            self.scene.session().scene(interrupted.run).fire::<SessionEnd>(crashed).await;
+        }
         for call in open {
             let words = "The result of this call is not on this branch of the session.";
             self.scene.close_call(&call, ErrorKind::Unavailable, words);
         }
+        Ok(())
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.

@@ -23,7 +23,7 @@ use crate::{
 impl Turn {
     /// The next reply of the model, stored.
     pub(super) async fn request(&mut self) -> Result<Arc<Entry>, Exit> {
-        if compact::is_due(&self.scene) {
+        if compact::is_due(&self.scene, &self.models[0]) {
             Box::pin(compact::before_request(&self.scene, compact::THRESHOLD)).await?;
         }
         let mut error = match self.ask(Overflow::ToTheCaller).await? {
@@ -42,8 +42,7 @@ impl Turn {
     }
 
     async fn ask(&mut self, overflow: Overflow) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
-        let models = self.scene.session().models();
-        let mut tries = Tries::new(models, self.scene.agent().limits(), overflow);
+        let mut tries = Tries::new(self.models.clone(), self.scene.agent().limits(), overflow);
         loop {
             match self.attempt(&tries).await? {
                 Ok(reply) => return Ok(Ok(reply)),
