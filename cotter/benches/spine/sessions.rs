@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use cotter::{
-    Agent,
+    Agent, AgentBuilder, Message,
+    points::{Context, MessageChange, each_message},
     session::{Compaction, JsonlStore, MemoryStore, Session},
 };
 
@@ -74,27 +75,60 @@ pub(crate) fn measure(table: &mut Table) {
         table.add(what, open, Goal::Nanos(5e6));
     }
     for entries in [1_000, 10_000, 100_000] {
-        for file in [false, true] {
-            one_more_turn(table, entries, file);
+        for kind in [Kind::Memory, Kind::File, Kind::Transformed] {
+            one_more_turn(table, entries, kind);
         }
     }
 }
 
-/// A turn on a session that has many already, in memory and on disk.
-fn one_more_turn(table: &mut Table, entries: usize, file: bool) {
-    let kind = if file { "JSON lines" } else { "memory" };
-    let what = format!("one more turn after {entries} entries, {kind}");
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Memory,
+    File,
+    /// In memory, with three context transforms: one keeps, one replaces, one drops messages.
+    Transformed,
+}
+
+impl Kind {
+    fn words(self) -> &'static str {
+        match self {
+            Kind::Memory => "memory",
+            Kind::File => "JSON lines",
+            Kind::Transformed => "three context transforms",
+        }
+    }
+}
+
+/// Three transforms that each look at every message once.
+fn transformed(builder: AgentBuilder) -> AgentBuilder {
+    let keeps = each_message(|_: &Message| MessageChange::Keep);
+    let replaces = each_message(|message: &Message| match message {
+        Message::User(user) if user.content.text().contains("hello") => {
+            MessageChange::Replace(Message::user("hello to you"))
+        }
+        _ => MessageChange::Keep,
+    });
+    let drops = each_message(|message: &Message| {
+        if message.text().is_empty() { MessageChange::Drop } else { MessageChange::Keep }
+    });
+    builder.transform(Context, keeps).transform(Context, replaces).transform(Context, drops)
+}
+
+/// A turn on a session that has many already.
+fn one_more_turn(table: &mut Table, entries: usize, kind: Kind) {
+    let what = format!("one more turn after {entries} entries, {}", kind.words());
     if !table.wants(&what) {
         return;
     }
     let runtime = runtime();
     let folder = tempfile::tempdir().expect("a folder is made");
-    let session = if file {
+    let session = if kind == Kind::File {
         write_session(folder.path(), "long", entries);
         runtime.block_on(agent(folder.path()).session("long")).expect("it opens")
     } else {
-        let store = MemoryStore::new();
-        let agent = Agent::builder(Instant::speaking()).store(store).build().expect("it builds");
+        let builder = Agent::builder(Instant::speaking()).store(MemoryStore::new());
+        let builder = if kind == Kind::Transformed { transformed(builder) } else { builder };
+        let agent = builder.build().expect("it builds");
         let session = runtime.block_on(agent.new_session()).expect("it is made");
         let text = "word ".repeat(40);
         for _ in 0..entries / 2 {
