@@ -550,16 +550,21 @@ impl State {
         self.staged.push(Line(LineKind::Record(record)));
     }
 
-    /// The end of a run: what waited for it is added, and what was set for it alone is unset.
-    pub(crate) fn finish_run(&mut self, end: impl FnOnce() -> Record) -> Result<(), StoreError> {
+    /// The end of a run: what waited for it is added, and what was set for it alone is unset. Gives
+    /// the entries.
+    pub(crate) fn finish_run(
+        &mut self,
+        end: impl FnOnce() -> Record,
+    ) -> Result<Vec<Arc<Entry>>, StoreError> {
         self.busy = false;
         self.choices.turn_model = None;
         if self.check_writable().is_err() {
-            return Ok(());
+            return Ok(vec![]);
         }
-        self.settle();
+        let settled = self.settle();
         self.record(end());
-        self.commit_behind()
+        self.commit_behind()?;
+        Ok(settled)
     }
 
     /// Words for the model that are to reach it in the run under way.

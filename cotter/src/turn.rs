@@ -231,8 +231,12 @@ impl Turn {
             cost,
         });
         self.scene.session().set_running(None);
-        if let Err(error) = stored {
-            exit = Exit::from(error);
+        match stored {
+            Ok(settled) => {
+                let told = settled.into_iter().map(|entry| EventKind::Message { entry });
+                told.for_each(|event| self.scene.emit(event));
+            }
+            Err(error) => exit = Exit::from(error),
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;
