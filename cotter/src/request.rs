@@ -65,7 +65,6 @@ impl Scene {
         models: Arc<[Arc<dyn Model>]>,
         request: Request,
     ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
-        let _leave = self.leave().await?;
         let mut tries = Tries::new(models, self.agent().limits(), Overflow::ToTheNext);
         loop {
             match self.try_aside(&tries, request.clone()).await? {
@@ -87,6 +86,7 @@ impl Scene {
         let message_count = request.messages.len();
         let pre = || Requesting { model: model.name().clone(), message_count, attempt };
         self.fire_stored::<ModelPre>(pre).await?;
+        let leave = self.leave().await?;
         self.state().commit()?;
         let mut hearing = Hearing::new(None);
         match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
@@ -97,6 +97,7 @@ impl Scene {
         let reply = hearing.reply(model, self);
         let cost = model.cost_usd(&reply.usage);
         budget::book(&self.cx.run, reply.usage, cost);
+        drop(leave);
         let replied = Replied::of(&reply, cost);
         self.tell(|| EventKind::ModelPost(replied.clone()))?;
         self.fire_stored::<ModelPost>(|| replied).await?;

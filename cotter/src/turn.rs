@@ -211,6 +211,8 @@ impl Turn {
                 Ok(())
             }
             _ if self.scene.is_cancelled() => Err(Exit::aborted()),
+            // Somebody who was just asked had something to say.
+            _ if self.scene.state().is_steered() => Ok(()),
             _ => Err(Exit::plain(Reason::EndTurn)),
         }
     }

@@ -42,7 +42,6 @@ impl Turn {
     }
 
     async fn ask(&mut self, overflow: Overflow) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
-        let _leave = self.scene.leave().await?;
         let models = self.scene.session().models();
         let mut tries = Tries::new(models, self.scene.agent().limits(), overflow);
         loop {
@@ -65,6 +64,8 @@ impl Turn {
         let name = || model.name().clone();
         let pre = || Requesting { model: name(), message_count, attempt };
         scene.fire_stored::<ModelPre>(pre).await?;
+        // Whoever was asked until here may have asked a model itself: nobody waits for them holding one.
+        let leave = scene.leave().await?;
         let notes = self.notes();
         if let Some(notes) = &notes {
             messages.push(notes.message.clone());
@@ -94,6 +95,7 @@ impl Turn {
         let cost = model.cost_usd(&reply.usage);
         let replied = Replied::of(&reply, cost);
         let entry = self.store_reply(reply, cost)?;
+        drop(leave);
         self.scene.tell(|| EventKind::ModelPost(replied.clone()))?;
         self.scene.fire_stored::<ModelPost>(|| replied).await?;
         Ok(Ok(entry))
