@@ -3,7 +3,7 @@
 //! Hooks are told of both. What they keep for an agent is in place before anybody can see the agent,
 //! and gone by the time nobody can.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 use smol_str::SmolStr;
@@ -77,6 +77,11 @@ impl AgentConfig {
 impl Agent {
     /// Registers an agent. Hooks may change its config and prepare for it; then it is there, whole.
     pub async fn register_agent(&self, config: AgentConfig) -> Result<(), RegisterError> {
+        let agent = self.clone();
+        to_the_end(async move { agent.register(config).await }).await
+    }
+
+    async fn register(&self, config: AgentConfig) -> Result<(), RegisterError> {
         self.told().await?;
         let name = config.name.clone();
         let generation = self.generation();
@@ -96,6 +101,11 @@ impl Agent {
     /// Takes an agent out of the registry once its runs under way have ended; whether it was there.
     /// A run of that agent must not await this: it would wait for itself.
     pub async fn unregister_agent(&self, name: &str) -> bool {
+        let (agent, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { agent.unregister(&name).await }).await
+    }
+
+    async fn unregister(&self, name: &str) -> bool {
         let generation = self.generation();
         let Some((_, Called::Subagent(mention))) = generation.names.find(Kind::Subagent, name)
         else {
@@ -109,18 +119,29 @@ impl Agent {
         self.undefine_mention(name)
     }
 
-    /// Installs a hook. It is told of every agent that is there before it takes effect.
+    /// Installs a hook. It is told of every agent that is there before it takes effect; where that or
+    /// its installing fails, it is told that they are not, and nothing has changed.
     pub async fn hook(&self, hook: impl Hook) -> Result<(), RegisterError> {
+        let agent = self.clone();
+        to_the_end(async move { agent.install(hook).await }).await
+    }
+
+    async fn install(&self, hook: impl Hook) -> Result<(), RegisterError> {
         self.told().await?;
         let mut unit = crate::ext::Registry::new(Owner::embedder());
         unit.hook(hook);
         let new = unit.hooks();
-        for agent in Agents::of(self) {
-            let config = build(&new, AgentConfig::clone(&agent.config())).await?;
-            enter(&new, &config).await?;
-            agent.set_config(config);
+        let changed = tell_of_all(&new, Agents::of(self)).await?;
+        let before: Vec<_> = changed.iter().map(|(agent, _)| agent.config()).collect();
+        for (agent, config) in &changed {
+            agent.set_config(config.clone());
         }
-        self.live().commit(unit).map(drop)
+        let Err(error) = self.live().commit(unit) else { return Ok(()) };
+        for ((agent, config), before) in changed.iter().zip(before).rev() {
+            agent.set_config(AgentConfig::clone(&before));
+            depart(&new, &config.name).await;
+        }
+        Err(error)
     }
 
     /// Tells the hooks of every agent they were built with, once.
@@ -136,13 +157,48 @@ impl Agent {
         if generation.hooks.is_empty() {
             return Ok(());
         }
-        for agent in Agents::of(self) {
-            let config = build(&generation.hooks, AgentConfig::clone(&agent.config())).await?;
-            enter(&generation.hooks, &config).await?;
+        for (agent, config) in tell_of_all(&generation.hooks, Agents::of(self)).await? {
             agent.set_config(config);
         }
         Ok(())
     }
+}
+
+/// Does a thing to its end, also where nobody waits for it any more: no agent is left half there.
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Builds agents and tells hooks of them; gives them with their configs. Where one fails, the hooks are
+/// told that those they heard of are not there.
+async fn tell_of_all<'a>(
+    hooks: &[Arc<Installed>],
+    agents: Vec<Agents<'a>>,
+) -> Result<Vec<(Agents<'a>, AgentConfig)>, RegisterError> {
+    let mut told: Vec<(Agents<'a>, AgentConfig)> = vec![];
+    for agent in agents {
+        let entered = async {
+            let config = build(hooks, AgentConfig::clone(&agent.config())).await?;
+            enter(hooks, &config).await.map(|()| config)
+        };
+        match entered.await {
+            Ok(config) => told.push((agent, config)),
+            Err(error) => {
+                for (_, config) in told.iter().rev() {
+                    depart(hooks, &config.name).await;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(told)
 }
 
 /// An agent of a registry: the main one or a registered one.
@@ -191,8 +247,8 @@ async fn build(
     for installed in hooks {
         let building = AssertUnwindSafe(async { installed.hook.on_build_agent(config).await });
         config = building.catch_unwind().await.map_err(|panic| panicked(installed, &*panic))?;
+        config.name = name.clone();
     }
-    config.name = name;
     Ok(config)
 }
 

@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 
 use crate::{
     agent::Agent,
-    child::ChildBuilder,
+    child::{ChildBuilder, DEEPEST},
     compact::{self, context_tokens},
     cx::Cx,
     events::Events,
@@ -189,7 +189,7 @@ impl Controls {
     /// same by itself. Within a `context` handler it is an error.
     pub async fn rebuild_context(&self) -> Result<Messages, ControlError> {
         let _paused = self.cx.pause();
-        let scene = self.scene();
+        let scene = self.aside()?;
         if let Speaker::Hook(id) = &self.cx.speaker {
             let meta = scene.generation().meta(*id);
             if meta.is_some_and(|meta| meta.point == PointId::Context) {
@@ -262,7 +262,7 @@ impl Controls {
             return Ok(());
         }
         let _paused = self.cx.pause();
-        Ok(compact::compact(&self.scene(), compact::FORCED).await?)
+        Ok(compact::compact(&self.aside()?, compact::FORCED).await?)
     }
 
     /// How much there is.
@@ -293,7 +293,7 @@ impl Controls {
             thinking: Thinking::Off,
             max_tokens: completion.max_tokens,
         };
-        match self.scene().ask_aside(models, request).await? {
+        match self.aside()?.ask_aside(models, request).await? {
             Ok(reply) => Ok(Completed { text: reply.text(), usage: reply.usage }),
             Err(error) => {
                 Err(ControlError { code: error.kind.as_str().into(), message: error.message })
@@ -345,6 +345,18 @@ impl Controls {
 
     fn scene(&self) -> Scene {
         Scene::of(&self.cx)
+    }
+
+    /// Where hooks are asked on a handler's account. One that does the same again, and is asked about
+    /// that, comes to an end.
+    fn aside(&self) -> Result<Scene, ControlError> {
+        if self.cx.asides >= DEEPEST {
+            let message = format!("hooks are nested {DEEPEST} deep, and may not be deeper");
+            return Err(ControlError { code: "nested".into(), message });
+        }
+        let mut cx = self.cx.clone();
+        cx.asides += 1;
+        Ok(Scene::of(&cx))
     }
 
     /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.

@@ -103,6 +103,8 @@ pub struct Cx {
     pub(crate) speaker: Speaker,
     /// How many calls of tools this one is made within.
     pub(crate) depth: u8,
+    /// How many requests, builds and summings-up of handlers this is part of.
+    pub(crate) asides: u8,
     clock: Option<Clocks>,
 }
 
@@ -138,7 +140,7 @@ impl RunCx {
 
 impl Cx {
     pub(crate) fn new(run: Arc<RunCx>) -> Self {
-        Cx { run, speaker: Speaker::Runtime, depth: 0, clock: None }
+        Cx { run, speaker: Speaker::Runtime, depth: 0, asides: 0, clock: None }
     }
 
     pub(crate) fn for_waiting(&self, clock: Clocks) -> Self {

@@ -64,7 +64,7 @@ use crate::{
     agents::AgentConfig,
     cx::{Cx, Place},
     events::Event,
-    ext::Registry,
+    ext::{Registry, panic_words},
     points::{Prompt, PromptChange},
     tool::{ErrorKind, Facts, Permit, Tool, ToolError, ToolSpec, Working},
 };
@@ -76,7 +76,8 @@ pub type Hooking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// Every method has a default that does nothing; `()` is a hook that does nothing at all. `schema`,
 /// `system_prompt` are asked once, when the hook is installed. A method that panics counts as having
-/// done nothing, but for tools, whose calls fail, and for building an agent, which fails.
+/// done nothing, but for tools, whose calls fail, for a person's text, which is refused, and for
+/// installing the hook and registering an agent, which fail.
 pub trait Hook: Send + Sync + 'static {
     /// The tools this hook owns. Nobody else can have a tool of the same name.
     fn schema(&self) -> Vec<ToolSpec> {
@@ -161,11 +162,17 @@ pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
     let name =
         SmolStr::from(path.split('<').next().and_then(|p| p.rsplit("::").next()).unwrap_or(path));
     let hook: Arc<dyn Hook> = Arc::new(hook);
-    for spec in hook.schema() {
+    let asked = AssertUnwindSafe(|| (hook.schema(), hook.system_prompt()));
+    let (specs, fragment) = catch_unwind(asked).unwrap_or_else(|panic| {
+        let words = panic_words(&*panic);
+        unit.fail(format!("hook `{name}` panicked: {words}"), None);
+        Default::default()
+    });
+    for spec in specs {
         let tool = Arc::new(HookTool { spec, hook: hook.clone() });
         unit.hook_tool(tool, hook.clone());
     }
-    let fragment = hook.system_prompt().filter(|words| !words.trim().is_empty());
+    let fragment = fragment.filter(|words| !words.trim().is_empty());
     let preprocessing = hook.clone();
     unit.preprocess(&name, move |prompt: &Prompt, cx: &Cx| {
         match preprocessing.preprocess(cx.agent_id(), &prompt.prompt) {

@@ -108,8 +108,8 @@ impl Scene {
         let message_count = request.messages.len();
         let pre = || Requesting { model: model.name().clone(), message_count, attempt };
         self.fire_stored::<ModelPre>(pre).await?;
-        self.state().commit()?;
         let leave = self.leave().await?;
+        self.state().commit()?;
         let mut hearing = Hearing::new(None);
         match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
             Ended::Failed(error) => return Ok(Err(error)),

@@ -212,7 +212,7 @@ impl Turn {
             }
             StopReason::EndTurn | StopReason::ToolUse => {}
         }
-        if !self.scene.state().choices().steering.is_empty() {
+        if self.scene.state().is_steered() {
             return Ok(());
         }
         let gone_on = patience.gone_on;
@@ -225,6 +225,8 @@ impl Turn {
                 Ok(())
             }
             _ if self.scene.is_cancelled() => Err(Exit::aborted()),
+            // Somebody who was just asked had something to say.
+            _ if self.scene.state().is_steered() => Ok(()),
             _ => Err(Exit::plain(Reason::EndTurn)),
         }
     }
@@ -244,8 +246,12 @@ impl Turn {
             usage,
             cost,
         });
-        if let Err(error) = stored {
-            exit = Exit::from(error);
+        match stored {
+            Ok(settled) => {
+                let told = settled.into_iter().map(|entry| EventKind::Message { entry });
+                told.for_each(|event| self.scene.emit(event));
+            }
+            Err(error) => exit = Exit::from(error),
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;

@@ -52,21 +52,23 @@ impl State {
         self.under_way = Some(Box::new(run));
     }
 
-    /// The end of a run: what waited for it is added, and what was set for it alone is unset.
-    pub(crate) fn finish_run(&mut self, end: impl FnOnce() -> Record) -> Result<(), StoreError> {
+    /// The end of a run: what waited for it is added, and what was set for it alone is unset. Gives
+    /// the entries.
+    pub(crate) fn finish_run(
+        &mut self,
+        end: impl FnOnce() -> Record,
+    ) -> Result<Vec<Arc<Entry>>, StoreError> {
         let writable = self.check_writable().is_ok();
-        if writable {
-            self.settle();
-        }
+        let settled = if writable { self.settle() } else { vec![] };
         self.under_way = None;
         if let Some(chosen) = &mut self.chosen {
             chosen.turn_model = None;
         }
-        if !writable {
-            return Ok(());
+        if writable {
+            self.record(end());
+            self.commit_behind()?;
         }
-        self.record(end());
-        self.commit_behind()
+        Ok(settled)
     }
 
     /// Whether a run is under way.
@@ -140,6 +142,11 @@ impl State {
     /// What the run under way is to be told, once.
     pub(crate) fn take_steering(&mut self) -> Vec<Content> {
         self.chosen.as_mut().map(|chosen| std::mem::take(&mut chosen.steering)).unwrap_or_default()
+    }
+
+    /// Whether the run under way is to be told something.
+    pub(crate) fn is_steered(&self) -> bool {
+        !self.choices().steering.is_empty()
     }
 
     /// Whether somebody asked for a compaction, once.

@@ -63,6 +63,8 @@ impl Turn {
         let name = || model.name().clone();
         let pre = || Requesting { model: name(), message_count, attempt };
         scene.fire_stored::<ModelPre>(pre).await?;
+        // No hook runs while it is held: one that asks a model itself would wait for its own run.
+        let leave = scene.leave().await?;
         let notes = self.notes();
         if let Some(notes) = &notes {
             messages.push(notes.message.clone());
@@ -81,8 +83,6 @@ impl Turn {
             thinking,
             max_tokens: None,
         };
-        // No hook runs while it is held: one that asks a model itself would wait for its own run.
-        let leave = scene.leave().await?;
         let mut hearing = Hearing::new(scene.is_heard().then_some(scene));
         match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
             Ended::Failed(error) => return Ok(Err(error)),

@@ -1,0 +1,686 @@
+//! Agents that work for a run: nothing they do is beyond what the run itself may, and all of it stands in
+//! the run's own ledger and budget. G16, R4, L1, L21, SECURITY 20, 27.
+
+use std::{
+    env,
+    fs::{self, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use cotter::{
+    Agent, AgentBuilder, AgentConfig, At, Cx, FnTool, Limits, Mention, Verdict, ledger,
+    mention::MentionCx,
+    message::Usage,
+    named,
+    permission::{Mode, Rule, RuleKind, Zone},
+    points::{
+        self, SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted, ToolCalled, ToolPre,
+    },
+    tool::Facts,
+};
+use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use expect_test::{Expect, expect};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::kit::{Diary, ending, files, fresh, plain_lines, probe, spec, to_the_end};
+
+/// The two ways to have an agent work: one that is registered, and one built in a handler.
+const WAYS: [&str; 2] = ["agent", "child"];
+
+fn with_sub(builder: AgentBuilder, way: &str, config: AgentConfig) -> AgentBuilder {
+    if way == "agent" {
+        return builder.define_mention(Mention::agent(config));
+    }
+    builder.define_mention(Mention::new("sub", move |cx: MentionCx| {
+        let child = cx.child().config(config.clone()).build();
+        async move { Ok(child?.process_request(cx.prompt.as_str()).await?.text().into()) }
+    }))
+}
+
+fn sub_call(prompt: &str) -> Step {
+    Step::call("invoke_subagent", json!({"name": "sub", "prompt": prompt}))
+}
+
+/// The decisions of a session: who was decided about, within what, how and by whom.
+fn rows(agent: &Agent, id: &str) -> String {
+    let mut text = String::new();
+    for line in plain_lines(&**agent.store(), id) {
+        let word = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+        if line["type"] == "ledger" {
+            let (call, within, run) = (word("callId"), word("parentCallId"), word("runId"));
+            let (tool, verdict, by) = (word("tool"), word("verdict"), word("by"));
+            text += &format!("{run} {call} in {within}: {tool} {verdict} by {by}\n");
+        }
+    }
+    let lines = agent.store().lines(id).unwrap();
+    let checked = ledger::verify(id, lines.iter().map(Vec::as_slice));
+    assert!(checked.is_ok(), "the chain breaks at line {checked:?}");
+    text
+}
+
+/// A subagent's one call of `write` under the parent's rules: the rows, what ran, what the parent got.
+async fn check_refused(
+    register: impl Fn(AgentBuilder) -> AgentBuilder,
+    config: AgentConfig,
+    expected: Expect,
+) {
+    let mut shown = vec![];
+    for way in WAYS {
+        let diary = Diary::default();
+        let script = [
+            sub_call("p"),
+            Step::call("write", json!({})),
+            Step::text("sub done"),
+            Step::text("done"),
+        ];
+        let builder = register(Agent::builder(Scripted::new(script)).tool(probe(
+            "write",
+            Zone::Workspace,
+            &diary,
+        )));
+        let agent = with_sub(builder, way, config.clone()).build().unwrap();
+        let session = fresh(&agent).await;
+        assert_eq!(ending(&session.prompt("go").await), "end_turn");
+        assert_eq!(diary.shown(), "", "{way}: it ran");
+        shown.push(format!("{}{}", rows(&agent, session.id()), transcript(&session)));
+    }
+    assert_eq!(shown[0], shown[1], "both ways are the same");
+    expected.assert_eq(&shown[0]);
+}
+
+/// G16, S20: the parent's gate.
+#[tokio::test]
+async fn g16_a_subagents_call_is_refused_by_the_parents_gate() {
+    let gate = |builder: AgentBuilder| {
+        builder.on(
+            ToolPre,
+            named("no-write", |call: &ToolCalled| match &*call.tool_name {
+                "write" => Verdict::block("not today"),
+                _ => Verdict::Pass,
+            }),
+        )
+    };
+    check_refused(
+        gate,
+        AgentConfig::new("sub"),
+        expect![[r#"
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write block by no-write
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+/// G16, S20: the parent's floor: a deny rule, mode `plan`.
+#[tokio::test]
+async fn g16_a_subagents_call_is_refused_by_the_parents_floor() {
+    let rule = |builder: AgentBuilder| {
+        builder.rule(Rule::parse(RuleKind::Deny, "write").expect("it is a rule"))
+    };
+    check_refused(
+        rule,
+        AgentConfig::new("sub"),
+        expect![[r#"
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write block by rule deny write
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
+        assistant: done
+    "#]],
+    )
+    .await;
+    let plan = |builder: AgentBuilder| builder.mode(Mode::Plan);
+    check_refused(
+        plan,
+        AgentConfig::new("sub"),
+        expect![[r#"
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write block by mode
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+/// G16, S20: the parent's scope, however it was set: on the agent, in its config, for the session. What
+/// the subagent's own config names does not widen it.
+#[tokio::test]
+async fn g16_a_subagents_call_is_refused_by_the_parents_scope() {
+    let wide = || AgentConfig::new("sub").with_tools(["*"]);
+    let scope = |builder: AgentBuilder| builder.scope(["invoke_*"]);
+    check_refused(
+        scope,
+        wide(),
+        expect![[r#"
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write block by scope
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
+        assistant: done
+    "#]],
+    )
+    .await;
+    let config =
+        |builder: AgentBuilder| builder.config(|config| config.tools = vec!["invoke_*".into()]);
+    check_refused(
+        config,
+        wide(),
+        expect![[r#"
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write block by scope
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
+        assistant: done
+    "#]],
+    )
+    .await;
+    let active = |builder: AgentBuilder| builder.observe(points::SessionStart, limit);
+    check_refused(
+        active,
+        wide(),
+        expect![[r#"
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write block by scope
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
+        assistant: done
+    "#]],
+    )
+    .await;
+    let own = AgentConfig::new("sub").with_tools(["other"]);
+    check_refused(
+        |builder| builder,
+        own,
+        expect![[r#"
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write block by scope
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
+        assistant: done
+    "#]],
+    )
+    .await;
+}
+
+fn limit(_: &points::SessionStarted, cx: &Cx) {
+    if cx.agent_id() == "main" {
+        cx.controls().set_active_tools(["invoke_subagent"]);
+    }
+}
+
+/// G16: the parent's person is asked, with the parent's question; a no is a no.
+#[tokio::test]
+async fn g16_a_subagent_asks_through_the_same_person() {
+    for way in WAYS {
+        let (diary, ui) =
+            (Diary::default(), ScriptedUi::new([Said::Yes, Said::No("enough".into())]));
+        let script = [
+            sub_call("p"),
+            Step::call("risky", json!({"n": 1})),
+            Step::call("risky", json!({"n": 2})),
+            Step::text("sub done"),
+            Step::text("done"),
+        ];
+        let builder = Agent::builder(Scripted::new(script)).ui(ui.clone()).tool(probe(
+            "risky",
+            Zone::External,
+            &diary,
+        ));
+        let agent = with_sub(builder, way, AgentConfig::new("sub")).build().unwrap();
+        let session = fresh(&agent).await;
+        assert_eq!(ending(&session.prompt("go").await), "end_turn");
+        assert_eq!(diary.shown(), "risky {\"n\":1}\n");
+        assert_eq!(ui.questions().len(), 2);
+        expect![[r#"
+            r1 c1.1 in -: invoke_subagent pass by zone
+            r1/1 c2.1 in c1.1: risky pass by zone
+            r1/1 c3.1 in c1.1: risky block by test
+        "#]]
+        .assert_eq(&rows(&agent, session.id()));
+    }
+}
+
+/// G16, L6: an abort of the parent ends its children, wherever they are; each run has its end on record.
+#[tokio::test]
+async fn g16_an_abort_of_the_parent_ends_the_children() {
+    for way in WAYS {
+        let (started, diary) = (Arc::new(Notify::new()), Diary::default());
+        let (begins, ends) = (started.clone(), diary.clone());
+        let hang = FnTool::new(spec("hang"), move |_| {
+            let begins = begins.clone();
+            async move {
+                begins.notify_one();
+                std::future::pending().await
+            }
+        });
+        let script = [sub_call("one"), Step::call("hang", json!({}))];
+        let builder = Agent::builder(Scripted::new(script))
+            .tool(hang.touching(Facts::zone(Zone::Safe)))
+            .observe(SubagentEnd, move |ended: &SubagentEnded| {
+                ends.add(format!("{} {}: {}", ended.name, ended.status, ended.text));
+            });
+        let agent = with_sub(builder, way, AgentConfig::new("sub")).build().unwrap();
+        let session = fresh(&agent).await;
+        let running = tokio::spawn(session.prompt("go"));
+        started.notified().await;
+        assert!(session.abort());
+        assert_eq!(ending(&running.await.unwrap()), "aborted");
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let lines = plain_lines(&**agent.store(), session.id());
+        let runs = |kind: &str| {
+            let mut runs: Vec<_> = lines
+                .iter()
+                .filter(|line| line["type"] == kind)
+                .map(|line| format!("{} {}", line["runId"], line["reason"]))
+                .collect();
+            runs.sort();
+            runs
+        };
+        assert_eq!(runs("run.end"), [r#""r1" "aborted""#, r#""r1/1" "aborted""#], "{way}");
+        assert_eq!(runs("run.start").len(), 2);
+        assert_eq!(diary.lines().len(), 1, "told once: {}", diary.shown());
+        rows(&agent, session.id());
+        assert!(
+            transcript(&session).contains("result c1.1 (cancelled)"),
+            "{}",
+            transcript(&session)
+        );
+    }
+}
+
+/// L1: `subagent.start` may refuse, `subagent.end` is told however it ended; a refused one did not work.
+#[tokio::test]
+async fn l1_subagent_start_and_end_and_their_powers() {
+    let diary = Diary::default();
+    let (starts, ends) = (diary.clone(), diary.clone());
+    let script = ["fine", "no", "burst"].map(sub_call).into_iter().chain([Step::text("done")]);
+    let agent = Agent::builder(Scripted::new(script))
+        .define_mention(Mention::new("sub", |cx: MentionCx| async move {
+            assert!(cx.prompt != "burst", "boo");
+            Ok(format!("did {}", cx.prompt).into())
+        }))
+        .on(
+            SubagentStart,
+            named("doorman", |event: &SubagentStarted| match &*event.prompt {
+                "no" => points::Admit::Block("not now".into()),
+                _ => points::Admit::Pass,
+            }),
+        )
+        .observe(SubagentStart, move |event: &SubagentStarted| {
+            starts.add(format!("start {} {} {}", event.call_id, event.name, event.prompt));
+        })
+        .observe(SubagentEnd, move |event: &SubagentEnded| {
+            ends.add(format!("end {} {} {}", event.call_id, event.status, event.text));
+        })
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(ending(&session.prompt("go").await), "end_turn");
+    expect![[r#"
+        start c1.1 sub fine
+        end c1.1 success did fine
+        start c3.1 sub burst
+        end c3.1 error the hook panicked: boo
+        --
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"fine"}
+        result c1.1: {"status":"success","data":{"subagent":"sub","content":"did fine"}}
+        call c2.1: invoke_subagent {"name":"sub","prompt":"no"}
+        result c2.1 (denied): {"status":"error","message":"Hook \"doorman\" blocked the action: not now. Adjust your approach; do not retry the exact same call.","data":null}
+        call c3.1: invoke_subagent {"name":"sub","prompt":"burst"}
+        result c3.1 (failed): {"status":"error","message":"the hook panicked: boo","data":null}
+        assistant: done
+    "#]].assert_eq(&format!("{}--\n{}", diary.shown(), transcript(&session)));
+}
+
+/// A tool that calls itself through the pipeline for as long as it may.
+fn deeper(diary: &Diary) -> impl cotter::Tool + use<> {
+    let diary = diary.clone();
+    FnTool::new(spec("deeper"), move |permit| {
+        let diary = diary.clone();
+        async move {
+            diary.add(format!("in {}", permit.call_id()));
+            match permit.cx().controls().run_tool("deeper", json!({})).await {
+                Ok(output) => Ok(output),
+                Err(error) => Ok(format!("{}: {}", error.kind.as_str(), error.message).into()),
+            }
+        }
+    })
+    .touching(Facts::zone(Zone::Safe))
+}
+
+/// G16: agents that call agents, tools that call tools, and both: four deep and no deeper.
+#[tokio::test]
+async fn g16_nesting_ends_at_its_depth() {
+    let diary = Diary::default();
+    let script = [Step::call("deeper", json!({})), Step::text("done")];
+    let agent = Agent::builder(Scripted::new(script)).tool(deeper(&diary)).build().unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(ending(&session.prompt("go").await), "end_turn");
+    expect![[r#"
+        in c1.1
+        in c1.1/1
+        in c1.1/1/2
+        in c1.1/1/2/3
+        in c1.1/1/2/3/4
+        r1 c1.1 in -: deeper pass by zone
+        r1 c1.1/1 in c1.1: deeper pass by zone
+        r1 c1.1/1/2 in c1.1/1: deeper pass by zone
+        r1 c1.1/1/2/3 in c1.1/1/2: deeper pass by zone
+        r1 c1.1/1/2/3/4 in c1.1/1/2/3: deeper pass by zone
+        user: go
+        call c1.1: deeper {}
+        result c1.1: denied: calls are nested 4 deep, and may not be deeper
+        assistant: done
+    "#]]
+    .assert_eq(&format!("{}{}{}", diary.shown(), rows(&agent, session.id()), transcript(&session)));
+    for way in WAYS {
+        let script = (0..9).map(|_| sub_call("again")).chain((0..9).map(|_| Step::text("done")));
+        let model = Scripted::new(script);
+        let builder =
+            Agent::builder(model.clone()).limits(|limits: &mut Limits| limits.max_steps = Some(2));
+        let agent = with_sub(builder, way, AgentConfig::new("sub")).build().unwrap();
+        let session = fresh(&agent).await;
+        let _ = session.prompt("go").await;
+        let runs: Vec<_> = plain_lines(&**agent.store(), session.id())
+            .iter()
+            .filter(|line| line["type"] == "run.start")
+            .map(|line| line["runId"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        let deepest = runs.iter().map(|run| run.matches('/').count()).max();
+        assert_eq!(deepest, Some(4), "{way}: {runs:?}");
+    }
+}
+
+/// A hook whose own call comes past itself is not asked about it again.
+#[tokio::test]
+async fn g17_a_hook_that_calls_a_tool_at_tool_pre_is_not_asked_about_its_own_call() {
+    let diary = Diary::default();
+    let writes = diary.clone();
+    let gate = move |at: At<ToolPre>| {
+        let diary = writes.clone();
+        async move {
+            diary.add(format!("gate {}", at.call_id));
+            let done = at.cx().controls().run_tool("look", json!({"by": "gate"})).await;
+            diary.add(format!("done {}", done.is_ok()));
+            Verdict::Pass
+        }
+    };
+    let script = [Step::call("look", json!({})), Step::text("done")];
+    let agent = Agent::builder(Scripted::new(script))
+        .tool(probe("look", Zone::Safe, &diary))
+        .on(ToolPre, named("gate", gate))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(ending(&session.prompt("go").await), "end_turn");
+    expect![[r#"
+        gate c1.1
+        look {"by":"gate"}
+        done true
+        look {}
+        r1 r1/1 in -: look pass by zone
+        r1 c1.1 in -: look pass by zone
+    "#]]
+    .assert_eq(&format!("{}{}", diary.shown(), rows(&agent, session.id())));
+}
+
+fn used(tokens: u64) -> Usage {
+    Usage { input_tokens: tokens, ..Usage::default() }
+}
+
+/// L21: eight children at once and a budget for a few requests: at most one request over. A child's usage
+/// is the parent's too.
+async fn check_budget(limit: fn(&mut Limits), first: u64, each: u64) -> (String, u64) {
+    let mut calls = Step::default();
+    for n in 0..8 {
+        calls = calls.and_call("invoke_subagent", json!({"name": "sub", "prompt": format!("{n}")}));
+    }
+    let wait = Duration::from_millis(10);
+    let children = (0..40).map(|_| Step::text("sub done").and_usage(used(each)).and_delay(wait));
+    let model =
+        Scripted::new([calls.and_usage(used(first))].into_iter().chain(children)).priced(1.0);
+    let agent = Agent::builder(model.clone())
+        .define_mention(Mention::agent(AgentConfig::new("sub")))
+        .limits(limit)
+        .build()
+        .unwrap();
+    let reply = match fresh(&agent).await.prompt("go").await {
+        Ok(reply) => reply,
+        Err(error) => *error.reply,
+    };
+    let requests = model.requests() as u64;
+    assert_eq!(reply.usage.total(), first + (requests - 1) * each, "what children used is counted");
+    assert_eq!(reply.cost_usd, model.requests().try_into().ok().map(|n: u32| f64::from(n)));
+    (ending(&Ok(reply)), requests)
+}
+
+#[tokio::test(start_paused = true)]
+async fn l21_many_children_at_once_keep_to_the_parents_budget() {
+    let tokens = |limits: &mut Limits| limits.max_tokens = Some(350);
+    let usd = |limits: &mut Limits| limits.max_budget_usd = Some(3.5);
+    assert_eq!(check_budget(tokens, 100, 100).await.1, 4, "the fourth goes over");
+    assert_eq!(check_budget(usd, 100, 100).await.1, 4);
+    let free = check_budget(|_| {}, 100, 100).await;
+    assert_eq!(free, ("end_turn".to_owned(), 10));
+}
+
+/// A tool that waits for a run of its own session waits for itself, as is written; an abort frees both.
+#[tokio::test]
+async fn p8_a_tool_that_awaits_its_own_session_is_freed_by_an_abort() {
+    let started = Arc::new(Notify::new());
+    let begins = started.clone();
+    let knot = FnTool::new(spec("knot"), move |permit| {
+        let begins = begins.clone();
+        async move {
+            begins.notify_one();
+            let session = permit.cx().controls().session().clone();
+            let _ = session.prompt("and I?").await;
+            Ok("never".into())
+        }
+    });
+    let model = Recording::new(Scripted::new([Step::call("knot", json!({})), Step::text("hello")]));
+    let agent = Agent::builder(model).tool(knot.touching(Facts::zone(Zone::Safe))).build().unwrap();
+    let session = fresh(&agent).await;
+    let running = tokio::spawn(session.prompt("go"));
+    started.notified().await;
+    session.abort();
+    assert_eq!(ending(&running.await.unwrap()), "aborted");
+    let (events, reply) = to_the_end(session.prompt("still there?")).await;
+    assert_eq!(ending(&reply), "end_turn", "{events}");
+    expect![[r#"
+        user: go
+        call c1.1: knot {}
+        result c1.1 (cancelled): Cancelled while it ran.
+        user: and I?
+        user: still there?
+        assistant: hello
+    "#]]
+    .assert_eq(&transcript(&session));
+}
+
+/// Set for the worker of the test below: its folder, and where it is to die.
+const CRASH: &str = "COTTER_CHILD_CRASH";
+
+fn crew(home: &Path, doom: &'static str) -> AgentBuilder {
+    let file = home.join("effects");
+    let write = FnTool::new(spec("write"), move |permit| {
+        let file = file.clone();
+        async move {
+            let mut file = OpenOptions::new().create(true).append(true).open(file).expect("a file");
+            file.write_all(format!("{}\n", permit.call_id()).as_bytes()).expect("a line");
+            if doom == "tool" || doom == "deep" {
+                stand_still();
+            }
+            Ok("written".into())
+        }
+    });
+    let call = |name: &str| Step::call("invoke_subagent", json!({"name": name, "prompt": "p"}));
+    let mut steps = vec![call("sub")];
+    if doom == "deep" {
+        steps.push(call("deep"));
+    }
+    steps.extend([Step::call("write", json!({})), Step::text("sub done"), Step::text("done")]);
+    Agent::builder(Scripted::new(steps))
+        .store(files(home))
+        .tool(write.touching(Facts::zone(Zone::Workspace)))
+        .define_mention(Mention::agent(AgentConfig::new("sub")))
+        .define_mention(Mention::agent(AgentConfig::new("deep")))
+        .observe(points::ModelPre, move |_: &points::Requesting, cx: &Cx| {
+            if doom == "model" && cx.agent_id() == "sub" && cx.step() == 2 {
+                stand_still();
+            }
+        })
+}
+
+fn stand_still() -> ! {
+    println!("\nnow");
+    loop {
+        std::thread::park();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().expect("a runtime starts").block_on(future)
+}
+
+const DOOMS: [&str; 3] = ["tool", "model", "deep"];
+
+/// What the test below starts and kills. Not started by it, nobody kills it.
+#[test]
+fn a_crew_that_nobody_kills_finishes_its_work() {
+    let told = env::var(CRASH).unwrap_or_default();
+    let told = told.split_once(' ').map(|(doom, home)| (doom.to_owned(), home.to_owned()));
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let (home, doom) = match &told {
+        Some((doom, home)) => (Path::new(home), *DOOMS.iter().find(|d| **d == *doom).unwrap()),
+        None => (folder.path(), ""),
+    };
+    let agent = crew(home, doom).build().expect("it is sound");
+    block_on(async {
+        let session = fresh(&agent).await;
+        println!("\nsession {}", session.id());
+        assert_eq!(ending(&session.prompt("go").await), "end_turn");
+    });
+    assert_eq!(fs::read_to_string(home.join("effects")).expect("it wrote"), "c2.1\n");
+}
+
+/// Starts a worker, kills it where it stands still, and gives its session.
+fn killed(home: &Path, doom: &str) -> String {
+    let mut child = Command::new(env::current_exe().expect("a test has a binary"))
+        .args(["--exact", "children::a_crew_that_nobody_kills_finishes_its_work"])
+        .args(["--nocapture", "--test-threads=1"])
+        .env(CRASH, format!("{doom} {}", home.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the test binary starts");
+    let out = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+    let mut session = None;
+    for line in out.lines().map_while(Result::ok) {
+        if let Some(id) = line.strip_prefix("session ") {
+            session = Some(id.to_owned());
+        }
+        if line == "now" {
+            break;
+        }
+    }
+    child.kill().expect("it can be killed");
+    child.wait().expect("it is gone");
+    session.expect("it named its session")
+}
+
+/// S26, G16: killed while a subagent worked: opened again, every call has its result, every run of the
+/// nest its end, and nothing is run twice.
+#[test]
+fn s26_g16_a_kill_while_a_subagent_works_leaves_a_session_that_goes_on() {
+    let mut shown = String::new();
+    for doom in DOOMS {
+        let home = tempfile::tempdir().expect("there is room for a folder");
+        let id = killed(home.path(), doom);
+        let agent =
+            Agent::builder(Scripted::new([Step::text("I see.")])).store(files(home.path())).build();
+        let agent = agent.expect("it is sound");
+        block_on(async {
+            let session = agent.session(&id).await.expect("it opens");
+            shown += &format!("# {doom}\n{}", transcript(&session));
+            assert_eq!(ending(&session.prompt("go on").await), "end_turn");
+        });
+        shown += &rows(&agent, &id);
+        for line in plain_lines(&**agent.store(), &id) {
+            let kind = line["type"].as_str().unwrap_or_default();
+            if kind.starts_with("run.") || kind == "outcome" {
+                let word = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+                let of = [word("runId"), word("callId"), word("reason"), word("outcome")];
+                shown += &format!("{kind} {}\n", of.join(" "));
+            }
+        }
+        let effects = fs::read_to_string(home.path().join("effects")).expect("it wrote");
+        assert_eq!(effects.lines().count(), 1, "{doom}: {effects}");
+    }
+    expect![[r##"
+        # tool
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write pass by zone
+        run.start r1 - - -
+        run.start r1/1 - - -
+        outcome r1 c1.1 - unknown
+        run.end r1/1 - crashed -
+        run.end r1 - crashed -
+        run.start r2 - - -
+        run.end r2 - end_turn -
+        # model
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: write pass by zone
+        run.start r1 - - -
+        run.start r1/1 - - -
+        outcome r1/1 c2.1 - ok
+        outcome r1 c1.1 - unknown
+        run.end r1/1 - crashed -
+        run.end r1 - crashed -
+        run.start r2 - - -
+        run.end r2 - end_turn -
+        # deep
+        user: go
+        call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
+        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        r1 c1.1 in -: invoke_subagent pass by zone
+        r1/1 c2.1 in c1.1: invoke_subagent pass by zone
+        r1/1/1 c3.1 in c2.1: write pass by zone
+        run.start r1 - - -
+        run.start r1/1 - - -
+        run.start r1/1/1 - - -
+        outcome r1 c1.1 - unknown
+        run.end r1/1/1 - crashed -
+        run.end r1/1 - crashed -
+        run.end r1 - crashed -
+        run.start r2 - - -
+        run.end r2 - end_turn -
+    "##]].assert_eq(&shown);
+}

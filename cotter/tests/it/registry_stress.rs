@@ -1,0 +1,202 @@
+//! Whatever comes and goes in the registry during a run, a step sees one generation of it. G1, R4, C4.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use cotter::{
+    Agent, Command, FnTool, Hook, HookCx, HookResult, Mention, Origin, Owner, Registry, Skill,
+    ToolSpec, Verdict,
+    command::CommandResult,
+    message::{StopReason, Usage},
+    model::{Delta, Model, Request, Streaming},
+    named,
+    permission::Zone,
+    points::{ToolCalled, ToolPre},
+    tool::Facts,
+};
+use futures_util::stream;
+use serde_json::json;
+use smol_str::SmolStr;
+
+use crate::kit::{fresh, spec};
+
+/// One unit whose parts all say the same number: a tool's schema, a gate that lets only that number pass,
+/// a skill, a subagent, a command, a hook on a directive.
+fn unit(unit: &mut Registry, version: u64) {
+    let schema =
+        json!({"type": "object", "properties": {"v": {"const": version}}, "required": ["v"]});
+    let tool = ToolSpec::new("pair", format!("v{version}"), schema);
+    let run = move |permit: cotter::Permit| async move {
+        Ok(format!("tool {version} input {}", permit.input()["v"]).into())
+    };
+    unit.tool(FnTool::new(tool, run).touching(Facts::zone(Zone::Safe)))
+        .on(
+            ToolPre,
+            named("gate", move |call: &ToolCalled| match call.tool_input["v"].as_u64() {
+                Some(v) if v != version => Verdict::block(format!("half: {v} at {version}")),
+                _ => Verdict::Pass,
+            })
+            .tools(["pair"]),
+        )
+        .define_skill(
+            Skill::text("skill", format!("skill {version}"))
+                .description(format!("v{version}"))
+                .expose_to_agent(),
+        )
+        .define_mention(
+            Mention::new("sub", move |_| async move { Ok(format!("sub {version}").into()) })
+                .description(format!("v{version}")),
+        )
+        .define_command(Command::new("cmd", move |_| async move {
+            CommandResult::Status(format!("cmd {version}"))
+        }))
+        .define_hook("dir", move |cx: HookCx| async move {
+            HookResult::rewrite(format!("{} dir {version}", cx.parsed_text))
+        });
+}
+
+/// A model that calls the tool with the number it is shown, and notes where what it is shown disagrees.
+struct Reader(Arc<AtomicU64>);
+
+fn number(text: &str) -> Option<u64> {
+    let from = text.rfind(|c: char| c.is_alphabetic() && c == 'v')?;
+    text[from + 1..].split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+impl Model for Reader {
+    fn name(&self) -> &SmolStr {
+        const NAME: &SmolStr = &SmolStr::new_static("test/reader");
+        NAME
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        let described = |name: &str| {
+            let spec = request.tools.specs().find(|spec| spec.name == name)?;
+            number(&spec.description)
+        };
+        let seen = ["pair", "invoke_skill", "invoke_subagent"].map(described);
+        if seen.iter().any(|version| *version != seen[0]) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        let asked = request.messages.iter().filter(|m| matches!(m, cotter::Message::Assistant(_)));
+        let (done, usage) = (asked.count() % 2 == 1, Usage::default());
+        let deltas = match seen[0] {
+            Some(version) if !done => vec![
+                Delta::Call { id: "c".into(), name: "pair".into(), input: json!({"v": version}) },
+                Delta::Done { stop_reason: StopReason::ToolUse, usage },
+            ],
+            _ => vec![
+                Delta::Text("done".into()),
+                Delta::Done { stop_reason: StopReason::EndTurn, usage },
+            ],
+        };
+        Box::pin(stream::iter(deltas.into_iter().map(Ok)))
+    }
+}
+
+struct Passing(u64);
+
+impl Hook for Passing {
+    fn system_prompt(&self) -> Option<String> {
+        Some(format!("passing {}", self.0))
+    }
+}
+
+/// Everything but the unit itself comes and goes, one thing at a time.
+fn churn(agent: &Agent, n: u64) {
+    let _ = agent.tool(FnTool::new(spec("extra"), |_| async { Ok("extra".into()) }));
+    let _ = agent.define_hook("extra", |_| async {});
+    let _ = agent.define_skill(Skill::text("extra", "x").expose_to_agent().description("x"));
+    let _ = agent.define_command(Command::new("extra", |_| async {}));
+    let gate = agent.on(ToolPre, |_: &ToolCalled| Verdict::Pass);
+    let space = Owner::new(Origin::User, "hooks");
+    let _ = agent.reload(space.clone(), true, |unit| _ = unit.hook(Passing(n)));
+    agent.undefine_tool("extra");
+    agent.undefine_hook("extra");
+    agent.undefine_skill("extra");
+    agent.undefine_command("extra");
+    if let Ok(gate) = gate {
+        agent.set_enabled(gate, false);
+        agent.remove(gate);
+    }
+    if n.is_multiple_of(3) {
+        agent.unload(&space);
+    }
+}
+
+/// G1, R4, C4: a thousand runs while other threads register, take out and replace: what one step is
+/// shown is of one generation, and a call that was decided on another is refused, never run by halves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn g1_r4_c4_a_registry_in_motion_never_shows_half_a_generation() {
+    let disagreed = Arc::new(AtomicU64::new(0));
+    let agent = Agent::builder(Reader(disagreed.clone())).build().unwrap();
+    let owner = Owner::new(Origin::User, "pair");
+    agent.extend(owner.clone(), |registry| unit(registry, 0)).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..2u64)
+        .map(|thread| {
+            let (agent, over, owner) = (agent.clone(), over.clone(), owner.clone());
+            std::thread::spawn(move || {
+                let mut n = 0;
+                while !over.load(Ordering::SeqCst) {
+                    n += 1;
+                    match thread {
+                        0 if n % 7 == 0 => _ = agent.unload(&owner),
+                        0 => drop(agent.reload(owner.clone(), true, |r| unit(r, n)).unwrap()),
+                        _ => churn(&agent, n),
+                    }
+                    std::thread::yield_now();
+                }
+                n
+            })
+        })
+        .collect();
+    let runs: Vec<_> = (0..8)
+        .map(|_| {
+            let agent = agent.clone();
+            tokio::spawn(async move {
+                let mut results = vec![];
+                for _ in 0..125 {
+                    let session = fresh(&agent).await;
+                    session.prompt("go /skill /dir").await.expect("the run ends");
+                    results.push(cotter_test::transcript(&session));
+                    if let Some(said) = session.invoke_command("cmd", "").await {
+                        said.expect("a command that is there runs");
+                    }
+                }
+                results
+            })
+        })
+        .collect();
+    let mut transcripts = vec![];
+    for run in runs {
+        transcripts.extend(run.await.expect("nothing panics"));
+    }
+    over.store(true, Ordering::SeqCst);
+    let turns: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(turns.iter().all(|turns| *turns > 10), "the registry moved: {turns:?}");
+    assert_eq!(disagreed.load(Ordering::SeqCst), 0, "a request showed two generations");
+    assert_eq!(transcripts.len(), 1000);
+    let mut ran = 0;
+    for transcript in &transcripts {
+        check(transcript);
+        ran += usize::from(transcript.contains("result c: tool "));
+    }
+    assert!(ran > 0, "some calls ran");
+}
+
+/// A skill and a hook of one prompt, a tool and its input: each pair of one number.
+fn check(transcript: &str) {
+    let after = |word: &str| -> Option<u64> {
+        let rest = &transcript[transcript.find(word)? + word.len()..];
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    assert_eq!(after("\nskill "), after(" dir "), "{transcript}");
+    if transcript.contains("result c: ") {
+        let (tool, input) = (after("result c: tool "), after(" input "));
+        assert!(tool.is_some() && tool == input, "{transcript}");
+    }
+    assert!(!transcript.contains("half: "), "{transcript}");
+}

@@ -1,0 +1,519 @@
+//! The same state and the same utilities in the hands of every handler, whatever its kind. P8, P11.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use cotter::{
+    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, HookCx, Limits, Mention, Place, Skill,
+    Verdict,
+    command::CommandCx,
+    controls::{Completion, ModelScope, When},
+    mention::MentionCx,
+    message::Usage,
+    model::Thinking,
+    named,
+    permission::Zone,
+    points::{self, ToolPre, TurnVerdict},
+    skill::SkillCx,
+    tool::Facts,
+    ui::{Answered, Asking, Question, Ui},
+};
+use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use expect_test::expect;
+use serde_json::json;
+
+use crate::kit::{Diary, ending, fresh, probe, spec, to_the_end};
+
+/// Does something as a handler of every kind. Every one of them is called by [`CALLS_ALL`].
+fn everywhere<F, Fut>(builder: AgentBuilder, act: F) -> AgentBuilder
+where
+    F: Fn(&'static str, Controls) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let (a, b, c, d, e, f) =
+        (act.clone(), act.clone(), act.clone(), act.clone(), act.clone(), act.clone());
+    let tool = FnTool::new(spec("tool"), move |permit| {
+        let done = a("tool", permit.cx().controls());
+        async move {
+            done.await;
+            Ok("tool ran".into())
+        }
+    });
+    builder
+        .tool(tool.touching(Facts::zone(Zone::Safe)))
+        .define_hook("dir", move |cx: HookCx| b("directive", cx.controls))
+        .define_skill(Skill::new("skill", move |cx: SkillCx| {
+            let done = c("skill", cx.controls);
+            async move {
+                done.await;
+                Ok("be kind".into())
+            }
+        }))
+        .define_mention(Mention::new("sub", move |cx: MentionCx| {
+            let done = d("subagent", cx.controls);
+            async move {
+                done.await;
+                Ok("sub did".into())
+            }
+        }))
+        .define_command(Command::new("cmd", move |cx: CommandCx| e("command", cx.controls)))
+        .on(
+            ToolPre,
+            named("gate", move |at: At<ToolPre>| {
+                let done = f("point", at.cx().controls());
+                async move {
+                    done.await;
+                    Verdict::Pass
+                }
+            })
+            .tools(["tool"]),
+        )
+}
+
+/// The prompts and the replies that come past every handler of [`everywhere`], once each.
+const PROMPTS: [&str; 2] = ["/cmd", "go /dir /skill"];
+
+fn calls_all() -> [Step; 2] {
+    let sub = json!({"name": "sub", "prompt": "p"});
+    [Step::call("tool", json!({})).and_call("invoke_subagent", sub), Step::text("done")]
+}
+
+/// P8: the session's state is the same for all, and so is where they are.
+#[tokio::test]
+async fn p8_every_handler_sees_the_same_state() {
+    let diary = Diary::default();
+    let writes = diary.clone();
+    let act = move |who: &'static str, controls: Controls| {
+        let (cx, counts) = (controls.cx().clone(), controls.counts());
+        let tools: Vec<_> = controls.tools().specs().map(|spec| spec.name.to_string()).collect();
+        writes.add(format!(
+            "{who}: run {:?} step {} of {} in {}, {} {:?}, {} entries {} messages, {}, {:?}, ui {}",
+            cx.run_id(),
+            cx.step(),
+            cx.agent_id(),
+            cx.place().cwd().display(),
+            controls.model().name(),
+            controls.thinking_level(),
+            counts.entries,
+            counts.messages,
+            tools.join(" "),
+            controls.system_prompt(),
+            cx.has_ui(),
+        ));
+        assert_eq!(controls.entries().len(), counts.entries);
+        assert_eq!(controls.messages().len(), counts.messages);
+        assert_eq!(controls.session().id(), cx.session_id());
+        async {}
+    };
+    let builder = Agent::builder(Scripted::new(calls_all()))
+        .system_prompt("Be brief.")
+        .place(Place::new(Path::new("/somewhere")));
+    let agent = everywhere(builder, act).build().unwrap();
+    let session = fresh(&agent).await;
+    for prompt in PROMPTS {
+        assert_eq!(ending(&session.prompt(prompt).await), "end_turn");
+    }
+    expect![[r#"
+        command: run "" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_subagent, "Be brief.", ui false
+        directive: run "r1" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_subagent, "Be brief.", ui false
+        skill: run "r1" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_subagent, "Be brief.", ui false
+        point: run "r1" step 1 of main in /somewhere, test/scripted Off, 3 entries 3 messages, tool invoke_subagent, "Be brief.", ui false
+        tool: run "r1" step 1 of main in /somewhere, test/scripted Off, 3 entries 3 messages, tool invoke_subagent, "Be brief.", ui false
+        subagent: run "r1" step 1 of main in /somewhere, test/scripted Off, 4 entries 4 messages, tool invoke_subagent, "Be brief.", ui false
+    "#]].assert_eq(&diary.shown());
+}
+
+/// P8: whoever sets the model or how hard it thinks, the next request is made so.
+#[tokio::test]
+async fn p8_every_handler_sets_model_and_thinking() {
+    let mut shown = String::new();
+    for by in ["command", "directive", "skill", "point", "tool", "subagent"] {
+        let other = Recording::new(Scripted::new(calls_all()).named("test/other"));
+        let used = other.clone();
+        let act = move |who: &'static str, controls: Controls| {
+            let other = other.clone();
+            async move {
+                if who == by {
+                    controls.set_thinking_level(Thinking::High).unwrap();
+                    controls.set_model(other, ModelScope::Turn).unwrap();
+                }
+            }
+        };
+        let first = Recording::new(Scripted::new(calls_all()));
+        let agent = everywhere(Agent::builder(first.clone()), act).build().unwrap();
+        let session = fresh(&agent).await;
+        for prompt in PROMPTS {
+            assert_eq!(ending(&session.prompt(prompt).await), "end_turn", "{by}");
+        }
+        let thinking = |model: &Recording<Scripted>| {
+            model.requests().iter().map(|request| request.thinking).collect::<Vec<_>>()
+        };
+        shown += &format!("{by}: first {:?}, other {:?}\n", thinking(&first), thinking(&used));
+        assert_eq!(session.thinking_level(), "high");
+    }
+    expect![[r#"
+        command: first [], other [High, High]
+        directive: first [], other [High, High]
+        skill: first [], other [High, High]
+        point: first [Off], other [High, High]
+        tool: first [Off], other [High, High]
+        subagent: first [Off], other [High, High]
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// P8: `complete` from every handler: told to `model.pre` and `model.post`, no part of the conversation.
+#[tokio::test]
+async fn p8_every_handler_may_ask_a_model_beside_the_conversation() {
+    let diary = Diary::default();
+    let (writes, asked) = (
+        diary.clone(),
+        Recording::new(Scripted::new((0..9).map(|n| {
+            let usage = Usage { input_tokens: 10, output_tokens: n, ..Usage::default() };
+            Step::text(format!("answer {n}")).and_usage(usage)
+        }))),
+    );
+    let aside = asked.clone();
+    let act = move |who: &'static str, controls: Controls| {
+        let (diary, aside) = (writes.clone(), aside.clone());
+        async move {
+            let ask = Completion::new(format!("asks {who}")).with_system("Be wise.");
+            let done = controls.complete(ask.with_model(aside).with_max_tokens(7)).await.unwrap();
+            diary.add(format!("{who}: {} for {}", done.text, done.usage.total()));
+        }
+    };
+    let (pre, post) = (diary.clone(), diary.clone());
+    let builder = Agent::builder(Scripted::new(calls_all()))
+        .observe(points::ModelPre, move |event: &points::Requesting| {
+            pre.add(format!("  pre {}", event.message_count));
+        })
+        .observe(points::ModelPost, move |event: &points::Replied| {
+            post.add(format!("  post {}", event.output_tokens));
+        });
+    let agent = everywhere(builder, act).build().unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(ending(&session.prompt(PROMPTS[0]).await), "end_turn");
+    let reply = session.prompt(PROMPTS[1]).await.unwrap();
+    expect![[r#"
+          pre 1
+          post 0
+        command: answer 0 for 10
+          pre 1
+          post 1
+        directive: answer 1 for 11
+          pre 1
+          post 2
+        skill: answer 2 for 12
+          pre 2
+          post 0
+          pre 1
+          post 3
+        point: answer 3 for 13
+          pre 1
+          post 4
+        tool: answer 4 for 14
+          pre 1
+          post 5
+        subagent: answer 5 for 15
+          pre 5
+          post 0
+    "#]]
+    .assert_eq(&diary.shown());
+    let request = &asked.requests()[0];
+    assert_eq!((&*request.system, request.max_tokens), ("Be wise.", Some(7)));
+    assert_eq!(request.tools.specs().count(), 0);
+    assert_eq!(reply.usage.total(), 5 * 10 + 1 + 2 + 3 + 4 + 5, "what hooks asked is the run's");
+    assert!(!transcript(&session).contains("answer"), "{}", transcript(&session));
+}
+
+fn used(tokens: u64) -> Usage {
+    Usage { input_tokens: tokens, ..Usage::default() }
+}
+
+/// P8, L21: what a handler asks counts against the run's budget, and is refused where there is none left.
+#[tokio::test]
+async fn p8_complete_counts_against_the_budget() {
+    let steps = [
+        Step::call("tool", json!({})).and_usage(used(10)),
+        Step::text("aside").and_usage(used(90)),
+        Step::text("never").and_usage(used(10)),
+    ];
+    let model = Scripted::new(steps);
+    let diary = Diary::default();
+    let writes = diary.clone();
+    let tool = FnTool::new(spec("tool"), move |permit| {
+        let diary = writes.clone();
+        async move {
+            for _ in 0..2 {
+                let done = permit.cx().controls().complete(Completion::new("and you?")).await;
+                diary.add(format!(
+                    "{:?}",
+                    done.map(|done| done.text).map_err(|e| (e.code, e.message))
+                ));
+            }
+            Ok("tool ran".into())
+        }
+    });
+    let agent = Agent::builder(model.clone())
+        .tool(tool.touching(Facts::zone(Zone::Safe)))
+        .limits(|limits: &mut Limits| limits.max_tokens = Some(100))
+        .build()
+        .unwrap();
+    let reply = fresh(&agent).await.prompt("go").await;
+    expect![[r#"
+        Ok("aside")
+        Err(("budget_exceeded", "the run used 100 tokens of 100"))
+        budget_exceeded: budget_exceeded: the run used 100 tokens of 100
+    "#]]
+    .assert_eq(&format!("{}{}\n", diary.shown(), ending(&reply)));
+    assert_eq!(model.requests(), 2);
+}
+
+/// P8: a handler that asks while its run is about to ask, with a budget that has room for one only,
+/// does not wait for itself.
+#[tokio::test]
+async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
+    macro_rules! at {
+        ($point:ident) => {{
+            let script = [Step::call("tool", json!({})), Step::text("said"), Step::text("said")];
+            let model = Scripted::new(script.map(|step| step.and_usage(used(60))));
+            let ask = |at: At<points::$point>| async move {
+                // Sixty of a hundred are spent, and a reply takes sixty.
+                if at.cx().controls().counts().usage.total() == 60 {
+                    let _ = at.cx().controls().complete(Completion::new("and you?")).await;
+                }
+            };
+            let agent = Agent::builder(model.clone())
+                .observe(points::$point, ask)
+                .tool(probe("tool", Zone::Safe, &Diary::default()))
+                .limits(|limits: &mut Limits| limits.max_tokens = Some(100))
+                .build()
+                .unwrap();
+            let session = fresh(&agent).await;
+            let run = tokio::time::timeout(Duration::from_secs(5), session.prompt("go"));
+            let reply = run.await.expect(concat!(stringify!($point), " waits for itself"));
+            format!("{}: {}, {} requests\n", stringify!($point), ending(&reply), model.requests())
+        }};
+    }
+    let shown = [at!(Context), at!(ModelPre), at!(ModelPost), at!(ToolPre), at!(ToolPost)];
+    expect![[r#"
+        Context: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ModelPre: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ModelPost: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ToolPre: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ToolPost: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+    "#]]
+    .assert_eq(&shown.concat());
+}
+
+/// P8: a handler that asks at the very point its own question comes past is asked again only so often.
+#[tokio::test]
+async fn p8_a_handler_that_leads_to_itself_comes_to_an_end() {
+    let diary = Diary::default();
+    let (pre, ctx, cmp) = (diary.clone(), diary.clone(), diary.clone());
+    let agent = Agent::builder(Scripted::new((0..50).map(|_| Step::text("said"))))
+        .observe(points::ModelPre, move |at: At<points::ModelPre>| {
+            let diary = pre.clone();
+            async move {
+                if let Err(error) = at.cx().controls().complete(Completion::new("and you?")).await {
+                    diary.add(format!("model.pre: {}: {error}", error.code));
+                }
+            }
+        })
+        .observe(points::CompactPre, move |at: At<points::CompactPre>| {
+            let diary = cmp.clone();
+            async move {
+                if let Err(error) = at.cx().controls().force_compaction().await {
+                    diary.add(format!("compact.pre: {}: {error}", error.code));
+                }
+            }
+        })
+        .observe(points::Context, move |at: At<points::Context>| {
+            let diary = ctx.clone();
+            async move {
+                if let Err(error) = at.cx().controls().rebuild_context().await {
+                    diary.add(format!("context: {}: {error}", error.code));
+                }
+            }
+        })
+        .define_command(Command::new("compact", |cx: CommandCx| async move {
+            cx.controls.force_compaction().await
+        }))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(ending(&session.prompt("go").await), "end_turn");
+    diary.add("--");
+    let compacted = ending(&session.prompt("/compact").await);
+    let mut lines = diary.lines();
+    lines.dedup();
+    expect![[r#"
+        context: context: the context cannot be rebuilt while it is being built
+        model.pre: nested: hooks are nested 4 deep, and may not be deeper
+        --
+        context: context: the context cannot be rebuilt while it is being built
+        context: nested: hooks are nested 4 deep, and may not be deeper
+        compact.pre: nested: hooks are nested 4 deep, and may not be deeper
+        model.pre: nested: hooks are nested 4 deep, and may not be deeper
+        end_turn
+    "#]]
+    .assert_eq(&format!("{}\n{compacted}\n", lines.join("\n")));
+}
+
+/// P8: while a handler waits for a model, its own limit stands still; an abort ends both.
+#[tokio::test(start_paused = true)]
+async fn p8_a_handlers_clock_stands_still_and_an_abort_ends_its_question() {
+    for (delay, expected) in [(600, "end_turn"), (100_000, "aborted")] {
+        let slow = Scripted::new([Step::text("yes").and_delay(Duration::from_secs(delay))]);
+        let diary = Diary::default();
+        let gate = move |at: At<ToolPre>| {
+            let slow = slow.clone();
+            async move {
+                let ask = Completion::new("may it?").with_model(slow);
+                match at.cx().controls().complete(ask).await {
+                    Ok(done) if done.text == "yes" => Ok(Verdict::Pass),
+                    Ok(done) => Ok(Verdict::block(done.text)),
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        let script = [Step::call("write", json!({})), Step::text("done")];
+        let agent = Agent::builder(Scripted::new(script))
+            .tool(probe("write", Zone::Workspace, &diary))
+            .on(ToolPre, named("judge", gate))
+            .build()
+            .unwrap();
+        let session = fresh(&agent).await;
+        let run = session.prompt("go");
+        let cancel = run.cancel_token();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(50_000)).await;
+            cancel.cancel();
+        });
+        assert_eq!(ending(&run.await), expected);
+        assert_eq!(diary.lines().len(), usize::from(expected == "end_turn"));
+    }
+}
+
+/// Somebody who is there and answers everything.
+struct Here(Diary);
+
+impl Ui for Here {
+    fn present(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        Box::pin(async { None })
+    }
+
+    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+        self.0.add(format!("confirm {text}"));
+        Box::pin(async { true })
+    }
+
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+        self.0.add(format!("select {title} of {}", options.len()));
+        // A ui that answers beyond the list has chosen nothing.
+        Box::pin(async move { Some(options.len() - usize::from(title == "in range")) })
+    }
+
+    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+        self.0.add(format!("input {title}"));
+        Box::pin(async { Some("typed".into()) })
+    }
+
+    fn notify(&self, text: &str) {
+        self.0.add(format!("notify {text}"));
+    }
+}
+
+async fn ask_all(cx: &Cx) -> String {
+    let options = ["a".to_owned(), "b".to_owned()];
+    cx.notify("hello");
+    format!(
+        "ui {}, confirm {}, select {:?} {:?}, input {:?}",
+        cx.has_ui(),
+        cx.confirm("sure?").await,
+        cx.select("in range", &options).await,
+        cx.select("beyond", &options).await,
+        cx.input("name?").await
+    )
+}
+
+/// P11: nobody there: no ui, nothing chosen, nothing typed, no; what is told is an event. Somebody there
+/// is asked the same from every handler.
+#[tokio::test]
+async fn p11_p8_the_person_from_every_handler_and_nobody() {
+    for there in [false, true] {
+        let (diary, person) = (Diary::default(), Diary::default());
+        let writes = diary.clone();
+        let act = move |who: &'static str, controls: Controls| {
+            let diary = writes.clone();
+            async move { diary.add(format!("{who}: {}", ask_all(controls.cx()).await)) }
+        };
+        let mut builder = Agent::builder(Scripted::new(calls_all()));
+        if there {
+            builder = builder.ui(Here(person.clone()));
+        }
+        let agent = everywhere(builder, act).build().unwrap();
+        let session = fresh(&agent).await;
+        let mut listening = session.events();
+        assert_eq!(ending(&session.prompt(PROMPTS[0]).await), "end_turn");
+        let (events, reply) = to_the_end(session.prompt(PROMPTS[1])).await;
+        assert_eq!(ending(&reply), "end_turn");
+        let told = events.lines().filter(|line| line.starts_with("ui.request")).count();
+        assert_eq!(told, 5, "{events}");
+        let first = listening.next().await;
+        assert_eq!(shown_event(&first), "session.open");
+        assert!(shown_event(&*listening.next().await).starts_with("ui.request"), "commands too");
+        match there {
+            false => expect![[r#"
+                command: ui false, confirm false, select None None, input None
+                directive: ui false, confirm false, select None None, input None
+                skill: ui false, confirm false, select None None, input None
+                point: ui false, confirm false, select None None, input None
+                tool: ui false, confirm false, select None None, input None
+                subagent: ui false, confirm false, select None None, input None
+            "#]]
+            .assert_eq(&diary.shown()),
+            true => expect![[r#"
+                command: ui true, confirm true, select Some(1) None, input Some("typed")
+                directive: ui true, confirm true, select Some(1) None, input Some("typed")
+                skill: ui true, confirm true, select Some(1) None, input Some("typed")
+                point: ui true, confirm true, select Some(1) None, input Some("typed")
+                tool: ui true, confirm true, select Some(1) None, input Some("typed")
+                subagent: ui true, confirm true, select Some(1) None, input Some("typed")
+            "#]]
+            .assert_eq(&diary.shown()),
+        }
+        assert_eq!(person.lines().len(), if there { 5 * 6 } else { 0 });
+    }
+}
+
+/// P8, G17: what a `turn.end` hook sends to the model is not left lying about.
+#[tokio::test]
+async fn p8_a_text_sent_as_the_run_ends_reaches_the_model() {
+    for when in [When::Steer, When::FollowUp] {
+        let model = Recording::new(Scripted::new([Step::text("one"), Step::text("two")]));
+        let send = move |ending: &points::TurnEnding, cx: &Cx| {
+            if ending.text == "one" {
+                cx.controls().send("and then?", when);
+            }
+            TurnVerdict::Stop
+        };
+        let agent = Agent::builder(model.clone()).on(points::TurnEnd, send).build().unwrap();
+        let session = fresh(&agent).await;
+        assert_eq!(ending(&session.prompt("go").await), "end_turn");
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        session.idle().await;
+        expect![[r#"
+            user: go
+            assistant: one
+            user: and then?
+            assistant: two
+        "#]]
+        .assert_eq(&transcript(&session));
+    }
+}
