@@ -52,7 +52,7 @@ pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
         }
     };
     if staged.is_err() {
-        scene.state().forget_waiting();
+        scene.state().forget_prompt();
     }
     staged
 }

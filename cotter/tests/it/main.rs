@@ -7,6 +7,7 @@ mod kit;
 mod long_sessions;
 mod conformance;
 mod directives;
+mod directive_hooks;
 mod points;
 mod loops;
 mod attempts;
