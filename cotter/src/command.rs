@@ -18,7 +18,12 @@
 //! # }
 //! ```
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{
+    fmt,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
@@ -74,8 +79,10 @@ impl Command {
         self
     }
 
+    /// A completer that panics has nothing to offer.
     pub(crate) fn complete(&self, typed: &str) -> Vec<String> {
-        self.complete.as_ref().map_or_else(Vec::new, |complete| complete(typed))
+        let Some(complete) = &self.complete else { return vec![] };
+        catch_unwind(AssertUnwindSafe(|| complete(typed))).unwrap_or_default()
     }
 }
 

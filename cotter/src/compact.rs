@@ -36,14 +36,17 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
     (files, commands, results that still matter), what is under way and what is left to do. Leave \
     out what no longer matters. Write plain text, no preamble.";
 
-/// Whether the conversation is to be summed up before the next request.
-pub(crate) fn is_due(scene: &Scene, model: &Arc<dyn Model>) -> bool {
+/// What stands round a summary: attached skills follow the end.
+const SUMMARY_START: &str = "[Summary of the conversation so far]";
+const SUMMARY_END: &str = "[End of the summary; the conversation goes on from here]";
+
+/// Why the conversation is to be summed up before the next request, where it is.
+pub(crate) fn due(scene: &Scene, model: &Arc<dyn Model>) -> Option<&'static str> {
     if scene.state().take_compact() {
-        return true;
+        return Some(FORCED);
     }
-    let agent = scene.agent();
-    let Some(share) = agent.limits().compact_at else { return false };
-    let Some(window) = model.context_window() else { return false };
+    let share = scene.agent().limits().compact_at?;
+    let window = model.context_window()?;
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -51,7 +54,7 @@ pub(crate) fn is_due(scene: &Scene, model: &Arc<dyn Model>) -> bool {
         reason = "a share of a window, in tokens"
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
-    context_tokens(&scene.session().messages()) > limit
+    (context_tokens(&scene.session().messages()) > limit).then_some(THRESHOLD)
 }
 
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
@@ -105,11 +108,7 @@ async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Ex
         return Err(Exit::aborted());
     }
     let attached = active_skills(&event.messages);
-    let stored = format!(
-        "[Summary of the conversation so far]\n\n{}\n\n[End of the summary; the conversation goes \
-         on from here]{attached}",
-        summary.trim()
-    );
+    let stored = format!("{SUMMARY_START}\n\n{}\n\n{SUMMARY_END}{attached}", summary.trim());
     let compaction =
         Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
     let entry = {
@@ -189,33 +188,46 @@ struct Cut {
 }
 
 /// What a summary is to stand for: all but recent messages of at most so many tokens. A call stays
-/// with its results. Forced where all of it is recent: everything.
+/// with its results. Where all of it is recent: forced, everything; else as much as leaves the newest
+/// message, since what fills the window is not always the conversation.
 fn cut(context: &Messages, keep: u64, forced: bool) -> Option<Cut> {
     let entries: Vec<_> = context.entries().collect();
+    let is_summary = |entry: &&Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
+    let nothing_before = |first: usize| entries[..first].iter().all(is_summary);
+    let mut keep = keep;
+    let mut first = first_kept(&entries, keep, forced);
+    while !forced && nothing_before(first) && keep > 0 {
+        keep /= 2;
+        first = first_kept(&entries, keep, forced);
+    }
+    if forced && nothing_before(first) {
+        first = entries.len();
+    }
+    if nothing_before(first) {
+        return None;
+    }
+    let older = &entries[..first];
+    let mut messages = Messages::default();
+    older.iter().for_each(|entry| messages.push_entry(Arc::clone(entry)));
+    let first_kept_id = entries.get(first).map(|entry| entry.id().clone()).unwrap_or_default();
+    Some(Cut { messages, first_kept_id })
+}
+
+/// The first of the recent messages of at most so many tokens; unless all may go, the newest is one.
+fn first_kept(entries: &[&Arc<Entry>], keep: u64, all_may_go: bool) -> usize {
     let mut kept = 0;
     let mut first = entries.len();
     for (index, entry) in entries.iter().enumerate().rev() {
         let Some(message) = entry.in_context() else { continue };
         kept += message_tokens(message);
-        if kept > keep {
+        if kept > keep && (all_may_go || first < entries.len()) {
             break;
         }
         if entry.stored_id().is_some() && !matches!(message, Message::ToolResult(_)) {
             first = index;
         }
     }
-    let is_summary = |entry: &Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
-    let mut older = &entries[..first];
-    if older.iter().all(|entry| is_summary(entry)) && forced {
-        (older, first) = (&entries[..], entries.len());
-    }
-    if older.iter().all(|entry| is_summary(entry)) {
-        return None;
-    }
-    let mut messages = Messages::default();
-    older.iter().for_each(|entry| messages.push_entry(Arc::clone(entry)));
-    let first_kept_id = entries.get(first).map(|entry| entry.id().clone()).unwrap_or_default();
-    Some(Cut { messages, first_kept_id })
+    first
 }
 
 /// How many tokens a context has: what the last reply's provider counted, and an estimate of what
@@ -276,6 +288,11 @@ fn serialise(messages: &Messages) -> String {
     for message in messages.iter() {
         match message {
             Message::User(user) if user.mark == Mark::SkillInjection => {}
+            Message::User(user) if user.mark == Mark::Compaction => {
+                let text = user.content.text();
+                let end = text.find(SUMMARY_END).unwrap_or(text.len());
+                lines.push(text[..end].trim_end().to_owned());
+            }
             Message::User(user) => lines.push(format!("[Person]: {}", user.content.text())),
             Message::Assistant(reply) => {
                 let text = reply.text();
@@ -311,17 +328,11 @@ fn active_skills(messages: &Messages) -> String {
                 vec![content.text().into_owned()]
             }
             Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
-                let text = content.text().into_owned();
-                let from = text.find("\n\n<skill name=\"").map_or(text.len(), |at| at + 2);
-                let kept = text[from..].split("\n\n<skill name=\"").filter(|text| !text.is_empty());
-                kept.map(|text| {
-                    format!("<skill name=\"{}", text.trim_start_matches("<skill name=\""))
-                })
-                .collect()
+                attached_to(&content.text())
             }
             _ => continue,
         };
-        for text in texts {
+        for text in texts.into_iter().rev() {
             let name = text.lines().next().unwrap_or_default().to_owned();
             if text.len() < room && !seen.contains(&name) {
                 room -= text.len();
@@ -331,4 +342,13 @@ fn active_skills(messages: &Messages) -> String {
         }
     }
     attached.iter().rev().map(|text| format!("\n\n{text}")).collect()
+}
+
+/// The skills attached to a summary. A skill's text cannot hold its own end.
+fn attached_to(summary: &str) -> Vec<String> {
+    let Some((_, attached)) = summary.split_once(&format!("{SUMMARY_END}\n\n")) else {
+        return vec![];
+    };
+    let texts = attached.split_inclusive("\n</skill>").map(|text| text.trim_start_matches('\n'));
+    texts.filter(|text| text.starts_with("<skill name=\"")).map(str::to_owned).collect()
 }

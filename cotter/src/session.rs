@@ -53,11 +53,11 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "jsonl")]
 pub use self::jsonl::{JsonlStore, Loaded, load};
 pub(crate) use self::recover::Interrupted;
-pub(crate) use self::store::LineKind;
 pub use self::{
     entry::{Body, Compaction, Entries, Entry, Timestamp},
     store::{Line, Log, MemoryStore, Opened, Store, StoreError, Summary, Syncing},
 };
+pub(crate) use self::{store::LineKind, under_way::By};
 use self::{
     tree::Tree,
     under_way::{Choices, UnderWay},
@@ -235,19 +235,27 @@ impl Session {
     /// Stores an extension's own entry: any type but the core's, ignored by the core and kept.
     /// Gives the entry's id. During a run it is stored at the run's next safe moment: never in the
     /// middle of a prompt, never between a call and its result.
-    pub fn save_entry(&self, mut fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
+    pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
+        self.save_entry_by(fields, By::Others)
+    }
+
+    pub(crate) fn save_entry_by(
+        &self,
+        mut fields: Map<String, Value>,
+        by: By,
+    ) -> Result<SmolStr, StoreError> {
         wire::check_custom(&fields).map_err(StoreError::new)?;
         if !fields.contains_key("timestamp") {
             fields.shift_insert(1, "timestamp".into(), Timestamp::now().to_string().into());
         }
-        self.store(Body::Custom(fields))
+        self.store_by(Body::Custom(fields), by)
     }
 
     /// Names an entry, or takes its name away.
     pub fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
         let mut state = self.whole();
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
-        state.add(Body::Label { target: id.into(), label: label.map(str::to_owned) })
+        state.add(Body::Label { target: id.into(), label: label.map(str::to_owned) }, By::Others)
     }
 
     /// The name of an entry.
@@ -307,7 +315,7 @@ impl Session {
                 .get(id)
                 .ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
         }
-        state.add(Body::Leaf(to.map(SmolStr::from))).map(drop)
+        state.add(Body::Leaf(to.map(SmolStr::from)), By::Others).map(drop)
     }
 
     /// Starts a session of its own with the entries up to here. Ids stay as they are. Waits for a run
@@ -359,7 +367,11 @@ impl Session {
     }
 
     pub(crate) fn store(&self, body: Body) -> Result<SmolStr, StoreError> {
-        self.whole().add(body)
+        self.store_by(body, By::Others)
+    }
+
+    pub(crate) fn store_by(&self, body: Body, by: By) -> Result<SmolStr, StoreError> {
+        self.whole().add(body, by)
     }
 }
 

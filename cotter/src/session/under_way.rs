@@ -17,12 +17,30 @@ pub(super) struct UnderWay {
     cancel: CancellationToken,
     /// The calls that had leave to run last: without a result, nobody knows what came of them.
     at_work: Vec<SmolStr>,
-    /// Entries of others that wait for the run's next safe moment, with the ids they were promised.
-    waiting: Vec<(SmolStr, Body)>,
+    /// Entries of others that wait for the run's next safe moment.
+    waiting: Vec<Waiting>,
+}
+
+/// An entry that waits for a safe moment of the run under way.
+struct Waiting {
+    /// The id it was promised.
+    id: SmolStr,
+    body: Body,
+    by: By,
+}
+
+/// Whose an entry or a choice is.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum By {
+    /// Of somebody who works on the prompt that is being staged: it is stored with the prompt, or not
+    /// at all.
+    Prompt,
+    /// Of anybody else.
+    Others,
 }
 
 /// What was set for one session instead of what its agent has.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Choices {
     /// The model of the run under way, or of the next one.
     pub(crate) turn_model: Option<Arc<dyn Model>>,
@@ -34,6 +52,8 @@ pub(crate) struct Choices {
     pub(crate) compact: bool,
     /// What the run under way is to be told before its next request.
     pub(crate) steering: Vec<Content>,
+    /// What was set before the prompt that is being staged changed it.
+    before_prompt: Option<Box<Choices>>,
 }
 
 static NOTHING_CHOSEN: Choices = Choices {
@@ -43,6 +63,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     active_tools: None,
     compact: false,
     steering: Vec::new(),
+    before_prompt: None,
 };
 
 impl State {
@@ -82,12 +103,12 @@ impl State {
     }
 
     /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.
-    pub(crate) fn add(&mut self, body: Body) -> Result<SmolStr, StoreError> {
+    pub(crate) fn add(&mut self, body: Body, by: By) -> Result<SmolStr, StoreError> {
         self.check_writable()?;
         if self.is_busy() {
             let id = self.next_id();
             if let Some(run) = &mut self.under_way {
-                run.waiting.push((id.clone(), body));
+                run.waiting.push(Waiting { id: id.clone(), body, by });
             }
             return Ok(id);
         }
@@ -98,15 +119,24 @@ impl State {
 
     /// A safe moment: what waited is added. Gives the entries.
     pub(crate) fn settle(&mut self) -> Vec<Arc<Entry>> {
+        if let Some(chosen) = &mut self.chosen {
+            chosen.before_prompt = None;
+        }
         let waiting = self.under_way.as_mut().map(|run| std::mem::take(&mut run.waiting));
         let waiting = waiting.unwrap_or_default();
-        waiting.into_iter().map(|(id, body)| self.append_as(id, body)).collect()
+        waiting.into_iter().map(|Waiting { id, body, .. }| self.append_as(id, body)).collect()
     }
 
-    /// A prompt that comes to nothing takes with it what waited for it.
-    pub(crate) fn forget_waiting(&mut self) {
+    /// A prompt that comes to nothing takes with it what was added and set for it.
+    pub(crate) fn forget_prompt(&mut self) {
         if let Some(run) = &mut self.under_way {
-            run.waiting.clear();
+            run.waiting.retain(|waiting| waiting.by != By::Prompt);
+        }
+        if let Some(chosen) = &mut self.chosen
+            && let Some(before) = chosen.before_prompt.take()
+        {
+            let Choices { model, thinking, active_tools, .. } = *before;
+            (chosen.model, chosen.thinking, chosen.active_tools) = (model, thinking, active_tools);
         }
     }
 
@@ -137,6 +167,15 @@ impl State {
     /// The same, to be changed.
     pub(crate) fn choose(&mut self) -> &mut Choices {
         self.chosen.get_or_insert_default()
+    }
+
+    /// The same, for somebody whose changes may go with a prompt.
+    pub(crate) fn choose_by(&mut self, by: By) -> &mut Choices {
+        let chosen = self.choose();
+        if by == By::Prompt && chosen.before_prompt.is_none() {
+            chosen.before_prompt = Some(Box::new(chosen.clone()));
+        }
+        chosen
     }
 
     /// What the run under way is to be told, once.

@@ -1,0 +1,615 @@
+//! `Controls`: what a handler can do beyond its answer, each thing really done.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex},
+};
+
+use cotter::{
+    Agent, Command, Controls, FnTool, HookCx, Message, Skill, ToolSpec, Verdict,
+    command::{CommandCx, CommandResult},
+    controls::{Completion, ModelScope, When},
+    ext::BoxError,
+    message::Usage,
+    model::Thinking,
+    named,
+    permission::Zone,
+    points::{
+        Context, ContextBuild, ContextChange, ModelPost, ModelPre, Replied, Requesting, ToolCalled,
+        ToolPre,
+    },
+    tool::Facts,
+    ui::{Answered, Asking, Question, Ui},
+};
+use cotter_test::{Recording, Scripted, Step, transcript};
+use expect_test::expect;
+use serde_json::json;
+
+use crate::kit::{Diary, echo, ending, fresh, probe, records};
+
+type Model = Recording<Scripted>;
+
+fn model() -> Model {
+    Recording::new(Scripted::new((0..32).map(|n| Step::text(format!("answer {n}")))))
+}
+
+/// An agent whose hook `/do` does this with its controls.
+fn doing<F, Fut>(builder: cotter::AgentBuilder, act: F) -> Agent
+where
+    F: Fn(Controls) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    builder.define_hook("do", move |cx: HookCx| act(cx.controls)).build().unwrap()
+}
+
+#[tokio::test]
+async fn g17_messages_and_entries_are_read_and_added() {
+    let diary = Diary::default();
+    let told = diary.clone();
+    let agent = doing(Agent::builder(model()), move |controls| {
+        let texts: Vec<_> = controls.messages().iter().map(|m| m.text().into_owned()).collect();
+        told.add(format!("{texts:?} {}", controls.entries().len()));
+        async move {
+            let first = controls.append_message(Message::user("added"))?;
+            let fields = json!({"type": "mine", "n": 1}).as_object().unwrap().clone();
+            let second = controls.save_entry(fields)?;
+            assert!(first < second, "ids are promised in order");
+            let core = json!({"type": "message"}).as_object().unwrap().clone();
+            assert!(controls.save_entry(core).is_err());
+            assert_eq!(controls.entries().len(), 2, "they wait for the prompt");
+            Ok(())
+        }
+    });
+    let session = fresh(&agent).await;
+    session.prompt("one").await.unwrap();
+    session.prompt("/do two").await.unwrap();
+    assert_eq!(diary.shown(), "[\"one\", \"answer 0\"] 2\n");
+    expect![[r#"
+        user: one
+        assistant: answer 0
+        user: added
+        {"type":"mine","n":1}
+        user: two
+        assistant: answer 1
+    "#]]
+    .assert_eq(&transcript(&session));
+}
+
+/// A command that has the session to itself stores at once.
+#[tokio::test]
+async fn g17_p8_a_command_adds_at_once() {
+    let add = |cx: CommandCx| async move {
+        let id = cx.controls.append_message(Message::user("added")).map_err(|e| e.to_string())?;
+        Ok::<_, String>(CommandResult::Status(format!("{id} of {}", cx.controls.entries().len())))
+    };
+    let agent = Agent::builder(model()).define_command(Command::new("add", add)).build().unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(session.prompt("/add").await.unwrap().text(), "00000001 of 1");
+    assert_eq!(transcript(&session), "user: added\n");
+}
+
+#[tokio::test]
+async fn g17_p6_the_context_is_rebuilt() {
+    let diary = Diary::default();
+    let told = diary.clone();
+    let shout = |build: &ContextBuild| {
+        ContextChange::messages(
+            build.messages.iter().map(|m| Message::user(m.text().to_uppercase())),
+        )
+    };
+    let agent = doing(Agent::builder(model()).transform(Context, shout), move |controls| {
+        let told = told.clone();
+        async move {
+            let built = controls.rebuild_context().await?;
+            told.add(format!(
+                "{:?}",
+                built.iter().map(|m| m.text().into_owned()).collect::<Vec<_>>()
+            ));
+            Ok(())
+        }
+    });
+    let session = fresh(&agent).await;
+    session.prompt("one").await.unwrap();
+    session.prompt("/do two").await.unwrap();
+    assert_eq!(diary.shown(), "[\"ONE\", \"ANSWER 0\"]\n");
+}
+
+/// Within a `context` handler it is an error.
+#[tokio::test]
+async fn p6_the_context_is_not_rebuilt_while_it_is_built() {
+    let diary = Diary::default();
+    let told = diary.clone();
+    let handler = move |at: cotter::At<Context>| {
+        let told = told.clone();
+        async move {
+            told.add(at.cx().controls().rebuild_context().await.unwrap_err().to_string());
+        }
+    };
+    let agent = Agent::builder(model()).observe(Context, handler).build().unwrap();
+    agent.process_request("go").await.unwrap();
+    assert_eq!(diary.shown(), "the context cannot be rebuilt while it is being built\n");
+}
+
+#[tokio::test]
+async fn g17_system_prompt_and_tools_are_shown_and_tools_limited_never_beyond_scope() {
+    let diary = Diary::default();
+    let model = model();
+    let told = diary.clone();
+    let builder = Agent::builder(model.clone())
+        .system_prompt("Be good.")
+        .tool(echo())
+        .tool(probe("other", Zone::Safe, &diary))
+        .tool(probe("hidden", Zone::Safe, &diary))
+        .scope(["echo", "other"]);
+    let agent = doing(builder, move |controls| {
+        told.add(format!("{} {:?}", controls.system_prompt(), controls.tools()));
+        controls.set_active_tools(["hidden", "echo", "nothing"]);
+        told.add(format!("{:?}", controls.tools()));
+        async { Ok(()) }
+    });
+    agent
+        .define_hook("all", |cx: HookCx| async move { cx.controls.set_all_tools_active() })
+        .unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("/do a").await.unwrap();
+    session.prompt("b").await.unwrap();
+    session.prompt("/all c").await.unwrap();
+    let other = fresh(&agent).await;
+    other.prompt("another session").await.unwrap();
+    let shown: Vec<_> =
+        model.requests().iter().map(|request| format!("{:?}", request.tools)).collect();
+    expect![[r#"
+        Be good. {"echo", "other"}
+        {"echo"}
+        {"echo"}
+        {"echo"}
+        {"echo", "other"}
+        {"echo", "other"}"#]]
+    .assert_eq(&format!("{}{}", diary.shown(), shown.join("\n")));
+}
+
+#[tokio::test]
+async fn g17_things_are_defined_and_undefined() {
+    let model = model();
+    let agent = doing(Agent::builder(model.clone()).tool(echo()), |controls| async move {
+        let agent = controls.agent();
+        agent.define_skill(Skill::text("late", "Late.").expose_to_agent())?;
+        agent.undefine_tool("echo");
+        Ok(())
+    });
+    agent.process_request("/do a").await.unwrap();
+    let shown = format!("{:?}", model.requests()[0].tools);
+    assert_eq!(shown, "{\"invoke_skill\"}", "from the next step on");
+}
+
+#[tokio::test]
+async fn g17_g18_model_and_thinking_level_are_set() {
+    let (first, second) = (
+        model(),
+        Recording::new(Scripted::new((0..9).map(|_| Step::text("other"))).named("p/other")),
+    );
+    let other = second.clone();
+    let agent = doing(Agent::builder(first.clone()), move |controls| {
+        let other = other.clone();
+        async move {
+            assert_eq!(controls.thinking_level(), Thinking::Off);
+            controls.set_thinking_level(Thinking::High)?;
+            controls.set_model(other, ModelScope::Session)?;
+            assert_eq!(
+                (controls.model().name().as_str(), controls.thinking_level()),
+                ("p/other", Thinking::High)
+            );
+            Ok(())
+        }
+    });
+    let session = fresh(&agent).await;
+    session.prompt("a").await.unwrap();
+    session.prompt("/do b").await.unwrap();
+    session.prompt("c").await.unwrap();
+    fresh(&agent).await.prompt("another session").await.unwrap();
+    let levels =
+        |model: &Model| model.requests().iter().map(|r| r.thinking.as_str()).collect::<Vec<_>>();
+    assert_eq!((levels(&first), levels(&second)), (vec!["off", "off"], vec!["high", "high"]));
+    assert_eq!(
+        (session.thinking_level().as_str(), session.model().unwrap().as_str()),
+        ("high", "p/other")
+    );
+}
+
+#[tokio::test]
+async fn g17_p8_counts_and_complete() {
+    let usage = Usage { input_tokens: 10, output_tokens: 1, ..Usage::default() };
+    let steps = (0..4).map(|n| Step::text(format!("answer {n}")).and_usage(usage));
+    let model = Recording::new(Scripted::new(steps).priced(0.25));
+    let diary = Diary::default();
+    let (told, pre, post) = (diary.clone(), diary.clone(), diary.clone());
+    let builder = Agent::builder(model.clone())
+        .system_prompt("Main.")
+        .observe(ModelPre, move |event: &Requesting| {
+            pre.add(format!("pre {}", event.message_count))
+        })
+        .observe(ModelPost, move |event: &Replied| {
+            post.add(format!("post {}", event.input_tokens))
+        });
+    let agent = doing(builder, move |controls| {
+        let told = told.clone();
+        async move {
+            let ask = Completion::new("aside").with_system("Briefly.").with_max_tokens(7);
+            let done = controls.complete(ask).await?;
+            told.add(format!("{} {}", done.text, done.usage.total()));
+            let counts = controls.counts();
+            told.add(format!(
+                "{} {} {} {} {:?}",
+                counts.messages,
+                counts.entries,
+                counts.context_tokens,
+                counts.usage.total(),
+                counts.cost_usd
+            ));
+            Ok(())
+        }
+    });
+    let session = fresh(&agent).await;
+    session.prompt("one").await.unwrap();
+    let reply = session.prompt("/do two").await.unwrap();
+    assert_eq!((reply.usage.total(), reply.cost_usd), (22, Some(0.5)), "it counts for the run");
+    let aside = &model.requests()[1];
+    assert_eq!(
+        (&*aside.system, aside.max_tokens, aside.tools.is_empty()),
+        ("Briefly.", Some(7), true)
+    );
+    assert!(!transcript(&session).contains("aside"));
+    expect![[r#"
+        pre 1
+        post 10
+        pre 1
+        post 10
+        answer 1 11
+        2 2 11 11 Some(0.25)
+        pre 3
+        post 10
+    "#]]
+    .assert_eq(&diary.shown());
+}
+
+/// `complete` counts against the budget, and ends with the run.
+#[tokio::test]
+async fn g17_l21_complete_is_under_the_runs_budget_and_cancel() {
+    let usage = Usage { input_tokens: 100, ..Usage::default() };
+    let diary = Diary::default();
+    let told = diary.clone();
+    let steps = [
+        Step::text("a").and_usage(usage),
+        Step::text("b").and_usage(usage),
+        Step::text("c").and_hang(),
+    ];
+    let builder =
+        Agent::builder(Scripted::new(steps)).limits(|limits| limits.max_tokens = Some(150));
+    let agent = doing(builder, move |controls| {
+        let told = told.clone();
+        async move {
+            for _ in 0..3 {
+                match controls.complete(Completion::new("x")).await {
+                    Ok(done) => told.add(done.text),
+                    Err(error) => told.add(error.code.as_str()),
+                }
+            }
+            Ok(())
+        }
+    });
+    let session = fresh(&agent).await;
+    let reply = session.prompt("/do x").await;
+    expect![[r#"
+        a
+        b
+        budget_exceeded
+        budget_exceeded: budget_exceeded: the run used 200 tokens of 150"#]]
+    .assert_eq(&format!("{}{}", diary.shown(), ending(&reply)));
+    let run = session.prompt("/do y");
+    let cancel = run.cancel_token();
+    let mut run = Box::pin(run);
+    assert!(futures_util::FutureExt::now_or_never(&mut run).is_none(), "the model hangs");
+    cancel.cancel();
+    assert_eq!(ending(&run.await), "aborted");
+}
+
+/// Steering reaches the run under way; a follow-up comes after it; `now` takes its place.
+#[tokio::test]
+async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
+    for (when, word) in [(When::Steer, "steer"), (When::FollowUp, "follow up"), (When::Now, "now")]
+    {
+        let spec = ToolSpec::new("work", "Works.", json!({"type": "object"}));
+        let work = FnTool::new(spec, move |permit| async move {
+            permit.cx().controls().send(format!("/do {word}"), when);
+            if when == When::Now {
+                std::future::pending::<()>().await;
+            }
+            Ok("worked".into())
+        });
+        let steps = [Step::call("work", json!({})), Step::text("one"), Step::text("two")];
+        let builder =
+            Agent::builder(Scripted::new(steps)).tool(work.touching(Facts::zone(Zone::Safe)));
+        let agent = doing(builder, |_| async { Err("it is not parsed".into()) });
+        let session = fresh(&agent).await;
+        let reply = session.prompt("go").await;
+        tokio::task::yield_now().await;
+        session.idle().await;
+        let shown = format!("{}\n{}", ending(&reply), transcript(&session));
+        match when {
+            When::Steer => expect![[r#"
+                end_turn
+                user: go
+                call c1.1: work {}
+                result c1.1: worked
+                user: /do steer
+                assistant: one
+            "#]]
+            .assert_eq(&shown),
+            When::FollowUp => expect![[r#"
+                end_turn
+                user: go
+                call c1.1: work {}
+                result c1.1: worked
+                assistant: one
+                user: /do follow up
+                assistant: two
+            "#]]
+            .assert_eq(&shown),
+            When::Now => expect![[r#"
+                aborted
+                user: go
+                call c1.1: work {}
+                result c1.1 (cancelled): Cancelled while it ran.
+                user: /do now
+                assistant: one
+            "#]]
+            .assert_eq(&shown),
+        }
+    }
+}
+
+#[tokio::test]
+async fn g17_a_new_session_is_made_and_events_are_heard() {
+    let diary = Diary::default();
+    let told = diary.clone();
+    let agent = doing(Agent::builder(model()), move |controls| {
+        let told = told.clone();
+        async move {
+            let mut events = controls.subscribe();
+            let other = controls.new_session().await?;
+            assert_ne!(other.id(), controls.session().id());
+            other.prompt("elsewhere").await?;
+            told.add(transcript(&other));
+            tokio::spawn(async move {
+                loop {
+                    let event = events.next().await;
+                    told.add(event.kind.name());
+                    if event.kind.name() == "session.end" {
+                        break;
+                    }
+                }
+            });
+            Ok(())
+        }
+    });
+    let session = fresh(&agent).await;
+    session.prompt("/do here").await.unwrap();
+    while !diary.shown().contains("session.end") {
+        tokio::task::yield_now().await;
+    }
+    expect![[r#"
+        user: elsewhere
+        assistant: answer 0
+
+        session.open
+        hook
+        message
+        text.start
+        text.delta
+        text.delta
+        text.end
+        message
+        model.post
+        session.end
+        user: here
+        assistant: answer 1
+    "#]]
+    .assert_eq(&format!("{}{}", diary.shown(), transcript(&session)));
+}
+
+#[tokio::test]
+async fn g17_a_run_is_aborted() {
+    let spec = ToolSpec::new("halt", "Halts.", json!({"type": "object"}));
+    let halt = FnTool::new(spec, |permit| async move {
+        permit.cx().controls().abort();
+        std::future::pending().await
+    });
+    let agent = Agent::builder(Scripted::new([Step::call("halt", json!({}))]))
+        .tool(halt.touching(Facts::zone(Zone::Safe)))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(ending(&session.prompt("go").await), "aborted");
+    expect![[r#"
+        user: go
+        call c1.1: halt {}
+        result c1.1 (cancelled): Cancelled while it ran.
+    "#]]
+    .assert_eq(&transcript(&session));
+}
+
+/// A tool run by a handler goes the whole way: scope, schema, gates, floor, ledger.
+#[tokio::test]
+async fn g17_b1_a_tool_is_run_through_the_pipeline() {
+    let diary = Diary::default();
+    let told = diary.clone();
+    let gate = |call: &ToolCalled| match call.tool_input["text"] == "bad" {
+        true => Verdict::block("not that"),
+        false => Verdict::Pass,
+    };
+    let agent = Agent::builder(model())
+        .tool(echo())
+        .tool(probe("danger", Zone::External, &diary))
+        .tool(probe("hidden", Zone::Safe, &diary))
+        .scope(["echo", "danger"])
+        .build()
+        .unwrap();
+    // Of another owner than the hook, whose own gates are not asked about its calls.
+    agent
+        .extend(cotter::Owner::new(cotter::Origin::User, "rules"), |unit| {
+            _ = unit.on(ToolPre, named("picky", gate))
+        })
+        .unwrap();
+    agent
+        .define_hook("do", move |cx: HookCx| {
+            let told = told.clone();
+            async move {
+                let calls = [
+                    ("echo", json!({"text": "hi"})),
+                    ("echo", json!({"text": "bad"})),
+                    ("echo", json!(7)),
+                    ("danger", json!({})),
+                    ("hidden", json!({})),
+                    ("ecco", json!({})),
+                ];
+                for (name, input) in calls {
+                    match cx.controls.run_tool(name, input).await {
+                        Ok(output) => told.add(format!("{name}: {}", output.content.text())),
+                        Err(error) => {
+                            told.add(format!("{name} {}: {}", error.kind.as_str(), error.message))
+                        }
+                    }
+                }
+            }
+        })
+        .unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("/do x").await.unwrap();
+    assert_eq!(transcript(&session), "user: x\nassistant: answer 0\n", "results are the caller's");
+    expect![[r#"
+        echo: hi
+        echo denied: Hook "picky" blocked the action: not that. Adjust your approach; do not retry the exact same call.
+        echo invalid_args: Invalid arguments for `echo`: not a JSON object; send complete arguments, smaller if they were cut off.
+        danger denied: Permission denied for `danger`: nobody is there to be asked. Do not retry this exact call.
+        hidden denied: The tool `hidden` is not available to this agent.
+        ecco not_found: Unknown tool: ecco. Did you mean `echo`?
+        run.start r1
+        ledger r1/1 echo {"text":"hi"} pass zone
+        outcome r1/1 ok
+        ledger r1/2 echo {"text":"bad"} block picky not that
+        ledger r1/3 echo 7 block schema Invalid arguments for `echo`: not a JSON object; send complete arguments, smaller if they were cut off.
+        question r1.0.4 [{"callId":"r1/4","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
+        answer r1.0.4 nobody [{"callId":"r1/4","answer":"no","words":"nobody is there to be asked"}]
+        ledger r1/4 danger {} block nobody nobody is there to be asked
+        ledger r1/5 hidden {} block scope The tool `hidden` is not available to this agent.
+        ledger r1/6 ecco {} block scope Unknown tool: ecco. Did you mean `echo`?
+        run.end r1 end_turn
+    "#]].assert_eq(&format!(
+        "{}{}",
+        diary.shown(),
+        records(&**agent.store(), session.id())
+    ));
+}
+
+/// A child agent works for a hook too.
+#[tokio::test]
+async fn g17_a_child_works_for_a_hook() {
+    let model = model();
+    let diary = Diary::default();
+    let told = diary.clone();
+    let agent = doing(Agent::builder(model.clone()).system_prompt("Parent."), move |controls| {
+        let told = told.clone();
+        async move {
+            let child = controls.child().id("helper").system_prompt("Child.").build()?;
+            told.add(child.process_request("/do help me").await?.text());
+            Ok(())
+        }
+    });
+    let session = fresh(&agent).await;
+    session.prompt("one").await.unwrap();
+    session.prompt("/do two").await.unwrap();
+    let request = model.requests().remove(1);
+    let texts: Vec<_> = request.messages.iter().map(|m| m.text().into_owned()).collect();
+    assert_eq!(
+        (&*request.system, texts, diary.shown().as_str()),
+        ("Child.", vec!["/do help me".into()], "answer 1\n")
+    );
+}
+
+/// Somebody who answers everything.
+struct Obliging(Arc<Mutex<Vec<String>>>);
+
+impl Ui for Obliging {
+    fn present(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        Box::pin(async { None })
+    }
+
+    fn confirm(&self, _: &str) -> Asking<'_, bool> {
+        Box::pin(async { true })
+    }
+
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+        Box::pin(
+            async move { Some(if title == "beyond" { options.len() } else { options.len() - 1 }) },
+        )
+    }
+
+    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+        Box::pin(async move { Some(format!("{title}: tulip")) })
+    }
+
+    fn notify(&self, text: &str) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+#[tokio::test]
+async fn g17_p11_the_person_is_reached() {
+    let ask = |diary: &Diary| {
+        let told = diary.clone();
+        move |controls: Controls| {
+            let told = told.clone();
+            async move {
+                let (cx, options) = (controls.cx(), ["a".to_owned(), "b".to_owned()]);
+                let answers = (
+                    cx.has_ui(),
+                    cx.confirm("sure?").await,
+                    cx.select("which", &options).await,
+                    cx.select("beyond", &options).await,
+                    cx.input("word").await,
+                );
+                told.add(format!("{answers:?}"));
+                cx.notify("done");
+                Ok(())
+            }
+        }
+    };
+    let (diary, heard) = (Diary::default(), Arc::default());
+    let there = doing(Agent::builder(model()).ui(Obliging(Arc::clone(&heard))), ask(&diary));
+    there.process_request("/do x").await.unwrap();
+    doing(Agent::builder(model()), ask(&diary)).process_request("/do x").await.unwrap();
+    expect![[r#"
+        (true, true, Some(1), None, Some("word: tulip"))
+        (false, false, None, None, None)
+    "#]]
+    .assert_eq(&diary.shown());
+    assert_eq!(*heard.lock().unwrap(), ["done"]);
+}
+
+/// Completions that panic give none; they do not take the caller down.
+#[test]
+fn p1_completions_that_panic_are_none() {
+    let command = |name: &'static str| Command::new(name, |_: CommandCx| async {});
+    let agent = Agent::builder(model())
+        .define_command(command("bad").completions(|_| panic!("no luck")))
+        .define_command(command("good").completions(|typed| vec![format!("{typed}!")]))
+        .build()
+        .unwrap();
+    assert_eq!(agent.complete_command("bad", "x"), [""; 0]);
+    assert_eq!(agent.complete_command("good", "x"), ["x!"]);
+    assert_eq!(agent.complete_command("none", "x"), [""; 0]);
+}
