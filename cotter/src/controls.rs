@@ -311,7 +311,7 @@ impl Controls {
         if when == When::Steer {
             let mut state = session.state();
             if state.busy {
-                return state.steer(content);
+                return state.steer(content, self.by());
             }
         }
         session.prompt_plain(content).detach();

@@ -458,7 +458,7 @@ pub(crate) struct Choices {
     /// Whether the conversation is to be summed up before the next request.
     pub(crate) compact: bool,
     /// What the run under way is to be told before its next request.
-    steering: Vec<Content>,
+    steering: Vec<(By, Content)>,
     /// What was set before the prompt that is being staged changed it.
     before_prompt: Option<Box<Choices>>,
 }
@@ -583,6 +583,7 @@ impl State {
     /// A prompt that comes to nothing takes with it what was added and set for it.
     pub(crate) fn forget_prompt(&mut self) {
         self.waiting.retain(|waiting| waiting.by != By::Prompt);
+        self.choices.steering.retain(|(by, _)| *by != By::Prompt);
         if let Some(before) = self.choices.before_prompt.take() {
             let Choices { model, thinking, active_tools, .. } = *before;
             (self.choices.model, self.choices.thinking) = (model, thinking);
@@ -611,12 +612,13 @@ impl State {
     }
 
     /// Words for the model that are to reach it in the run under way.
-    pub(crate) fn steer(&mut self, content: Content) {
-        self.choices.steering.push(content);
+    pub(crate) fn steer(&mut self, content: Content, by: By) {
+        self.choices.steering.push((by, content));
     }
 
     pub(crate) fn take_steering(&mut self) -> Vec<Content> {
-        std::mem::take(&mut self.choices.steering)
+        let steering = std::mem::take(&mut self.choices.steering);
+        steering.into_iter().map(|(_, content)| content).collect()
     }
 
     pub(crate) fn is_steered(&self) -> bool {
