@@ -311,7 +311,7 @@ impl Controls {
         if when == When::Steer {
             let mut state = session.state();
             if state.is_busy() {
-                return state.choose().steering.push(content);
+                return state.steer(content, self.by());
             }
         }
         session.prompt_plain(content).detach();

@@ -51,7 +51,7 @@ pub(crate) struct Choices {
     /// Whether the conversation is to be summed up before the next request.
     pub(crate) compact: bool,
     /// What the run under way is to be told before its next request.
-    pub(crate) steering: Vec<Content>,
+    steering: Vec<(By, Content)>,
     /// What was set before the prompt that is being staged changed it.
     before_prompt: Option<Box<Choices>>,
 }
@@ -138,6 +138,9 @@ impl State {
             let Choices { model, thinking, active_tools, .. } = *before;
             (chosen.model, chosen.thinking, chosen.active_tools) = (model, thinking, active_tools);
         }
+        if let Some(chosen) = &mut self.chosen {
+            chosen.steering.retain(|(by, _)| *by != By::Prompt);
+        }
     }
 
     /// The calls that are about to run, besides those that already do.
@@ -180,7 +183,13 @@ impl State {
 
     /// What the run under way is to be told, once.
     pub(crate) fn take_steering(&mut self) -> Vec<Content> {
-        self.chosen.as_mut().map(|chosen| std::mem::take(&mut chosen.steering)).unwrap_or_default()
+        let steering = self.chosen.as_mut().map(|chosen| std::mem::take(&mut chosen.steering));
+        steering.unwrap_or_default().into_iter().map(|(_, content)| content).collect()
+    }
+
+    /// Words for the model that are to reach it in the run under way.
+    pub(crate) fn steer(&mut self, content: Content, by: By) {
+        self.choose().steering.push((by, content));
     }
 
     /// Whether the run under way is to be told something.

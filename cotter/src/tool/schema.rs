@@ -53,7 +53,22 @@ impl Schema {
             let what = text::clip(&error.to_string(), 300).into_owned();
             if place.is_empty() { what } else { format!("{place}: {what}") }
         });
-        Err(faults.collect::<Vec<_>>().join("; "))
+        Err(faults.chain(self.misspelt(input)).collect::<Vec<_>>().join("; "))
+    }
+
+    /// The names of the input that are none of the schema's, but near one that is not given.
+    fn misspelt(&self, input: &Value) -> impl Iterator<Item = String> {
+        let names = |value: &Value| -> Vec<String> {
+            value.as_object().into_iter().flat_map(|members| members.keys().cloned()).collect()
+        };
+        let (given, known) = (names(input), names(&self.schema["properties"]));
+        let free: Vec<_> = known.iter().filter(|name| !given.contains(name)).cloned().collect();
+        let unknown = given.into_iter().filter(move |name| !known.contains(name)).take(FAULTS);
+        unknown.filter_map(move |name| {
+            let near = text::nearest(&name, free.iter().map(String::as_str))?;
+            let shown = text::show_line(&name);
+            Some(format!("`{}` may be meant for `{near}`", text::clip(&shown, 80)))
+        })
     }
 }
 

@@ -537,12 +537,10 @@ async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
         let cancel = run.cancel_token();
         let reply = tokio::join!(run, async {
             // Told that it has begun, somebody has had enough.
-            while way == "hangs" {
-                if matches!(events.next().await.kind, EventKind::CompactionStart { .. }) {
-                    tokio::task::yield_now().await;
-                    cancel.cancel();
-                    break;
-                }
+            if way == "hangs" {
+                while !matches!(events.next().await.kind, EventKind::CompactionStart { .. }) {}
+                tokio::task::yield_now().await;
+                cancel.cancel();
             }
         })
         .0;

@@ -6,7 +6,7 @@ use std::{future::pending, sync::Arc};
 use cotter::{
     Agent, Command, HookCx, HookResult, Mention, Message, Origin, Owner, Session, Skill,
     command::CommandCx,
-    controls::ModelScope,
+    controls::{ModelScope, When},
     ext::{Kind, ShortCircuit},
     message::{AssistantMessage, AssistantPart, Content, Part, StopReason, Usage},
     points::{Admit, Prompt, PromptChange, UserPromptSubmit},
@@ -697,11 +697,11 @@ async fn misbehave(
         "panics" => panic!("no luck"),
         "aborts" => {
             session.abort();
-            Ok(pending().await)
+            pending().await
         }
         _ => {
             waits.notify_one();
-            Ok(pending().await)
+            pending().await
         }
     }
 }
@@ -713,6 +713,7 @@ fn misbehaving(way: &'static str, waits: &Arc<Notify>, builder: cotter::AgentBui
         let fields = json!({"type": "half", "n": 1});
         controls.save_entry(fields.as_object().unwrap().clone()).unwrap();
         controls.set_thinking_level(cotter::model::Thinking::High).unwrap();
+        controls.send("half steered", When::Steer);
     };
     let (for_hook, for_skill) = (waits.clone(), waits.clone());
     builder
@@ -836,6 +837,7 @@ async fn g11_g17_what_hooks_add_is_stored_with_the_turn() {
         Good.
         </skill>
         user: X
+        user: half steered
         assistant: ok
     "#]]
     .assert_eq(&transcript(&session));

@@ -82,7 +82,8 @@ async fn g23_unknown_calls_name_near_matches() {
 #[tokio::test]
 async fn g23_invalid_calls_name_near_matches() {
     check("get_weather", json!({"town": "Oban"}), expect![[r#" (invalid_args): Invalid arguments for `get_weather`: Additional properties are not allowed ('town' was unexpected); "city" is a required property."#]]).await;
-    check("get_weather", json!({"citty": "Oban"}), expect![[r#" (invalid_args): Invalid arguments for `get_weather`: Additional properties are not allowed ('citty' was unexpected); "city" is a required property."#]]).await;
+    check("get_weather", json!({"city": "Oban", "day": 3}), expect![" (invalid_args): Invalid arguments for `get_weather`: Additional properties are not allowed ('day' was unexpected); `day` may be meant for `days`."]).await;
+    check("get_weather", json!({"citty": "Oban"}), expect![[r#" (invalid_args): Invalid arguments for `get_weather`: Additional properties are not allowed ('citty' was unexpected); "city" is a required property; `citty` may be meant for `city`."#]]).await;
     check("get_weather", json!({"city": 7, "days": "x"}), expect![[r#" (invalid_args): Invalid arguments for `get_weather`: /city: 7 is not of type "string"; /days: "x" is not of type "integer"."#]]).await;
     check("get_weather", json!("{\"city\": "), expect![" (invalid_args): Invalid arguments for `get_weather`: not a JSON object; send complete arguments, smaller if they were cut off."]).await;
 }
