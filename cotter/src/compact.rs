@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
+    directives::format_skill_message,
     events::EventKind,
     message::{AssistantPart, Content, Mark, Message, Part, UserMessage},
     messages::Messages,
@@ -91,10 +93,8 @@ async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Ex
     let tokens_before = context_tokens(&scene.session().messages());
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
-    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger == FORCED)
-        .ok_or_else(|| {
-        Exit::coded(Reason::Error, "compaction", "there is nothing to sum up")
-    })?;
+    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
+        .ok_or_else(|| Exit::coded(Reason::Error, "compaction", "there is nothing to sum up"))?;
     let event = || Compacting { trigger, tokens_before, messages, first_kept_id, summary: None };
     let (event, by) = ask_hooks(scene, event()).await?;
     let summary = match event.summary.clone() {
@@ -104,7 +104,7 @@ async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Ex
     if scene.is_cancelled() {
         return Err(Exit::aborted());
     }
-    let attached = active_skills(&event.messages);
+    let attached = active_skills(&event.messages, &scene.agent().invoking_tools()[0]);
     let stored = format!(
         "[Summary of the conversation so far]\n\n{}\n\n[End of the summary; the conversation goes \
          on from here]{attached}",
@@ -188,25 +188,30 @@ struct Cut {
     first_kept_id: SmolStr,
 }
 
-/// What a summary is to stand for: all but recent messages of at most so many tokens. A call stays
-/// with its results. Forced where all of it is recent: everything.
-fn cut(context: &Messages, keep: u64, forced: bool) -> Option<Cut> {
+/// What a summary is to stand for: all but recent messages of about so many tokens. A call stays
+/// with its results, and the last thing said is kept however long it is; only where a request did not
+/// fit is nothing kept beyond that many. Forced where all of it is recent: everything.
+fn cut(context: &Messages, keep: u64, trigger: &'static str) -> Option<Cut> {
+    let most = if trigger == OVERFLOW { keep } else { u64::MAX };
     let entries: Vec<_> = context.entries().collect();
     let mut kept = 0;
     let mut first = entries.len();
     for (index, entry) in entries.iter().enumerate().rev() {
         let Some(message) = entry.in_context() else { continue };
         kept += message_tokens(message);
-        if kept > keep {
+        if kept > most {
             break;
         }
         if entry.stored_id().is_some() && !matches!(message, Message::ToolResult(_)) {
             first = index;
+            if kept >= keep {
+                break;
+            }
         }
     }
     let is_summary = |entry: &Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
     let mut older = &entries[..first];
-    if older.iter().all(|entry| is_summary(entry)) && forced {
+    if older.iter().all(|entry| is_summary(entry)) && trigger == FORCED {
         (older, first) = (&entries[..], entries.len());
     }
     if older.iter().all(|entry| is_summary(entry)) {
@@ -300,28 +305,14 @@ fn serialise(messages: &Messages) -> String {
     lines.join("\n\n")
 }
 
-/// The skills that were part of what is summed up, the newest of each name, within a budget.
-fn active_skills(messages: &Messages) -> String {
+/// The skills that were part of what is summed up, whoever called for them, the newest of each name,
+/// within a budget.
+fn active_skills(messages: &Messages, invoking: &str) -> String {
     let mut seen = vec![];
     let mut attached = vec![];
     let mut room = SKILL_BYTES;
     for message in messages.iter().rev() {
-        let texts = match message {
-            Message::User(UserMessage { mark: Mark::SkillInjection, content, .. }) => {
-                vec![content.text().into_owned()]
-            }
-            Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
-                let text = content.text().into_owned();
-                let from = text.find("\n\n<skill name=\"").map_or(text.len(), |at| at + 2);
-                let kept = text[from..].split("\n\n<skill name=\"").filter(|text| !text.is_empty());
-                kept.map(|text| {
-                    format!("<skill name=\"{}", text.trim_start_matches("<skill name=\""))
-                })
-                .collect()
-            }
-            _ => continue,
-        };
-        for text in texts {
+        for text in skill_texts(message, invoking) {
             let name = text.lines().next().unwrap_or_default().to_owned();
             if text.len() < room && !seen.contains(&name) {
                 room -= text.len();
@@ -331,4 +322,27 @@ fn active_skills(messages: &Messages) -> String {
         }
     }
     attached.iter().rev().map(|text| format!("\n\n{text}")).collect()
+}
+
+/// The skills a message brought, each as the text that brings it.
+fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
+    match message {
+        Message::User(UserMessage { mark: Mark::SkillInjection, content, .. }) => {
+            vec![content.text().into_owned()]
+        }
+        Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
+            let text = content.text().into_owned();
+            let from = text.find("\n\n<skill name=\"").map_or(text.len(), |at| at + 2);
+            let kept = text[from..].split("\n\n<skill name=\"").filter(|text| !text.is_empty());
+            kept.map(|text| format!("<skill name=\"{}", text.trim_start_matches("<skill name=\"")))
+                .collect()
+        }
+        Message::ToolResult(result) if result.tool_name == invoking => {
+            let shaped: Value = serde_json::from_str(&result.content.text()).unwrap_or_default();
+            let (name, text) = (&shaped["data"]["skill"], &shaped["data"]["content"]);
+            let both = name.as_str().zip(text.as_str());
+            both.map(|(name, text)| format_skill_message(name, text)).into_iter().collect()
+        }
+        _ => vec![],
+    }
 }
