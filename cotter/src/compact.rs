@@ -38,14 +38,17 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
     (files, commands, results that still matter), what is under way and what is left to do. Leave \
     out what no longer matters. Write plain text, no preamble.";
 
-/// Whether the conversation is to be summed up before the next request.
-pub(crate) fn is_due(scene: &Scene) -> bool {
+/// What stands round a summary: attached skills follow the end.
+const SUMMARY_START: &str = "[Summary of the conversation so far]";
+const SUMMARY_END: &str = "[End of the summary; the conversation goes on from here]";
+
+/// Why the conversation is to be summed up before the next request, where it is.
+pub(crate) fn due(scene: &Scene) -> Option<&'static str> {
     if std::mem::take(&mut scene.state().choices.compact) {
-        return true;
+        return Some(FORCED);
     }
-    let agent = scene.agent();
-    let Some(share) = agent.limits().compact_at else { return false };
-    let Some(window) = scene.session().models()[0].context_window() else { return false };
+    let share = scene.agent().limits().compact_at?;
+    let window = scene.session().models()[0].context_window()?;
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -53,7 +56,7 @@ pub(crate) fn is_due(scene: &Scene) -> bool {
         reason = "a share of a window, in tokens"
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
-    context_tokens(&scene.session().messages()) > limit
+    (context_tokens(&scene.session().messages()) > limit).then_some(THRESHOLD)
 }
 
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
@@ -105,11 +108,7 @@ async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Ex
         return Err(Exit::aborted());
     }
     let attached = active_skills(&event.messages, &scene.agent().invoking_tools()[0]);
-    let stored = format!(
-        "[Summary of the conversation so far]\n\n{}\n\n[End of the summary; the conversation goes \
-         on from here]{attached}",
-        summary.trim()
-    );
+    let stored = format!("{SUMMARY_START}\n\n{}\n\n{SUMMARY_END}{attached}", summary.trim());
     let compaction =
         Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
     let entry = {
@@ -189,17 +188,41 @@ struct Cut {
 }
 
 /// What a summary is to stand for: all but recent messages of about so many tokens. A call stays
-/// with its results, and the last thing said is kept however long it is; only where a request did not
-/// fit is nothing kept beyond that many. Forced where all of it is recent: everything.
+/// with its results. Where all of it is recent: forced, everything; else as much as leaves the newest
+/// message, since what fills the window is not always the conversation.
 fn cut(context: &Messages, keep: u64, trigger: &'static str) -> Option<Cut> {
-    let most = if trigger == OVERFLOW { keep } else { u64::MAX };
+    let forced = trigger == FORCED;
     let entries: Vec<_> = context.entries().collect();
+    let is_summary = |entry: &&Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
+    let nothing_before = |first: usize| entries[..first].iter().all(is_summary);
+    let mut keep = keep;
+    let mut first = first_kept(&entries, keep, trigger);
+    while !forced && nothing_before(first) && keep > 0 {
+        keep /= 2;
+        first = first_kept(&entries, keep, trigger);
+    }
+    if forced && nothing_before(first) {
+        first = entries.len();
+    }
+    if nothing_before(first) {
+        return None;
+    }
+    let older = &entries[..first];
+    let mut messages = Messages::default();
+    older.iter().for_each(|entry| messages.push_entry(Arc::clone(entry)));
+    let first_kept_id = entries.get(first).map(|entry| entry.id().clone()).unwrap_or_default();
+    Some(Cut { messages, first_kept_id })
+}
+
+/// The first of the recent messages that have so many tokens together. Where a request did not fit they
+/// have at most so many; the newest is one of them in any case.
+fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usize {
     let mut kept = 0;
     let mut first = entries.len();
     for (index, entry) in entries.iter().enumerate().rev() {
         let Some(message) = entry.in_context() else { continue };
         kept += message_tokens(message);
-        if kept > most {
+        if trigger == OVERFLOW && kept > keep && first < entries.len() {
             break;
         }
         if entry.stored_id().is_some() && !matches!(message, Message::ToolResult(_)) {
@@ -209,18 +232,7 @@ fn cut(context: &Messages, keep: u64, trigger: &'static str) -> Option<Cut> {
             }
         }
     }
-    let is_summary = |entry: &Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
-    let mut older = &entries[..first];
-    if older.iter().all(|entry| is_summary(entry)) && trigger == FORCED {
-        (older, first) = (&entries[..], entries.len());
-    }
-    if older.iter().all(|entry| is_summary(entry)) {
-        return None;
-    }
-    let mut messages = Messages::default();
-    older.iter().for_each(|entry| messages.push_entry(Arc::clone(entry)));
-    let first_kept_id = entries.get(first).map(|entry| entry.id().clone()).unwrap_or_default();
-    Some(Cut { messages, first_kept_id })
+    first
 }
 
 /// How many tokens a context has: what the last reply's provider counted, and an estimate of what
@@ -281,6 +293,11 @@ fn serialise(messages: &Messages) -> String {
     for message in messages.iter() {
         match message {
             Message::User(user) if user.mark == Mark::SkillInjection => {}
+            Message::User(user) if user.mark == Mark::Compaction => {
+                let text = user.content.text();
+                let end = text.find(SUMMARY_END).unwrap_or(text.len());
+                lines.push(text[..end].trim_end().to_owned());
+            }
             Message::User(user) => lines.push(format!("[Person]: {}", user.content.text())),
             Message::Assistant(reply) => {
                 let text = reply.text();
@@ -312,7 +329,7 @@ fn active_skills(messages: &Messages, invoking: &str) -> String {
     let mut attached = vec![];
     let mut room = SKILL_BYTES;
     for message in messages.iter().rev() {
-        for text in skill_texts(message, invoking) {
+        for text in skill_texts(message, invoking).into_iter().rev() {
             let name = text.lines().next().unwrap_or_default().to_owned();
             if text.len() < room && !seen.contains(&name) {
                 room -= text.len();
@@ -331,11 +348,7 @@ fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
             vec![content.text().into_owned()]
         }
         Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
-            let text = content.text().into_owned();
-            let from = text.find("\n\n<skill name=\"").map_or(text.len(), |at| at + 2);
-            let kept = text[from..].split("\n\n<skill name=\"").filter(|text| !text.is_empty());
-            kept.map(|text| format!("<skill name=\"{}", text.trim_start_matches("<skill name=\"")))
-                .collect()
+            attached_to(&content.text())
         }
         Message::ToolResult(result) if result.tool_name == invoking => {
             let shaped: Value = serde_json::from_str(&result.content.text()).unwrap_or_default();
@@ -345,4 +358,13 @@ fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
         }
         _ => vec![],
     }
+}
+
+/// The skills attached to a summary. A skill's text cannot hold its own end.
+fn attached_to(summary: &str) -> Vec<String> {
+    let Some((_, attached)) = summary.split_once(&format!("{SUMMARY_END}\n\n")) else {
+        return vec![];
+    };
+    let texts = attached.split_inclusive("\n</skill>").map(|text| text.trim_start_matches('\n'));
+    texts.filter(|text| text.starts_with("<skill name=\"")).map(str::to_owned).collect()
 }

@@ -18,7 +18,7 @@ use crate::{
     points::PointId,
     run::Reason,
     scene::Scene,
-    session::{Body, Entries, Session, StoreError},
+    session::{Body, By, Entries, Session, StoreError},
     tool::{self, Output, ToolError, ToolSet},
     turn::Exit,
 };
@@ -27,7 +27,8 @@ use crate::{
 ///
 /// Reading is always of the newest state. What is added during a run is stored at the run's next safe
 /// moment, in the order in which it was added: with the prompt that is being staged, or after the
-/// results of the step under way. A prompt that comes to nothing takes it along. A command that has
+/// results of the step under way. A prompt that comes to nothing takes along what its own hooks and
+/// skills added and set. A command that has
 /// the session to itself stores at once.
 #[derive(Clone)]
 pub struct Controls {
@@ -172,7 +173,7 @@ impl Controls {
 
     /// Adds a message to the conversation. Gives its id.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
-        self.session().store(Body::Message(message))
+        self.session().store_by(Body::Message(message), self.by())
     }
 
     /// The entries from root to leaf.
@@ -182,7 +183,7 @@ impl Controls {
 
     /// Adds an extension's own entry. Gives its id.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
-        self.session().save_entry(fields)
+        self.session().save_entry_by(fields, self.by())
     }
 
     /// Builds the context again, as it would be sent now, and fires `context`. Every request does the
@@ -214,12 +215,12 @@ impl Controls {
     /// out, and nothing beyond the agent's scope is ever added.
     pub fn set_active_tools<S: Into<SmolStr>>(&self, names: impl IntoIterator<Item = S>) {
         let names = names.into_iter().map(Into::into).collect();
-        self.session().state().choices.active_tools = Some(names);
+        self.session().state().choices.change(self.by()).active_tools = Some(names);
     }
 
     /// Lifts what [`Controls::set_active_tools`] set.
     pub fn set_all_tools_active(&self) {
-        self.session().state().choices.active_tools = None;
+        self.session().state().choices.change(self.by()).active_tools = None;
     }
 
     /// The model the next request goes to.
@@ -234,8 +235,8 @@ impl Controls {
         match scope {
             ModelScope::Turn => state.choices.turn_model = Some(model),
             ModelScope::Session => {
-                state.add(Body::ModelChange(model.name().clone()))?;
-                state.choices.model = Some(model);
+                state.add(Body::ModelChange(model.name().clone()), self.by())?;
+                state.choices.change(self.by()).model = Some(model);
             }
         }
         Ok(())
@@ -249,8 +250,8 @@ impl Controls {
     /// Sets how hard the model is to think, from the next request on.
     pub fn set_thinking_level(&self, level: Thinking) -> Result<(), StoreError> {
         let mut state = self.session().state();
-        state.add(Body::ThinkingLevel(level.as_str().into()))?;
-        state.choices.thinking = level;
+        state.add(Body::ThinkingLevel(level.as_str().into()), self.by())?;
+        state.choices.change(self.by()).thinking = level;
         Ok(())
     }
 
@@ -341,6 +342,12 @@ impl Controls {
     /// An agent that works for this run, under its policy, ledger and budget.
     pub fn child(&self) -> ChildBuilder {
         self.cx.child()
+    }
+
+    /// Whether what is added belongs to the prompt that is being staged.
+    fn by(&self) -> By {
+        let staging = self.cx.step() == 0 && !self.cx.run_id().is_empty();
+        if staging { By::Prompt } else { By::Others }
     }
 
     fn scene(&self) -> Scene {

@@ -52,7 +52,7 @@ pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
         }
     };
     if staged.is_err() {
-        scene.state().forget_waiting();
+        scene.state().forget_prompt();
     }
     staged
 }
@@ -85,10 +85,10 @@ impl Scene {
 
 async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
     let raw = typed_text(&content).into_owned();
-    let mention = called_mention(scene, &raw);
     let parsed = parse_tokens(&raw, |name| {
         scene.face.find(Kind::Hook, name).is_some() || scene.face.skill(name).is_some()
     });
+    let mention = called_mention(scene, &parsed.text);
     let mut message = UserMessage::new(content);
     if let Cow::Owned(text) = &parsed.text {
         replace_typed(&mut message, text.clone());
@@ -117,7 +117,7 @@ async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
     stored.push(Message::User(message));
     match mention {
         None => store(scene, stored).map(|_| Staged::Asked),
-        Some((name, prompt)) => dispatch_mention(scene, stored, &name, &prompt).await,
+        Some(name) => dispatch_mention(scene, stored, &name, prompt_for(&name, &text)).await,
     }
 }
 
@@ -290,13 +290,21 @@ fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result
 }
 
 /// The subagent a leading `@name` calls without asking the model, where that is wanted.
-fn called_mention(scene: &Scene, text: &str) -> Option<(SmolStr, String)> {
+fn called_mention(scene: &Scene, text: &str) -> Option<SmolStr> {
     if scene.agent().mention_mode() != MentionMode::Dispatch {
         return None;
     }
-    let (name, prompt) = leading_mention(text)?;
+    let (name, _) = leading_mention(text)?;
     scene.face.subagent(name)?;
-    Some((name.into(), prompt.to_owned()))
+    Some(name.into())
+}
+
+/// What a subagent called by `@name` is given: the prompt as it is stored, without the name.
+fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
+    match leading_mention(text) {
+        Some((led, prompt)) if led == name => prompt,
+        _ => text,
+    }
 }
 
 /// Calls a subagent as the model would, and takes its answer for the model's.

@@ -233,19 +233,27 @@ impl Session {
     /// Stores an extension's own entry: any type but the core's, ignored by the core and kept.
     /// Gives the entry's id. During a run it is stored at the run's next safe moment: never in the
     /// middle of a prompt, never between a call and its result.
-    pub fn save_entry(&self, mut fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
+    pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
+        self.save_entry_by(fields, By::Others)
+    }
+
+    pub(crate) fn save_entry_by(
+        &self,
+        mut fields: Map<String, Value>,
+        by: By,
+    ) -> Result<SmolStr, StoreError> {
         wire::check_custom(&fields).map_err(StoreError::new)?;
         if !fields.contains_key("timestamp") {
             fields.shift_insert(1, "timestamp".into(), Timestamp::now().to_string().into());
         }
-        self.store(Body::Custom(fields))
+        self.store_by(Body::Custom(fields), by)
     }
 
     /// Names an entry, or takes its name away.
     pub fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
         let mut state = self.whole();
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
-        state.add(Body::Label { target: id.into(), label: label.map(str::to_owned) })
+        state.add(Body::Label { target: id.into(), label: label.map(str::to_owned) }, By::Others)
     }
 
     /// The name of an entry.
@@ -305,7 +313,7 @@ impl Session {
                 .get(id)
                 .ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
         }
-        state.add(Body::Leaf(to.map(SmolStr::from))).map(drop)
+        state.add(Body::Leaf(to.map(SmolStr::from)), By::Others).map(drop)
     }
 
     /// Starts a session of its own with the entries up to here. Ids stay as they are. Waits for a run
@@ -357,7 +365,11 @@ impl Session {
     }
 
     pub(crate) fn store(&self, body: Body) -> Result<SmolStr, StoreError> {
-        self.whole().add(body)
+        self.store_by(body, By::Others)
+    }
+
+    pub(crate) fn store_by(&self, body: Body, by: By) -> Result<SmolStr, StoreError> {
+        self.whole().add(body, by)
     }
 }
 
@@ -408,16 +420,34 @@ pub(crate) struct State {
     read_only: Option<String>,
     /// Whether a run is at work, so that others' entries wait for its next safe moment.
     pub(crate) busy: bool,
-    /// Entries that wait for it, with the ids they were promised.
-    waiting: Vec<(SmolStr, Body)>,
+    /// Entries that wait for it.
+    waiting: Vec<Waiting>,
     /// The calls that had leave to run last: without a result, nobody knows what came of them.
     pub(crate) at_work: Vec<SmolStr>,
     /// What was set for this session, or for the run under way.
     pub(crate) choices: Choices,
 }
 
+/// An entry that waits for a safe moment of the run under way.
+struct Waiting {
+    /// The id it was promised.
+    id: SmolStr,
+    body: Body,
+    by: By,
+}
+
+/// Whose an entry is.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum By {
+    /// Of somebody who works on the prompt that is being staged: it is stored with the prompt, or not
+    /// at all.
+    Prompt,
+    /// Of anybody else.
+    Others,
+}
+
 /// What was set for one session instead of what its agent has.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Choices {
     /// The model of the run under way.
     pub(crate) turn_model: Option<Arc<dyn Model>>,
@@ -429,6 +459,18 @@ pub(crate) struct Choices {
     pub(crate) compact: bool,
     /// What the run under way is to be told before its next request.
     steering: Vec<Content>,
+    /// What was set before the prompt that is being staged changed it.
+    before_prompt: Option<Box<Choices>>,
+}
+
+impl Choices {
+    /// The choices, for somebody to change.
+    pub(crate) fn change(&mut self, by: By) -> &mut Choices {
+        if by == By::Prompt && self.before_prompt.is_none() {
+            self.before_prompt = Some(Box::new(self.clone()));
+        }
+        self
+    }
 }
 
 impl State {
@@ -519,11 +561,11 @@ impl State {
     }
 
     /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.
-    pub(crate) fn add(&mut self, body: Body) -> Result<SmolStr, StoreError> {
+    pub(crate) fn add(&mut self, body: Body, by: By) -> Result<SmolStr, StoreError> {
         self.check_writable()?;
         if self.busy {
             let id = self.next_id();
-            self.waiting.push((id.clone(), body));
+            self.waiting.push(Waiting { id: id.clone(), body, by });
             return Ok(id);
         }
         let entry = self.append(body);
@@ -533,13 +575,19 @@ impl State {
 
     /// A safe moment: what waited is added. Gives the entries.
     pub(crate) fn settle(&mut self) -> Vec<Arc<Entry>> {
+        self.choices.before_prompt = None;
         let waiting = std::mem::take(&mut self.waiting);
-        waiting.into_iter().map(|(id, body)| self.append_as(id, body)).collect()
+        waiting.into_iter().map(|Waiting { id, body, .. }| self.append_as(id, body)).collect()
     }
 
-    /// A prompt that comes to nothing takes with it what waited for it.
-    pub(crate) fn forget_waiting(&mut self) {
-        self.waiting.clear();
+    /// A prompt that comes to nothing takes with it what was added and set for it.
+    pub(crate) fn forget_prompt(&mut self) {
+        self.waiting.retain(|waiting| waiting.by != By::Prompt);
+        if let Some(before) = self.choices.before_prompt.take() {
+            let Choices { model, thinking, active_tools, .. } = *before;
+            (self.choices.model, self.choices.thinking) = (model, thinking);
+            self.choices.active_tools = active_tools;
+        }
     }
 
     pub(crate) fn record(&mut self, record: Record) {

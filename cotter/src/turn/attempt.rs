@@ -23,8 +23,8 @@ use crate::{
 impl Turn {
     /// The next reply of the model, stored.
     pub(super) async fn request(&mut self) -> Result<Arc<Entry>, Exit> {
-        if compact::is_due(&self.scene) {
-            Box::pin(compact::before_request(&self.scene, compact::THRESHOLD)).await?;
+        if let Some(trigger) = compact::due(&self.scene) {
+            Box::pin(compact::before_request(&self.scene, trigger)).await?;
         }
         let mut error = match self.ask(Overflow::ToTheCaller).await? {
             Ok(reply) => return Ok(reply),

@@ -14,7 +14,10 @@ const SKILLS: [&str; 5] = ["concise", "research-mode", "x_1", "dup", "usr"];
 fn all_bound(agent: AgentBuilder, log: &Log) -> AgentBuilder {
     let agent = HOOKS.into_iter().fold(agent, |agent, name| {
         let log = log.clone();
-        agent.define_hook(name, move |_| ready(log.add(format!("hook {name}"))))
+        agent.define_hook(name, move |_| {
+            log.add(format!("hook {name}"));
+            ready(())
+        })
     });
     SKILLS.into_iter().fold(agent, |agent, name| {
         let log = log.clone();

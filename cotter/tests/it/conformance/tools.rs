@@ -412,6 +412,6 @@ pub(super) async fn calls_within_a_call() {
     });
     assert_eq!(
         told.collect::<Vec<_>>(),
-        ["c1.1/1 ran in c1.1", "c1.1/2 refused in c1.1: unknown", "c1.1 ran in -"]
+        ["c1.1/1 ran in c1.1", "c1.1/2 refused in c1.1: scope", "c1.1 ran in -"]
     );
 }
