@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
+    directives::format_skill_message,
     events::EventKind,
     message::{AssistantPart, Content, Mark, Message, Part, UserMessage},
     messages::Messages,
@@ -94,10 +96,8 @@ async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Ex
     let tokens_before = context_tokens(&scene.session().messages());
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
-    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger == FORCED)
-        .ok_or_else(|| {
-        Exit::coded(Reason::Error, "compaction", "there is nothing to sum up")
-    })?;
+    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
+        .ok_or_else(|| Exit::coded(Reason::Error, "compaction", "there is nothing to sum up"))?;
     let event = || Compacting { trigger, tokens_before, messages, first_kept_id, summary: None };
     let (event, by) = ask_hooks(scene, event()).await?;
     let summary = match event.summary.clone() {
@@ -107,7 +107,7 @@ async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Ex
     if scene.is_cancelled() {
         return Err(Exit::aborted());
     }
-    let attached = active_skills(&event.messages);
+    let attached = active_skills(&event.messages, &scene.agent().invoking_tools()[0]);
     let stored = format!("{SUMMARY_START}\n\n{}\n\n{SUMMARY_END}{attached}", summary.trim());
     let compaction =
         Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
@@ -187,18 +187,19 @@ struct Cut {
     first_kept_id: SmolStr,
 }
 
-/// What a summary is to stand for: all but recent messages of at most so many tokens. A call stays
+/// What a summary is to stand for: all but recent messages of about so many tokens. A call stays
 /// with its results. Where all of it is recent: forced, everything; else as much as leaves the newest
 /// message, since what fills the window is not always the conversation.
-fn cut(context: &Messages, keep: u64, forced: bool) -> Option<Cut> {
+fn cut(context: &Messages, keep: u64, trigger: &'static str) -> Option<Cut> {
+    let forced = trigger == FORCED;
     let entries: Vec<_> = context.entries().collect();
     let is_summary = |entry: &&Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
     let nothing_before = |first: usize| entries[..first].iter().all(is_summary);
     let mut keep = keep;
-    let mut first = first_kept(&entries, keep, forced);
+    let mut first = first_kept(&entries, keep, trigger);
     while !forced && nothing_before(first) && keep > 0 {
         keep /= 2;
-        first = first_kept(&entries, keep, forced);
+        first = first_kept(&entries, keep, trigger);
     }
     if forced && nothing_before(first) {
         first = entries.len();
@@ -213,18 +214,22 @@ fn cut(context: &Messages, keep: u64, forced: bool) -> Option<Cut> {
     Some(Cut { messages, first_kept_id })
 }
 
-/// The first of the recent messages of at most so many tokens; unless all may go, the newest is one.
-fn first_kept(entries: &[&Arc<Entry>], keep: u64, all_may_go: bool) -> usize {
+/// The first of the recent messages that have so many tokens together. Where a request did not fit they
+/// have at most so many; the newest is one of them in any case.
+fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usize {
     let mut kept = 0;
     let mut first = entries.len();
     for (index, entry) in entries.iter().enumerate().rev() {
         let Some(message) = entry.in_context() else { continue };
         kept += message_tokens(message);
-        if kept > keep && (all_may_go || first < entries.len()) {
+        if trigger == OVERFLOW && kept > keep && first < entries.len() {
             break;
         }
         if entry.stored_id().is_some() && !matches!(message, Message::ToolResult(_)) {
             first = index;
+            if kept >= keep {
+                break;
+            }
         }
     }
     first
@@ -317,22 +322,14 @@ fn serialise(messages: &Messages) -> String {
     lines.join("\n\n")
 }
 
-/// The skills that were part of what is summed up, the newest of each name, within a budget.
-fn active_skills(messages: &Messages) -> String {
+/// The skills that were part of what is summed up, whoever called for them, the newest of each name,
+/// within a budget.
+fn active_skills(messages: &Messages, invoking: &str) -> String {
     let mut seen = vec![];
     let mut attached = vec![];
     let mut room = SKILL_BYTES;
     for message in messages.iter().rev() {
-        let texts = match message {
-            Message::User(UserMessage { mark: Mark::SkillInjection, content, .. }) => {
-                vec![content.text().into_owned()]
-            }
-            Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
-                attached_to(&content.text())
-            }
-            _ => continue,
-        };
-        for text in texts.into_iter().rev() {
+        for text in skill_texts(message, invoking).into_iter().rev() {
             let name = text.lines().next().unwrap_or_default().to_owned();
             if text.len() < room && !seen.contains(&name) {
                 room -= text.len();
@@ -342,6 +339,25 @@ fn active_skills(messages: &Messages) -> String {
         }
     }
     attached.iter().rev().map(|text| format!("\n\n{text}")).collect()
+}
+
+/// The skills a message brought, each as the text that brings it.
+fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
+    match message {
+        Message::User(UserMessage { mark: Mark::SkillInjection, content, .. }) => {
+            vec![content.text().into_owned()]
+        }
+        Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
+            attached_to(&content.text())
+        }
+        Message::ToolResult(result) if result.tool_name == invoking => {
+            let shaped: Value = serde_json::from_str(&result.content.text()).unwrap_or_default();
+            let (name, text) = (&shaped["data"]["skill"], &shaped["data"]["content"]);
+            let both = name.as_str().zip(text.as_str());
+            both.map(|(name, text)| format_skill_message(name, text)).into_iter().collect()
+        }
+        _ => vec![],
+    }
 }
 
 /// The skills attached to a summary. A skill's text cannot hold its own end.

@@ -226,27 +226,24 @@ pub fn create_skill_invoke_tool<'a>(
     InvokeSkill::new("invoke_skill", skills.iter().copied())
 }
 
-/// Names with descriptions, within a budget: what does not fit is listed by name, then counted.
+/// Names with descriptions, within a budget: every name first, then the descriptions that still fit,
+/// in order. Names that do not fit are counted.
 pub(crate) fn list<'a>(things: impl Iterator<Item = (&'a str, &'a str)>, bytes: usize) -> String {
     let mut room = bytes;
-    let mut lines = vec![];
-    let mut left_out = 0;
-    for (name, description) in things {
-        let line = match description.trim() {
-            "" => format!("- {name}"),
-            words => {
-                format!("- {name}: {}", words.split_whitespace().collect::<Vec<_>>().join(" "))
-            }
-        };
-        let short = format!("- {name}");
-        match [line, short].into_iter().find(|line| line.len() < room) {
-            Some(line) => {
-                room -= line.len() + 1;
-                lines.push(line);
-            }
-            None => left_out += 1,
-        }
-    }
+    let mut fits = |length: usize| {
+        let fits = length < room;
+        room -= if fits { length } else { 0 };
+        fits
+    };
+    let all: Vec<_> = things.collect();
+    let named: Vec<_> = all.iter().filter(|(name, _)| fits(name.len() + "- \n".len())).collect();
+    let left_out = all.len() - named.len();
+    let line = |(name, description): &(&str, &str)| {
+        let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let described = !words.is_empty() && fits(words.len() + ": ".len());
+        if described { format!("- {name}: {words}") } else { format!("- {name}") }
+    };
+    let mut lines: Vec<_> = named.into_iter().map(line).collect();
     if left_out > 0 {
         lines.push(format!("- and {left_out} more, to be called by name"));
     }

@@ -7,7 +7,7 @@ use super::{Admit, Applied, Never, Point, PointId, Stop, session::observed};
 use crate::{ext::Failure, messages::Messages};
 
 /// Fires before a conversation is summed up. Gates answer with [`Admit`], transforms with a
-/// [`CompactChange`]: the first summary given stands.
+/// [`CompactChange`]: each sees the summary of the one before it, and the last one given stands.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactPre;
 

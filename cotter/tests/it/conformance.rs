@@ -14,6 +14,12 @@ mod hooks;
 mod runs;
 mod sessions;
 mod permissions;
+mod directives;
+mod dispatch;
+mod skills;
+mod commands;
+mod context;
+mod compaction;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,6 +33,8 @@ use std::{
 
 use cotter::{Origin, Owner};
 use serde_json::{Value, json};
+
+use self::skills::Says;
 
 /// The areas this test answers for, in the order they are printed.
 const AREAS: &[&str] = &[
@@ -61,6 +69,21 @@ const AREAS: &[&str] = &[
     "runner",
     "concurrency",
     "permission",
+    "directive-parsing",
+    "dispatch",
+    "dispatch-order",
+    "dispatch-error",
+    "skill-injection",
+    "skill-listing",
+    "mention",
+    "scope",
+    "slash-preprocess",
+    "commands",
+    "input",
+    "context",
+    "custom-entries",
+    "compaction",
+    "tools",
 ];
 
 /// One case and what we do about it.
@@ -94,27 +117,81 @@ cases! {
 
     "CT-003" "tool-dispatch" run tools::unknown_tool(&[], "nonexistent", "There are no tools here");
 
-    "GD-026s" "tool-result" later "G14";
-    "GD-029s" "tool-result" run tools::invalid_input("skill_tool", &["name"], json!({}), "name");
+    "GD-026s" "tool-result" run skills::invokes_skill(
+        Says::Text("V"),
+        json!({"name": "n", "args": "foo"}),
+        r#": {"status":"success","data":{"skill":"n","content":"V"}}"#,
+        &[r#"skill n agent "foo" Some("foo")"#],
+    );
+    "GD-029s" "tool-result" run skills::invalid_invocation("invoke_skill", json!({}), "name");
     "GD-031s" "tool-result" run tools::parts_are_joined_for_the_model_and_kept();
-    "GD-032s" "tool-result" later "G12";
-    "GD-034s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Panic("boom"));
-    "GD-036s" "tool-result" later "G16";
-    "GD-037s" "tool-result" later "G16";
+    "GD-032s" "tool-result" run skills::a_picture_is_kept_for_renderers();
+    "GD-034s" "tool-result" run skills::invokes_skill(
+        Says::Panic("boom"),
+        json!({"name": "n"}),
+        r#" (failed): {"status":"error","message":"the hook panicked: boom","data":null}"#,
+        &[r#"skill n agent "" None"#],
+    );
+    "GD-036s" "tool-result" run skills::invokes_subagent(
+        Says::Text("sunny"),
+        json!({"name": "w", "prompt": "NYC"}),
+        r#": {"status":"success","data":{"subagent":"w","content":"sunny"}}"#,
+        &[r#"subagent w "NYC""#],
+    );
+    "GD-037s" "tool-result" run skills::invokes_subagent(
+        Says::Text("sunny"),
+        json!({"name": "zzz", "prompt": "p"}),
+        concat!(
+            r#" (not_found): {"status":"error","message":"Subagent \"zzz\" is not registered. "#,
+            r#"Use one of: w.","data":null}"#,
+        ),
+        &[],
+    );
     "GD-038s" "tool-result"
-        run tools::invalid_input("subagent_tool", &["name", "prompt"], json!({"name":"w"}), "prompt");
-    "GD-039s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("boom"));
-    "GD-040s" "tool-result" later "G16";
-    "GD-041s" "tool-result" run tools::marked_tools_run_side_by_side();
+        run skills::invalid_invocation("invoke_subagent", json!({"name": "w"}), "prompt");
+    "GD-039s" "tool-result" run skills::invokes_subagent(
+        Says::Fail("boom"),
+        json!({"name": "w", "prompt": "p"}),
+        r#" (failed): {"status":"error","message":"boom","data":null}"#,
+        &[r#"subagent w "p""#],
+    );
+    "GD-040s" "tool-result" run skills::invokes_subagent(
+        Says::Text(""),
+        json!({"name": "w", "prompt": "p"}),
+        r#": {"status":"success","data":{"subagent":"w","content":"[subagent produced no text content]"}}"#,
+        &[r#"subagent w "p""#],
+    );
+    "GD-041s" "tool-result" run skills::two_subagents_of_one_step();
     "GD-044s" "tool-result" run tools::unknown_tool(&["nop"], "nope", "Did you mean `nop`?");
     "GD-045s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Panic("boom"));
     "GD-046s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("m"));
     "GD-047s" "tool-result" run tools::invalid_input("t", &["n"], json!({"n":7}), "/n");
     "GD-048s" "tool-result" run tools::unmarked_tools_run_in_call_order_past_a_failure();
-    "GC-010" "tool-result" later "G15";
+    "GC-010" "tool-result" run skills::invokes_skill(
+        Says::Text("C"),
+        json!({"name": "n"}),
+        r#": {"status":"success","data":{"skill":"n","content":"C"}}"#,
+        &[r#"skill n agent "" None"#],
+    );
     "GC-011" "tool-result" not_applicable "FEATURES G14: a skill has a name and args, no sections";
-    "GC-013" "tool-result" later "G15";
-    "GC-014" "tool-result" later "G15";
+    "GC-013" "tool-result" run skills::invokes_skill(
+        Says::Text("C"),
+        json!({"name": "zz"}),
+        concat!(
+            r#" (not_found): {"status":"error","message":"Skill \"zz\" is not available. "#,
+            r#"Use one of: n.","data":null}"#,
+        ),
+        &[],
+    );
+    "GC-014" "tool-result" run skills::invokes_skill(
+        Says::Text("C"),
+        json!({"name": "h"}),
+        concat!(
+            r#" (not_found): {"status":"error","message":"Skill \"h\" is not available. "#,
+            r#"Use one of: n.","data":null}"#,
+        ),
+        &[],
+    );
     "GT-010" "tool-result" run tools::unknown_tool(&["look"], "nope", "There are: look");
     "GT-012" "tool-result" run tools::invalid_input("t", &["hull"], json!({"hull":42}), "/hull");
     "GT-013" "tool-result"
@@ -142,7 +219,7 @@ cases! {
     "bd-05" "lifecycle" run runs::a_failing_gate_at_the_turns_end_changes_nothing();
     "bd-06" "lifecycle" run runs::going_on_stays_within_one_run();
     "bd-08" "lifecycle" run runs::an_abort_interrupts_a_hanging_gate();
-    "CT-052" "lifecycle" later "R4";
+    "CT-052" "lifecycle" run skills::an_agent_leaves_once();
     "LM-038" "lifecycle" run runs::a_session_starts_a_run_per_prompt();
 
     "CT-011" "limits" run runs::steps_are_limited();
@@ -280,7 +357,7 @@ cases! {
     "CQ-018" "permission" run permissions::a_name_decides_nothing("calendar.find_free_slot");
     "CQ-019" "permission" run permissions::a_name_decides_nothing("org.info");
     "CQ-020" "permission" run permissions::a_name_decides_nothing("project.refresh");
-    "CQ-021" "permission" later "G17";
+    "CQ-021" "permission" run permissions::a_call_within_a_call_is_judged_for_itself();
     "CQ-022" "permission" run permissions::an_input_that_is_none_is_not_asked_about(json!("garbage"));
     "GX-004" "permission" later "L14";
     "LM-110" "permission" run permissions::modes_where_no_rule_speaks();
@@ -289,6 +366,167 @@ cases! {
     "LM-113" "permission" not_applicable "DESIGN 6: a rule's tool is a glob over a name, which has no segments";
     "LM-114" "permission" run permissions::a_check_that_fails_refuses();
     "LM-116" "permission" run permissions::a_no_is_told_with_its_words();
+
+    "GP-001s" "directive-parsing" run directives::binds("/compact", "", &["hook compact"]);
+    "GP-003s" "directive-parsing"
+        run directives::binds("/concise tell me about Rust", "tell me about Rust", &["skill concise"]);
+    "GP-004s" "directive-parsing"
+        run directives::binds("/research-mode tell me about ribosomes", "tell me about ribosomes", &["skill research-mode"]);
+    "GP-007s" "directive-parsing" run directives::stays("ping /me at 3pm");
+    "GP-009s" "directive-parsing" run directives::stays("@weather NYC");
+    "GP-010s" "directive-parsing"
+        run directives::binds("@weather /compact NYC", "@weather NYC", &["hook compact"]);
+    "GP-011s" "directive-parsing"
+        run directives::binds("please /concise explain", "please explain", &["skill concise"]);
+    "GP-013s" "directive-parsing" run directives::binds("/a /b go", "go", &["hook a", "hook b"]);
+    "GP-016s" "directive-parsing" run directives::binds("/dup hi", "hi", &["hook dup"]);
+    "GP-017s" "directive-parsing"
+        run directives::binds("/concise /concise hi", "hi", &["skill concise", "skill concise"]);
+    "GP-019s" "directive-parsing" run directives::stays("do it /concise.");
+    "GP-021s" "directive-parsing" run directives::stays("(/concise) hi");
+    "GP-022s" "directive-parsing" run directives::stays("`/concise` hi");
+    "GP-023s" "directive-parsing" run directives::stays("/Concise hi");
+    "GP-024s" "directive-parsing" run directives::stays("/1a hi");
+    "GP-025s" "directive-parsing" run directives::stays("//concise hi");
+    "GP-026s" "directive-parsing" run directives::stays("/concise/ hi");
+    "GP-028s" "directive-parsing" run directives::stays("foo/concise hi");
+    "GP-029s" "directive-parsing"
+        run directives::binds("hello\n/concise\nworld", "hello\n\nworld", &["skill concise"]);
+    "GP-030s" "directive-parsing"
+        run directives::binds("a\t/concise\tb", "a\tb", &["skill concise"]);
+    "GP-031s" "directive-parsing"
+        run directives::binds("a\u{a0}/concise\u{a0}b", "a\u{a0}\u{a0}b", &["skill concise"]);
+    "GP-032s" "directive-parsing"
+        run directives::binds("\u{3000}/concise hi", "\u{3000}hi", &["skill concise"]);
+    "GP-033s" "directive-parsing" run directives::stays("/concise\u{200b} hi");
+    "GP-034s" "directive-parsing" run directives::stays("/concise\u{1f642}");
+    "GP-035s" "directive-parsing"
+        run directives::binds("a\r\n/concise\r\nb", "a\r\n\r\nb", &["skill concise"]);
+    "GP-037s" "directive-parsing" run directives::stays("keep  two   spaces");
+    "GP-038s" "directive-parsing"
+        run directives::binds("/concise\n    if x:\n        y()", "    if x:\n        y()", &["skill concise"]);
+    "GP-039s" "directive-parsing" run directives::stays("```\n    indented\n```");
+    "GP-040s" "directive-parsing" run directives::stays("a  \n  b");
+    "GP-041s" "directive-parsing"
+        run directives::binds("a\n\n\nb /concise", "a\n\n\nb", &["skill concise"]);
+    "GP-042s" "directive-parsing" run directives::stays("```\n/compact\n```");
+    "GP-044s" "directive-parsing" run directives::stays("/comp hi");
+    "GP-045s" "directive-parsing" run directives::stays("");
+    "GP-049s" "directive-parsing" run directives::binds("cd /usr", "cd", &["skill usr"]);
+    "GP-051s" "directive-parsing"
+        run directives::binds("a\u{feff}/concise hi", "a\u{feff}hi", &["skill concise"]);
+    "GP-052s" "directive-parsing" run directives::stays("a\u{85}/concise hi");
+    "GP-053s" "directive-parsing"
+        run directives::binds("/concise\u{2028}x", "x", &["skill concise"]);
+    "GP-054s" "directive-parsing" run directives::stays("/concise\u{e9} hi");
+
+    "GD-001s" "dispatch" run dispatch::nothing_registered_changes_nothing();
+    "GD-002s" "dispatch" not_applicable "DESIGN 4: only a built agent has requests; nothing else can be written";
+    "GD-017s" "dispatch" run dispatch::after_a_bare_hook_the_model_is_asked();
+    "GD-023s" "dispatch" run dispatch::a_model_is_set_for_a_turn_or_for_the_session();
+    "GD-025s" "dispatch" run dispatch::a_hooks_own_message_comes_before_the_prompt();
+    "GX-008" "dispatch" run dispatch::the_text_as_it_was_typed_is_kept();
+    "GD-003s" "dispatch-order" run dispatch::hooks_come_in_text_order_and_skills_after_them();
+    "GD-005s" "dispatch-order" run dispatch::an_answer_of_several_messages_is_stored_and_returned();
+    "GD-006s" "dispatch-order" run dispatch::the_first_answer_in_text_order_counts();
+    "GD-009s" "dispatch-error" run dispatch::a_failing_hook_leaves_nothing_behind();
+
+    "GD-011s" "skill-injection" run dispatch::skills_come_in_text_order_before_the_prompt();
+    "GD-013s" "skill-injection" run dispatch::a_skill_that_is_not_exposed_serves_the_person();
+    "GD-014s" "skill-injection" run dispatch::a_skill_of_parts_keeps_its_pictures();
+    "CF-016" "skill-injection" later "C10";
+    "CF-017" "skill-injection" later "C15";
+
+    "GC-002" "skill-listing" run skills::a_skill_that_is_not_exposed_is_not_shown();
+    "GC-004" "skill-listing" not_applicable "FEATURES G14: skills have no priorities";
+    "GC-005" "skill-listing" run skills::long_descriptions_give_way_to_names();
+    "GC-006" "skill-listing" run skills::skills_that_do_not_fit_are_counted();
+    "GC-007" "skill-listing" run skills::the_list_has_a_budget();
+    "GC-008" "skill-listing" not_applicable "DESIGN 6: the index has one budget, whatever the window";
+
+    "GD-042s" "mention" run dispatch::a_mention_stays_in_the_text();
+
+    "CT-021" "scope" run skills::scoped(&["a", "c"], &["a", "b", "c"], &["a", "c"]);
+    "CT-022" "scope" run skills::scoped(&["a", "z"], &["a"], &["a"]);
+    "CT-023" "scope" run skills::recalls(
+        &["bash"],
+        "c1.1 (denied): The tool `recall` is not available to this agent.",
+        &[],
+    );
+    "CT-024" "scope" run skills::recalls(&[], "c1.1 (failed): memory not available", &["recall"]);
+    "CT-025" "scope" run skills::a_subagent_out_of_scope_is_not_called();
+    "CT-049" "scope" run skills::a_scope_is_told_and_kept();
+
+    "CT-036" "slash-preprocess" run skills::greeted("/unknown x", &[], "user: /unknown x\n", &[]);
+    "CT-037" "slash-preprocess" run skills::greeted(
+        "  /greet x",
+        &[],
+        "skill: <skill name=\"greet\">\nG\n</skill>\nuser: x\n",
+        &[r#"skill greet user "x" None"#],
+    );
+    "CT-040" "slash-preprocess" run skills::greeted("/greet x", &["other"], "user: /greet x\n", &[]);
+
+    "cm-02" "commands" run commands::any_whitespace_ends_a_name();
+    "cm-04" "commands" run commands::a_failing_command_is_told_and_leaves_nothing();
+    "cm-05" "commands" run commands::the_first_command_of_a_name_stays();
+    "cm-07" "commands" run commands::a_unit_with_two_commands_of_a_name_is_refused();
+    "cm-08" "commands" run commands::a_command_is_no_prompt();
+    "cm-09" "commands" run commands::a_command_runs_at_once_beside_a_run();
+    "cm-10" "commands" run commands::a_command_is_not_queued();
+
+    "in-01" "input" run commands::a_rewrite_keeps_the_pictures();
+    "in-03" "input" run commands::a_prompt_that_is_taken_goes_no_further();
+    "in-04" "input" run commands::a_failing_rewrite_refuses_the_prompt();
+    "in-05" "input" run commands::a_rewrite_calls_no_command();
+    "in-06" "input" not_applicable "FEATURES G9: a rewrite is not parsed again";
+
+    "cx-02" "context" run context::a_failing_transform_ends_the_run();
+    "cx-05" "context" run context::a_transform_adds_to_what_is_sent();
+    "cx-06" "context" run context::a_transform_replaces_what_is_sent();
+    "cx-07" "context" run context::the_context_is_built_for_each_request();
+    "cx-10" "context" not_applicable "DESIGN 2: there is no point between a prompt and its first request";
+    "cx-12" "context" run context::a_branch_left_behind_is_shown_as_its_summary();
+
+    "ce-01" "custom-entries" run context::entries_are_kept_and_messages_are_sent();
+    "ce-02" "custom-entries" not_applicable "DESIGN 4: an extension is fn(&mut Registry), which has no session";
+    "ce-03" "custom-entries" run context::a_message_alone_asks_nobody();
+    "ce-05" "custom-entries" run context::nothing_comes_between_a_call_and_its_result();
+
+    "cp-01" "compaction" run compaction::all_tokens_of_a_reply_count();
+    "cp-02" "compaction" not_applicable "FORMATS Events: a usage has four counts and no total of its own";
+    "cp-03" "compaction" run compaction::it_is_due_beyond_the_threshold();
+    "cp-04" "compaction" run compaction::it_is_never_due_where_it_is_switched_off();
+    "cp-05" "compaction" run compaction::tokens_are_estimated();
+    "cp-06" "compaction" run compaction::cuts(50, 4);
+    "cp-07" "compaction" run compaction::cuts(150, 4);
+    "cp-08" "compaction" run compaction::cuts(250, 3);
+    "cp-11" "compaction" run compaction::a_long_result_is_cut_for_the_summary();
+    "cp-12" "compaction" run compaction::a_refusal_leaves_all_as_it_is();
+    "cp-13" "compaction" run compaction::summaries(&[Ok(Some("MY SUM"))], "MY SUM", &[]);
+    "cp-14" "compaction"
+        run compaction::summaries(&[Err("cb")], "MODEL'S", &["hook compact.pre hook-0 transform failed"]);
+    "cp-16" "compaction" run compaction::summaries(&[Ok(Some("A")), Ok(None)], "A", &[]);
+    "cp-17" "compaction" run compaction::summaries(&[Ok(None), Ok(Some("A")), Ok(None)], "A", &[]);
+    "cp-18" "compaction" run compaction::there_has_to_be_something_to_sum_up();
+    "cp-23" "compaction" run compaction::a_reply_from_before_a_summary_does_not_count();
+    "GD-021s" "compaction" run compaction::a_forced_compaction_comes_before_the_prompt();
+    "LM-151" "compaction" run compaction::skills_called_for_survive();
+
+    "tl-02" "tools" run hooks::a_block_without_a_reason_says_so();
+    "tl-03" "tools" run hooks::a_failing_gate_blocks_and_is_named();
+    "tl-05" "tools" run hooks::checks("bash", &[("a", Some("A")), ("b", Some("B"))], &["a"]);
+    "tl-06" "tools" run tools::a_failed_transform_withholds_the_result();
+    "tl-07" "tools" run tools::marked_tools_run_side_by_side();
+    "tl-09" "tools" run tools::results_always_go_to_the_model();
+    "tl-10" "tools" not_applicable "FEATURES G23: a tool answers with text, parts or an error, and ends no run";
+    "tl-11" "tools" run hooks::no_hook_is_asked_about_an_unknown_tool();
+    "tl-12" "tools" not_applicable "FEATURES G23: an input that does not fit the schema gets a result that says so";
+    "tl-13" "tools" run tools::calls_of_a_cut_reply_do_not_run();
+    "tl-14" "tools"
+        run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::User, "extension"));
+    "tl-15" "tools" run tools::a_built_in_tool_is_replaced_explicitly();
+    "tl-16" "tools" run tools::calls_within_a_call();
+    "tl-17" "tools" not_applicable "DESIGN 2: model.post observes; a recorded reply is not rewritten";
 }
 
 #[test]
@@ -398,13 +636,13 @@ fn compare_with_the_folder(wrong: &mut Vec<String>) -> Option<usize> {
 
 fn table(counts: &BTreeMap<&str, Counts>, beside: &str) -> String {
     let mut text = format!(
-        "\n{:<16} {:>4} {:>7} {:>15} {:>6}\n",
+        "\n{:<18} {:>4} {:>7} {:>15} {:>6}\n",
         "conformance", "run", "passed", "not applicable", "later"
     );
     let mut all = Counts::default();
     let mut line = |name: &str, count: Counts| {
         let Counts { run, passed, not_applicable, later } = count;
-        text += &format!("{name:<16} {run:>4} {passed:>7} {not_applicable:>15} {later:>6}\n");
+        text += &format!("{name:<18} {run:>4} {passed:>7} {not_applicable:>15} {later:>6}\n");
     };
     for area in AREAS {
         let count = counts.get(area).copied().unwrap_or_default();

@@ -267,6 +267,19 @@ pub(super) async fn a_failing_gate_blocks_with_its_words() {
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("the hook panicked: nope")));
 }
 
+/// The model hears why, and listeners hear which hook it was.
+pub(super) async fn a_failing_gate_blocks_and_is_named() {
+    let log = Log::default();
+    let fails = named("fails", |_: &ToolCalled| Err::<Verdict, _>("gate down"));
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent.tool(tool("t", &log, Ok("ok"))).on(ToolPre, fails)
+    })
+    .await;
+    holds(played.results()[0], "c1.1 (denied): Hook \"fails\" blocked the action: gate down.");
+    assert_eq!(played.heard(&["hook tool.pre fails"]), ["hook tool.pre fails gate failed"]);
+    assert!(log.lines().is_empty());
+}
+
 pub(super) async fn no_hook_starts_after_an_abort() {
     let log = Log::default();
     let played = play([call("t")], |agent| {

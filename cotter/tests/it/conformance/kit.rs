@@ -8,7 +8,7 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, FnTool, Message, Output, Permit, Reply, Run, Session, Tool, ToolError,
-    ToolSpec, events::Event, model::Request, permission::Zone, tool::Facts,
+    ToolSpec, events::Event, message::Content, model::Request, permission::Zone, tool::Facts,
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use serde_json::{Value, json};
@@ -97,20 +97,29 @@ impl Stage {
         Stage { agent, model }
     }
 
+    pub(super) async fn session(&self) -> Session {
+        self.agent.main_session().await.expect("a session is made")
+    }
+
     /// A run on the main session that has not begun yet.
     pub(super) async fn run(&self) -> Run {
-        self.agent.main_session().await.expect("a session is made").prompt("go")
+        self.session().await.prompt("go")
     }
 
     /// One run to its end, hearing every event.
     pub(super) async fn play(&self) -> Played {
-        let mut run = self.run().await;
+        self.say("go").await
+    }
+
+    /// The same with a prompt of one's own.
+    pub(super) async fn say(&self, prompt: impl Into<Content>) -> Played {
+        let mut run = self.session().await.prompt(prompt);
         let mut events = vec![];
         while let Some(event) = run.next().await {
             events.push(event);
         }
         let reply = run.reply().await.unwrap_or_else(|error| *error.reply);
-        let session = self.agent.main_session().await.expect("a session is made");
+        let session = self.session().await;
         let transcript = transcript(&session);
         Played { session, transcript, reply, events, requests: self.model.requests() }
     }

@@ -9,7 +9,7 @@ use cotter::{
 use cotter_test::{Said, ScriptedUi, Step};
 use serde_json::{Value, json};
 
-use super::kit::{Log, any_object, call, holds, play, tool, touching};
+use super::kit::{Log, any_object, call, holds, play, safe, tool, touching};
 
 /// What becomes of a call of `t` that touches something of that zone: `pass`, `ask` or `block`.
 async fn decided(zone: Zone, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> &'static str {
@@ -185,5 +185,32 @@ pub(super) async fn a_no_is_told_with_its_words() {
         played.heard(&["permission.response", "tool.refused"]),
         ["permission.response c1.1=false by test", "tool.refused c1.1 test: use the other file"]
     );
+    assert!(log.lines().is_empty());
+}
+
+/// A call that a tool makes for the model is judged by what it is itself.
+pub(super) async fn a_call_within_a_call_is_judged_for_itself() {
+    let log = Log::default();
+    let ui = ScriptedUi::new([Said::No("not her".into())]);
+    let calls_tool = safe("call_tool", any_object(), |permit: Permit| async move {
+        let input = permit.input();
+        let name = input["name"].as_str().unwrap_or_default();
+        permit.cx().controls().run_tool(name, input["args"].clone()).await
+    });
+    let args = json!({"space": "org", "action": "org.remove_member", "args": {"id": "x"}});
+    let step = Step::call("call_tool", json!({"name": "space_run_action", "args": args}));
+    let played = play([step, Step::text("done")], |agent| {
+        agent
+            .tool(calls_tool)
+            .tool(touching("space_run_action", &log, Zone::External))
+            .ui(ui.clone())
+    })
+    .await;
+    assert_eq!(
+        ui.shown(),
+        format!("space_run_action {args} <- zone: zone `external` asks at level `standard`\n")
+    );
+    holds(played.results()[0], "c1.1 (denied): ");
+    holds(played.results()[0], "not her");
     assert!(log.lines().is_empty());
 }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use cotter::{
-    Agent, Output, Owner, Permit, Registry, ToolError,
+    Agent, Origin, Output, Owner, Permit, Registry, ToolError,
+    builtin::Read,
     events::{Event, EventKind},
     message::{Content, Message, Part, StopReason},
+    named,
+    points::{ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan},
 };
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
@@ -195,6 +198,7 @@ pub(super) async fn unmarked_tools_run_in_call_order_past_a_failure() {
     assert_eq!(played.results(), ["c1.1 (failed): no", "c1.2: A"]);
 }
 
+/// Of two calls the first takes longer: it ends last and is answered first.
 pub(super) async fn marked_tools_run_side_by_side() {
     let log = Log::default();
     let step = call("q").and_call("r", json!({}));
@@ -281,4 +285,133 @@ pub(super) async fn a_failed_call_on_the_wire() {
     let stored = played.transcript.lines().filter(|line| line.contains("é")).collect::<String>();
     assert!((1024..2100).contains(&stored.len()), "{}", stored.len());
     holds(&played.transcript, "bytes left out");
+}
+
+/// Results as transforms leave them, one after the other; what follows a failed one is withheld.
+pub(super) async fn a_failed_transform_withholds_the_result() {
+    let log = Log::default();
+    let adds = |words: &'static str| {
+        named(words, move |ran: &ToolRan| {
+            ResultChange::Result(Ok(Output::from(format!("{}{words}", ran.result))))
+        })
+    };
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent
+            .tool(tool("t", &log, Ok("base")))
+            .transform(ToolPost, adds("|1"))
+            .transform(ToolPost, named("fails", |_: &ToolRan| Err::<ResultChange, _>("trboom")))
+            .transform(
+                ToolPost,
+                named("seen", {
+                    let log = log.clone();
+                    move |ran: &ToolRan| {
+                        log.add(&*ran.result);
+                        ResultChange::Keep
+                    }
+                }),
+            )
+    })
+    .await;
+    let heard = played.heard(&["hook tool.post"]);
+    let heard: Vec<_> = heard.iter().map(String::as_str).collect();
+    assert_eq!(
+        heard,
+        [
+            "hook tool.post |1 transform replace",
+            "hook tool.post fails transform failed",
+            "hook tool.post seen transform keep",
+        ]
+    );
+    let withheld = "the tool ran, but its result is withheld: trboom";
+    assert_eq!(log.lines(), ["t", withheld]);
+    assert_eq!(played.results(), [format!("c1.1 (unavailable): {withheld}")]);
+}
+
+/// Every step's results go to the model: no tool ends a run.
+pub(super) async fn results_always_go_to_the_model() {
+    let log = Log::default();
+    let step = call("a").and_call("b", json!({}));
+    let played = play([step, Step::text("done")], |agent| {
+        agent.tool(tool("a", &log, Ok("A"))).tool(tool("b", &log, Ok("B")))
+    })
+    .await;
+    assert_eq!(played.sent(2)[2..], ["toolResult: A", "toolResult: B"]);
+    assert_eq!((played.requests.len(), played.reply.text().as_str()), (2, "done"));
+}
+
+/// Of a reply that reached its length limit, no call runs, complete as it may look.
+pub(super) async fn calls_of_a_cut_reply_do_not_run() {
+    let log = Log::default();
+    let cut = call("t").and_stop(StopReason::MaxTokens);
+    let played =
+        play([cut, Step::text("done")], |agent| agent.tool(tool("t", &log, Ok("ok")))).await;
+    assert_eq!(
+        played.results(),
+        ["c1.1 (invalid_args): Not run: the reply reached its length limit; send complete \
+             arguments, smaller if they were cut off."]
+    );
+    assert_eq!((log.lines().len(), played.reply.text().as_str()), (0, "done"));
+}
+
+/// A built-in tool is replaced by taking it away first, and not by registering over it.
+pub(super) async fn a_built_in_tool_is_replaced_explicitly() {
+    let log = Log::default();
+    let steps = [Step::call("read", json!({"path": "x"})), Step::text("done")];
+    let stage = Stage::new(steps, |agent| agent.tool(Read::default()));
+    let refused = stage.agent.tool(tool("read", &log, Ok("mine"))).expect_err("it is taken");
+    holds(&refused.to_string(), "tool `read` is already registered");
+    assert!(stage.agent.undefine_tool("read"));
+    stage.agent.tool(tool("read", &log, Ok("mine"))).expect("the name is free");
+    assert_eq!(stage.play().await.results(), ["c1.1: mine"]);
+    assert_eq!(log.lines(), ["read"]);
+}
+
+/// Calls a tool makes have ids of their own, meet every hook, and leave one result in history.
+pub(super) async fn calls_within_a_call() {
+    let log = Log::default();
+    let (seen, noting) = (log.clone(), log.clone());
+    let outer = safe("outer", any_object(), move |permit| {
+        let noting = noting.clone();
+        async move {
+            let controls = permit.cx().controls();
+            for (name, input) in [("inner", json!({"x": 5})), ("zzz", json!({}))] {
+                let answer = match controls.run_tool(name, input).await {
+                    Ok(output) => output.content.text().into_owned(),
+                    Err(error) => error.kind.as_str().to_owned(),
+                };
+                noting.add(format!("{name}: {answer}"));
+            }
+            Ok(Output::from("ok"))
+        }
+    });
+    let watching = Owner::new(Origin::User, "watch");
+    let stage = Stage::new([call("outer"), Step::text("done")], |agent| {
+        agent.tool(outer).tool(tool("inner", &Log::default(), Ok("ok")))
+    });
+    let watch = move |called: &ToolCalled| {
+        seen.add(format!("{} {} {}", called.tool_name, called.call_id, called.tool_input));
+    };
+    stage.agent.extend(watching, |unit| _ = unit.observe(ToolPre, watch)).expect("the user may");
+    let played = stage.play().await;
+    assert_eq!(
+        log.lines(),
+        ["outer c1.1 {}", r#"inner c1.1/1 {"x":5}"#, "inner: ok", "zzz: not_found"]
+    );
+    assert_eq!(played.results(), ["c1.1: ok"]);
+    let told = played.events.iter().filter_map(|event| {
+        let within = event.parent_call_id.as_deref().unwrap_or("-");
+        match &event.kind {
+            EventKind::ToolResult { call_id, error: None, .. } => {
+                Some(format!("{call_id} ran in {within}"))
+            }
+            EventKind::ToolRefused { call_id, by, .. } => {
+                Some(format!("{call_id} refused in {within}: {by}"))
+            }
+            _ => None,
+        }
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        ["c1.1/1 ran in c1.1", "c1.1/2 refused in c1.1: scope", "c1.1 ran in -"]
+    );
 }

@@ -1,0 +1,348 @@
+//! Compaction: when it is due, where it cuts, who makes the summary, and what is left.
+
+use std::sync::Arc;
+
+use cotter::{
+    Agent, AgentBuilder, Command, HookCx, Message, Session, Skill,
+    command::{CommandCx, CommandResult},
+    message::{
+        AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall, ToolResultMessage,
+        Usage,
+    },
+    model::{Model, Request, Streaming},
+    named,
+    points::{Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+    session::{Body, Compaction},
+};
+use cotter_test::{Recording, Scripted, Step, transcript};
+use serde_json::json;
+use smol_str::SmolStr;
+
+use super::kit::{Log, Played, Stage, holds};
+
+/// A scripted model whose window is known.
+#[derive(Clone)]
+struct Windowed(Recording<Scripted>, u64);
+
+impl Model for Windowed {
+    fn name(&self) -> &SmolStr {
+        self.0.name()
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        self.0.stream(request)
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        Some(self.1)
+    }
+}
+
+/// An agent with a window and a command `compact`, which tells why it failed.
+fn windowed<const N: usize>(
+    window: u64,
+    steps: [Step; N],
+    build: impl FnOnce(AgentBuilder) -> AgentBuilder,
+) -> (Agent, Recording<Scripted>) {
+    let model = Recording::new(Scripted::new(steps));
+    let agent = Agent::builder(Windowed(model.clone(), window)).define_command(compact());
+    (build(agent).build().expect("the case is well formed"), model)
+}
+
+fn compact() -> Command {
+    Command::new("compact", |cx: CommandCx| async move {
+        cx.controls.force_compaction().await.map(|()| CommandResult::Nothing)
+    })
+}
+
+fn reply(parts: Vec<AssistantPart>, tokens: u64) -> Message {
+    Message::Assistant(AssistantMessage {
+        parts,
+        model: "test/scripted".into(),
+        usage: Usage { input_tokens: tokens, ..Usage::default() },
+        stop_reason: StopReason::EndTurn,
+    })
+}
+
+fn result(content: Content) -> Message {
+    Message::ToolResult(ToolResultMessage {
+        call_id: "1".into(),
+        tool_name: "t".into(),
+        content,
+        error: None,
+        render_data: None,
+    })
+}
+
+fn tool_call(id: &str) -> AssistantPart {
+    let input = Arc::new(json!({"x": 1}));
+    AssistantPart::ToolCall(ToolCall { id: id.into(), name: "ab".into(), input })
+}
+
+/// A session that has these messages, and a command's view of it.
+async fn holding(agent: &Agent, messages: Vec<Message>) -> Session {
+    agent
+        .define_command(Command::new("fill", move |cx: CommandCx| {
+            for message in messages.clone() {
+                cx.controls.append_message(message).expect("it is stored");
+            }
+            async {}
+        }))
+        .expect("the name is free");
+    let session = agent.main_session().await.expect("a session is made");
+    session.prompt("/fill").await.expect("it fills");
+    session
+}
+
+/// How many tokens a context of one message is taken to have.
+async fn counted(message: Message) -> u64 {
+    let count = Command::new("count", |cx: CommandCx| async move {
+        CommandResult::status(cx.controls.counts().context_tokens.to_string())
+    });
+    let (agent, _) = windowed(1000, [], |agent| agent.define_command(count));
+    let session = holding(&agent, vec![message]).await;
+    session.prompt("/count").await.expect("it counts").text().parse().expect("a number")
+}
+
+pub(super) async fn all_tokens_of_a_reply_count() {
+    let usage = Usage { input_tokens: 1000, output_tokens: 500, cache_read: 200, cache_write: 100 };
+    let Message::Assistant(said) = reply(vec![AssistantPart::Text("a".into())], 0) else {
+        unreachable!("it is a reply")
+    };
+    assert_eq!(counted(Message::Assistant(AssistantMessage { usage, ..said })).await, 1800);
+}
+
+pub(super) async fn tokens_are_estimated() {
+    let parts = vec![
+        AssistantPart::Text("1234".into()),
+        AssistantPart::Thinking { text: "12345678".into(), signature: None },
+        tool_call("1"),
+    ];
+    let picture = Part::Image { media_type: "i".into(), data: "x".into() };
+    let Message::User(summary) = Compaction::new("12345678", "".into(), 0).message else {
+        unreachable!("a summary stands in the person's place")
+    };
+    assert_eq!(counted(Message::user("12345")).await, 2);
+    assert_eq!(counted(reply(parts, 0)).await, 6);
+    assert_eq!(counted(result(Content::Parts(vec![picture]))).await, 1200);
+    assert_eq!(counted(Message::User(summary)).await, 2);
+}
+
+/// Whether a prompt is preceded by a compaction where the context has that many tokens with it.
+async fn is_due(tokens: u64, compact_at: Option<f64>) -> bool {
+    let steps = [Step::text("one"), Step::text("two")];
+    let (agent, model) =
+        windowed(100_000, steps, |agent| agent.limits(|limits| limits.compact_at = compact_at));
+    let said = vec![AssistantPart::Text("a".into())];
+    // Recent messages are kept beside a summary, so there has to be something older.
+    let older = Message::user("u".repeat(100_000));
+    let session = holding(&agent, vec![older, reply(said, tokens - 1)]).await;
+    session.prompt("q").await.expect("a reply");
+    model.requests().len() == 2
+}
+
+pub(super) async fn it_is_due_beyond_the_threshold() {
+    let mut due = vec![];
+    for tokens in [95_000, 89_000, 90_000, 90_001] {
+        due.push(is_due(tokens, Some(0.9)).await);
+    }
+    assert_eq!(due, [true, false, false, true]);
+}
+
+pub(super) async fn it_is_never_due_where_it_is_switched_off() {
+    assert!(!is_due(95_000, None).await);
+}
+
+/// Of two turns with a call each, all of 100 tokens, the first entry that is kept. A quarter of the
+/// window is kept.
+pub(super) async fn cuts(keep: u64, first_kept: usize) {
+    let (agent, _) = windowed(keep * 4, [Step::text("SUM")], |agent| agent);
+    let words = || "x".repeat(400);
+    // A call has a name and an input, so its text is that much shorter.
+    let calling = |id: &str| {
+        let text = "x".repeat(400 - r#"ab{"x":1}"#.len());
+        reply(vec![AssistantPart::Text(text), tool_call(id)], 0)
+    };
+    let turn = |id: &str| [Message::user(words()), calling(id), result(words().into())];
+    let session = holding(&agent, [turn("1"), turn("2")].concat()).await;
+    session.prompt("/compact").await.expect("it is summed up");
+    let entries = session.entries();
+    let Some(Body::Compaction(made)) = entries.last().map(|entry| entry.body()) else {
+        panic!("{}", transcript(&session));
+    };
+    assert_eq!(made.first_kept, *entries[first_kept].id());
+    assert_eq!(session.messages().len(), 1 + 6 - first_kept);
+}
+
+pub(super) async fn a_long_result_is_cut_for_the_summary() {
+    let (agent, model) = windowed(100, [Step::text("SUM")], |agent| agent);
+    let messages = vec![
+        Message::user("u"),
+        reply(vec![tool_call("1")], 0),
+        result("x".repeat(5000).into()),
+        Message::user("y".repeat(400)),
+    ];
+    let session = holding(&agent, messages).await;
+    session.prompt("/compact").await.expect("it is summed up");
+    let asked =
+        model.requests()[0].messages.iter().map(|m| m.text().into_owned()).collect::<String>();
+    let cut = "x".repeat(4096);
+    assert_eq!(
+        asked,
+        format!(
+            "<conversation>\n[Person]: u\n\n[Call]: ab {{\"x\":1}}\n\n[Result]: {cut}\n\
+             [… 904 more bytes]\n</conversation>\n\nSum it up."
+        )
+    );
+}
+
+/// One turn, then `/compact`, on an agent with hooks round compaction.
+async fn compacted(build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Played, Stage) {
+    let steps = [Step::text("first"), Step::text("MODEL'S")];
+    let stage = Stage::new(steps, |agent| {
+        build(agent).define_hook("compact", |cx: HookCx| async move {
+            cx.controls.force_compaction().await
+        })
+    });
+    stage.say("hello").await;
+    let played = stage.say("/compact").await;
+    (played, stage)
+}
+
+/// The transcript of a session whose first turn was summed up.
+fn summed_up(summary: &str) -> String {
+    format!(
+        "user: hello\nassistant: first\ncompaction: [Summary of the conversation so far]\n\n\
+         {summary}\n\n[End of the summary; the conversation goes on from here]\n"
+    )
+}
+
+pub(super) async fn a_refusal_leaves_all_as_it_is() {
+    let log = Log::default();
+    let seen = log.clone();
+    let (played, stage) = compacted(|agent| {
+        agent.on(CompactPre, named("no", |_: &Compacting| Admit::Block("not now".into()))).on(
+            CompactPre,
+            move |_: &Compacting| {
+                seen.add("second");
+                Admit::Pass
+            },
+        )
+    })
+    .await;
+    let told = played.reply.error.as_ref().map(|failed| failed.message.as_str());
+    let refused = "hook \"compact\" failed: hook \"no\" refused the compaction: not now";
+    assert_eq!(told, Some(refused));
+    assert_eq!(played.transcript, "user: hello\nassistant: first\n");
+    assert!(log.lines().is_empty());
+    assert_eq!(stage.model.requests().len(), 1);
+}
+
+/// What transforms at `compact.pre` make of a summary, where each gives one, keeps or fails.
+pub(super) async fn summaries(
+    hooks: &[Result<Option<&'static str>, &'static str>],
+    summary: &str,
+    failed: &[&str],
+) {
+    let log = Log::default();
+    let seen = log.clone();
+    let (played, stage) = compacted(|agent| {
+        let agent = hooks.iter().copied().enumerate().fold(agent, |agent, (index, says)| {
+            let name = format!("hook-{index}");
+            let says = move |_: &Compacting| {
+                says.map(|says| {
+                    says.map_or(CompactChange::Keep, |s| CompactChange::Summary(s.into()))
+                })
+            };
+            agent.transform(CompactPre, named(&*name, says))
+        });
+        agent.observe(CompactPost, move |done: &Compacted| {
+            seen.add(format!("{} by {}", done.trigger, done.by.as_deref().unwrap_or("the model")));
+        })
+    })
+    .await;
+    // The script has no reply for the prompt after it; the summary is there all the same.
+    holds(&played.transcript, &summed_up(summary));
+    let by = hooks.iter().rposition(|says| matches!(says, Ok(Some(_))));
+    let by = by.map_or("the model".into(), |index| format!("hook-{index}"));
+    assert_eq!(log.lines(), [format!("forced by {by}")]);
+    let failures = played.heard(&["hook compact.pre"]);
+    let failures: Vec<_> = failures.iter().filter(|line| line.ends_with(" failed")).collect();
+    assert_eq!(failures, failed);
+    let asked = stage.model.requests().iter().any(|r| r.system.starts_with("You sum up"));
+    assert_eq!(asked, summary == "MODEL'S");
+}
+
+pub(super) async fn there_has_to_be_something_to_sum_up() {
+    let (agent, model) = windowed(1000, [], |agent| agent);
+    let session = agent.main_session().await.expect("a session is made");
+    let error = session.prompt("/compact").await.expect_err("it is empty");
+    assert_eq!(error.message, "command \"/compact\" failed: there is nothing to sum up");
+    assert_eq!((session.entries().len(), model.requests().len()), (0, 0));
+}
+
+pub(super) async fn a_reply_from_before_a_summary_does_not_count() {
+    let (agent, model) = windowed(200_000, [Step::text("ok")], |agent| agent);
+    let said = vec![AssistantPart::Text("a".into())];
+    let session = holding(&agent, vec![Message::user("u"), reply(said, 610_000)]).await;
+    let kept = session.entries()[0].id().clone();
+    session.store_compaction(Compaction::new("S", kept, 610_000)).await.expect("it is stored");
+    session.prompt("q").await.expect("a reply");
+    assert_eq!(model.shown(), "summary: S\nuser: u\nassistant: a\nuser: q\n");
+}
+
+pub(super) async fn a_forced_compaction_comes_before_the_prompt() {
+    let log = Log::default();
+    let seen = log.clone();
+    let steps = [Step::text("first"), Step::text("SUMMARY"), Step::text("after")];
+    let stage = Stage::new(steps, |agent| {
+        agent.define_hook("compact", move |cx: HookCx| {
+            seen.add(format!("{:?} {:?}", cx.raw_text, cx.parsed_text));
+            async move { cx.controls.force_compaction().await }
+        })
+    });
+    stage.say("hello").await;
+    let played = stage.say("/compact next?").await;
+    assert_eq!(played.transcript, summed_up("SUMMARY") + "user: next?\nassistant: after\n");
+    assert_eq!(
+        stage.model.shown(),
+        "user: hello\n--\n\
+         user: <conversation>\n[Person]: hello\n\n[Agent]: first\n</conversation>\n\nSum it up.\n--\n\
+         summary: [Summary of the conversation so far]\n\nSUMMARY\n\n\
+         [End of the summary; the conversation goes on from here]\nuser: next?\n"
+    );
+    assert_eq!(log.lines(), [r#""/compact next?" "next?""#]);
+    assert_eq!(played.reply.text(), "after");
+}
+
+pub(super) async fn skills_called_for_survive() {
+    let invoke = |name: &str| Step::call("invoke_skill", json!({"name": name}));
+    let steps = [
+        invoke("a"),
+        invoke("b"),
+        invoke("a"),
+        Step::text("done"),
+        Step::text("SUMMARY"),
+        Step::text("after"),
+    ];
+    let stage = Stage::new(steps, |agent| {
+        agent
+            .define_skill(Skill::text("a", "A's text").expose_to_agent())
+            .define_skill(Skill::text("b", "B's text").expose_to_agent())
+            .define_command(compact())
+    });
+    stage.play().await;
+    stage.say("/compact").await;
+    let played = stage.say("q").await;
+    let skills = "<skill name=\"b\">\nB's text\n</skill>\n\n<skill name=\"a\">\nA's text\n</skill>";
+    assert_eq!(
+        played.sent(6),
+        [
+            format!(
+                "user: [Summary of the conversation so far]\n\nSUMMARY\n\n\
+                 [End of the summary; the conversation goes on from here]\n\n{skills}"
+            ),
+            "user: q".into(),
+        ]
+    );
+}
