@@ -24,6 +24,10 @@ pub enum Said {
     WrongQuestion,
     /// Yes, but for calls as they are not.
     WrongDigest,
+    /// Chooses the option at that place.
+    Choice(usize),
+    /// Types a line.
+    Line(String),
 }
 
 /// A person with a script. Out of answers, they walk away.
@@ -38,6 +42,11 @@ impl ScriptedUi {
     pub fn new(answers: impl IntoIterator<Item = Said>) -> Self {
         let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
         ScriptedUi { answers, questions: Arc::default() }
+    }
+
+    fn next(&self) -> Said {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.pop_front().unwrap_or(Said::Nothing)
     }
 
     /// Every question so far.
@@ -65,10 +74,10 @@ impl Ui for ScriptedUi {
 
     fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
-        let said = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let said = self.next();
         Box::pin(async move {
             let all = |decision| Some(Answered::all(&question, decision, "test"));
-            match said.unwrap_or(Said::Nothing) {
+            match said {
                 Said::Yes => all(Decision::Yes),
                 Said::No(words) => all(Decision::No(Some(words))),
                 Said::Each(each) => {
@@ -78,7 +87,7 @@ impl Ui for ScriptedUi {
                     }
                     Some(answered)
                 }
-                Said::Nothing => None,
+                Said::Nothing | Said::Choice(_) | Said::Line(_) => None,
                 Said::Silence => std::future::pending().await,
                 Said::WrongQuestion => all(Decision::Yes)
                     .map(|answered| Answered { question: "other".into(), ..answered }),
@@ -91,12 +100,34 @@ impl Ui for ScriptedUi {
     }
 
     fn confirm(&self, _: &str) -> Asking<'_, bool> {
-        let said = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let said = self.next();
         Box::pin(async move {
-            match said.unwrap_or(Said::Nothing) {
+            match said {
                 Said::Yes => true,
                 Said::Silence => std::future::pending().await,
                 _ => false,
+            }
+        })
+    }
+
+    fn select<'a>(&'a self, _: &'a str, _: &'a [String]) -> Asking<'a, Option<usize>> {
+        let said = self.next();
+        Box::pin(async move {
+            match said {
+                Said::Choice(index) => Some(index),
+                Said::Silence => std::future::pending().await,
+                _ => None,
+            }
+        })
+    }
+
+    fn input<'a>(&'a self, _: &'a str) -> Asking<'a, Option<String>> {
+        let said = self.next();
+        Box::pin(async move {
+            match said {
+                Said::Line(line) => Some(line),
+                Said::Silence => std::future::pending().await,
+                _ => None,
             }
         })
     }

@@ -1,5 +1,6 @@
-//! Observers that meter a session: tokens and money per model, a line when a run ends. Look at `meter`:
-//! an extension is a function over a `Registry`, and its state is whatever its handlers capture.
+//! Observers that meter a session: tokens and money per model and how much of what the model read came
+//! from its provider's cache, a line when a run ends. Look at `meter`: an extension is a function over a
+//! `Registry`, and its state is whatever its handlers capture.
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +24,8 @@ struct Meter(Arc<Mutex<BTreeMap<String, Used>>>);
 struct Used {
     replies: u32,
     tokens: u64,
+    cache_read: u64,
+    cache_write: u64,
     usd: f64,
 }
 
@@ -33,16 +36,22 @@ fn meter(unit: &mut Registry, meter: &Meter, log: &Arc<Mutex<String>>) {
         let of_model = used.entry(reply.model.to_string()).or_default();
         of_model.replies += 1;
         of_model.tokens += reply.input_tokens + reply.output_tokens;
+        of_model.cache_read += reply.cache_read;
+        of_model.cache_write += reply.cache_write;
         of_model.usd += reply.cost_usd.unwrap_or(0.0);
     });
     let (used, log) = (meter.0.clone(), log.clone());
     unit.observe(SessionEnd, move |ended: &SessionEnded| {
         let used = used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        for (model, Used { replies, tokens, usd }) in &*used {
+        for (model, used) in &*used {
+            let Used { replies, tokens, cache_read, cache_write, usd } = used;
             let why = ended.reason.as_str();
-            let _ =
-                writeln!(log, "{why}: {model}, replies {replies}, tokens {tokens}, {usd:.3} USD");
+            let _ = writeln!(
+                log,
+                "{why}: {model}, replies {replies}, tokens {tokens}, cache {cache_read} read and \
+                 {cache_write} written, {usd:.3} USD",
+            );
         }
     });
 }
@@ -55,9 +64,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
-    let usage = Usage { input_tokens: 900, output_tokens: 100, ..Usage::default() };
-    let say = |text: &str| Step::text(text).and_usage(usage);
-    let model = Scripted::new([say("One."), say("Two.")]).priced(0.002);
+    let fresh = Usage { input_tokens: 900, output_tokens: 100, cache_write: 800, cache_read: 0 };
+    let cached = Usage { input_tokens: 100, output_tokens: 100, cache_write: 100, cache_read: 800 };
+    let steps = [Step::text("One.").and_usage(fresh), Step::text("Two.").and_usage(cached)];
+    let model = Scripted::new(steps).priced(0.002);
     let log = Arc::default();
     let agent =
         Agent::builder(model).extend(|unit| meter(unit, &Meter::default(), &log)).build()?;

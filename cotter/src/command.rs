@@ -1,5 +1,10 @@
 //! Commands: a leading `/name args` that a person types, run with [`Controls`] and without the model.
 //!
+//! What a command returns is a word for the person ([`CommandResult::Status`]), a prompt for the agent
+//! (a text, or [`CommandResult::Prompt`]) or nothing; a failure is the run's, with the code `command`.
+//! [`Session::invoke_command`] runs one by name, [`Agent::commands`](crate::Agent::commands) lists
+//! them.
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,31 @@
 //! What a handler can do beyond its answer: one handle, the same for every kind of handler.
+//!
+//! A hook at a point gets it from its context ([`Cx::controls`]), as does a tool; hooks on directives,
+//! skills, subagents and commands are handed it. It reads the newest state and never waits for a run;
+//! what it adds during one is stored at the run's next safe moment.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Cx, points::{ModelPost, Replied}};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::Map;
+//!
+//! // An observer that keeps something of its own in the session.
+//! let keep = |reply: &Replied, cx: &Cx| {
+//!     let fields = [("type", "meter".into()), ("tokens", reply.output_tokens.into())];
+//!     let fields = fields.map(|(key, value)| (key.to_owned(), value));
+//!     cx.controls().save_entry(Map::from_iter(fields)).map(drop)
+//! };
+//! let agent = Agent::builder(Scripted::new([Step::text("Hello.")])).observe(ModelPost, keep).build()?;
+//! agent.process_request("Hello?").await?;
+//! assert_eq!(
+//!     transcript(&agent.main_session().await?),
+//!     "user: Hello?\nassistant: Hello.\n{\"type\":\"meter\",\"tokens\":0}\n",
+//! );
+//! # Ok(())
+//! # }
+//! ```
 
 use std::{fmt, sync::Arc};
 

@@ -1,7 +1,16 @@
 //! What a person's text asks for by name: `/name` tokens, leading commands and leading mentions.
 //!
 //! All of it is pure: callers say which names are bound and do what is asked. Only text that a person
-//! typed is to be parsed; what was piped, pasted or attached is data.
+//! typed is to be parsed; what was piped, pasted or attached is data ([`Part::data`]).
+//!
+//! In a turn, a leading `/name args` that is a [command](crate::command)'s is the command's alone. Else
+//! every bound `/name` is taken out of the text, the hooks of that name run in text order
+//! ([`Registry::define_hook`]), and then the [skills](crate::skill). A name that is both a hook's and a
+//! skill's is the hook's. `@name` stays in the text, for the model to see
+//! ([`MentionMode`](crate::mention::MentionMode)).
+//!
+//! [`Part::data`]: crate::message::Part::data
+//! [`Registry::define_hook`]: crate::Registry::define_hook
 //!
 //! Whitespace is ECMAScript's here: U+FEFF and every space separator count, U+0085 does not. A blank is a
 //! space or a tab. A line ends at LF, CR, CR LF, U+2028 or U+2029.

@@ -4,6 +4,11 @@
 //! an owned handle ([`At`]). It is registered at a point with one of four powers. None can change
 //! what it is shown; what it answers is carried out by the runtime.
 //!
+//! What is called by name is registered here too: hooks on directives ([`HookCx`], [`HookResult`]),
+//! [skills](crate::skill), [subagents](crate::mention) and [commands](crate::command). Within one
+//! origin the second of a name is refused; across origins the nearer one is found, and the other is
+//! shown as shadowed ([`NameInfo`]).
+//!
 //! # Gates
 //!
 //! A gate passes, asks or blocks. Of several the strictest stands, whatever their order; one that

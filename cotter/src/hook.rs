@@ -1,7 +1,9 @@
 //! The [`Hook`] trait: what a subsystem implements that owns tools and state.
 //!
 //! Installing a hook registers each of its methods where it belongs, in the one registry; there is
-//! no composite that could forget one.
+//! no composite that could forget one. Its tools are tools like others, so scope, schema, floor, gates
+//! and ledger hold for them; `preprocess` is a transform at `user.prompt.submit`. It is told of an agent
+//! before anybody can see it, and before it leaves.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -74,7 +76,7 @@ pub type Hooking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A subsystem: tools it owns, words for the system prompt, state it keeps per agent.
 ///
-/// Every method has a default that does nothing; `()` is a hook that does nothing at all. `schema`,
+/// Every method has a default that does nothing; `()` is a hook that does nothing at all. `schema` and
 /// `system_prompt` are asked once, when the hook is installed. A method that panics counts as having
 /// done nothing, but for tools, whose calls fail, for a person's text, which is refused, and for
 /// installing the hook and registering an agent, which fail.

@@ -47,34 +47,442 @@
 //! # The turn
 //!
 //! ```text
-//! prompt ─ user.prompt.submit ─┐
-//!                              ▼
-//!         ┌────────────► context ─ model.pre ─ notes ─ model ─ model.post
-//!         │                    ▼
-//!         └── tools ◄──── calls?      scope ─ schema ─ transforms ─ floor ─ gates
-//!                              ▼ none        ─ one question ─ permit ─ run ─ tool.post
-//!                          turn.end ─ (error) ─ session.end
+//!  typed ─ /command? ── run at once, without the model
+//!    │
+//!    ▼
+//!  /names ─ hooks on them ─ user.prompt.submit ─ skills ─ stored in one append
+//!    │          └ one that answers in the model's stead ends the turn
+//!    ▼
+//! ┌► compact.pre ─ summary ─ compact.post      where the window is nearly full
+//! │  context ─ model.pre ─ notes ─ model ─ model.post
+//! │  ▼
+//! │ calls? ── none ─► turn.end ─ (error) ─ session.end
+//! │  ▼
+//! │ scope ─ schema ─ tool.pre transforms ─ floor ─ gates
+//! │ one question ─ permission.ask ─ a hook or the person
+//! │ ledger ─ permit ─ tool ─ tool.post         a subagent: subagent.start, its own turn, subagent.end
+//! └──┘
 //! ```
 //!
 //! The names with dots are [points]. A handler at a point has one of four powers ([`Power`]):
 //! [observe](Registry::observe), [gate](Registry::on), [transform](Registry::transform) or
-//! [answer](Registry::answer).
+//! [answer](Registry::answer). What else extends an agent is called by name: hooks on directives, skills,
+//! subagents, commands. All of it is registered in one [`Registry`], on the builder or at any time on
+//! the [`Agent`]; a run takes up what is new at its next step.
 //!
-//! # Where to look
+//! # Tools
 //!
-//! | for | see |
-//! |---|---|
-//! | building and changing an agent | [`Agent`], [`AgentBuilder`], [`Limits`] |
-//! | what the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] |
-//! | hooks, and who may register what | [`ext`], [`points`] |
-//! | words from hooks to the model | [`Cx::note`] |
-//! | names in what a person typed | [`directives`] |
-//! | what runs unasked | [`permission`] |
-//! | asking a person | [`ui`] |
-//! | conversations and where they are kept | [`session`] |
-//! | watching a run | [`events`], [`Run`] |
-//! | what happened, and why | [`ledger`] |
-//! | models | [`model`] |
+//! A tool says what it takes, what a call of it would touch, and what it does. Floor and gates decide by
+//! what it touches. See [`tool`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, FnTool, Permit, ToolSpec, permission::Zone, tool::Facts};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+//! let double = FnTool::new(ToolSpec::new("double", "Doubles.", schema), |permit: Permit| async move {
+//!     Ok((2 * permit.input()["n"].as_i64().unwrap_or(0)).to_string().into())
+//! });
+//! let model = Scripted::new([Step::call("double", json!({"n": 21})), Step::text("42.")]);
+//! let agent = Agent::builder(model).tool(double.touching(Facts::zone(Zone::Safe))).build()?;
+//! agent.process_request("Twice 21?").await?;
+//! assert!(transcript(&agent.main_session().await?).contains("result c1.1: 42\n"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Gates
+//!
+//! A gate passes, asks or blocks. Of several the strictest stands, whatever their order, and one that
+//! fails blocks. See [`ext`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Verdict, named, points::{ToolCalled, ToolPre}};
+//! use cotter_test::Scripted;
+//! use serde_json::json;
+//!
+//! let careful = |call: &ToolCalled| match call.tool_input["command"].as_str() {
+//!     Some(command) if command.starts_with("rm") => Verdict::block("nothing is deleted here"),
+//!     _ => Verdict::Pass,
+//! };
+//! let agent = Agent::builder(Scripted::new([]))
+//!     .on(ToolPre, named("careful", careful).tools(["bash"]))
+//!     .build()?;
+//! assert_eq!(agent.run_pre("bash", json!({"command": "rm -r ."})).await.verdict, "block");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Observers
+//!
+//! An observer reads, and may leave a [note](Cx::note) for the model. Its failure changes nothing.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Cx, named, points::{SessionStart, SessionStarted}};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! let greet = |_: &SessionStarted, cx: &Cx| cx.note("the person is called Ada");
+//! let model = Recording::new(Scripted::new([Step::text("Good day, Ada.")]));
+//! let agent = Agent::builder(model.clone()).observe(SessionStart, named("greet", greet)).build()?;
+//! agent.process_request("Hello.").await?;
+//! assert!(model.shown().contains("From hook \"greet\": the person is called Ada"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Transforms
+//!
+//! A transform replaces what is about to happen; each sees what the one before it made. What it makes of
+//! a call is checked and judged like the model's own.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, points::{ResultChange, ToolPost, ToolRan}, builtin::List};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! let hide = |ran: &ToolRan| {
+//!     ResultChange::Result(Ok(format!("{} bytes, not shown", ran.result.len()).into()))
+//! };
+//! let model = Scripted::new([Step::call("list", json!({})), Step::text("I see.")]);
+//! let agent = Agent::builder(model).tool(List::default()).transform(ToolPost, hide).build()?;
+//! agent.process_request("What is here?").await?;
+//! assert!(transcript(&agent.main_session().await?).contains("bytes, not shown"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Answers
+//!
+//! A handler with the power to answer says yes or no in the person's stead, where mode or zone raised the
+//! question. A gate or a rule that asks wants a person.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, FnTool, ToolSpec, points::{Answer, PermissionAsk}, ui::Question};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! let spec = ToolSpec::new("build", "Builds.", json!({"type": "object"}));
+//! let build = FnTool::new(spec, |_| async { Ok("built".into()) }); // Not said to be safe: it asks.
+//! let one_by_one = |question: &Question| match question.calls.len() {
+//!     1 => Answer::Yes,
+//!     _ => Answer::No("one at a time".into()),
+//! };
+//! let model = Scripted::new([Step::call("build", json!({})), Step::text("Done.")]);
+//! let agent = Agent::builder(model).tool(build).answer(PermissionAsk, one_by_one).build()?;
+//! agent.process_request("Build it.").await?;
+//! assert!(transcript(&agent.main_session().await?).contains("result c1.1: built\n"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Permission
+//!
+//! Under all gates lies the floor: rules, the zone of what a call touches, a level and a mode, folded to
+//! one answer. Nothing a hook says can loosen it. See [`permission`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, builtin::List, permission::{Mode, Rule, RuleKind}};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! let model = Scripted::new([Step::call("list", json!({})), Step::text("I may not.")]);
+//! let agent = Agent::builder(model)
+//!     .tool(List::default())
+//!     .mode(Mode::AcceptEdits)
+//!     .rule(Rule::parse(RuleKind::Deny, "list")?)
+//!     .build()?;
+//! agent.process_request("What is here?").await?;
+//! assert!(transcript(&agent.main_session().await?).contains("result c1.1 (denied)"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Hooks on directives
+//!
+//! `/name` in what a person typed runs a hook before the model sees the text. It may rewrite the text,
+//! answer in the model's stead, or do anything [`Controls`] can. A name that is not registered stays in
+//! the text, and nothing binds in what no person typed.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, HookCx, HookResult, Reason};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! let model = Recording::new(Scripted::new([Step::text("Very well.")]));
+//! let agent = Agent::builder(model.clone())
+//!     .define_hook("cancel", |_| async { HookResult::short_circuit("Nothing was sent.") })
+//!     .define_hook("formal", |cx: HookCx| async move {
+//!         HookResult::rewrite(cx.parsed_text.replace("gonna", "going to"))
+//!     })
+//!     .build()?;
+//! let reply = agent.new_session().await?.prompt("/cancel never mind").await?;
+//! assert_eq!((reply.text().as_str(), reply.reason), ("Nothing was sent.", Reason::ShortCircuit));
+//! agent.process_request("I'm gonna sail, ping /me /formal").await?;
+//! assert_eq!(model.shown(), "user: I'm going to sail, ping /me\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Skills
+//!
+//! A skill is text that is brought in by `/name`, as a message before the person's own. An exposed one
+//! the model can call for by itself, through the tool `invoke_skill`. See [`skill`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Skill};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! let model = Recording::new(Scripted::new([Step::text("Aye.")]));
+//! let pirate = Skill::text("pirate", "Speak like a pirate.").description("A tone.").expose_to_agent();
+//! let agent = Agent::builder(model.clone()).define_skill(pirate).build()?;
+//! agent.process_request("Shall we sail? /pirate").await?;
+//! assert!(model.shown().starts_with("skill: <skill name=\"pirate\">\nSpeak like a pirate."));
+//! assert_eq!(model.requests()[0].tools.specs().next().unwrap().name, "invoke_skill");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Subagents
+//!
+//! A subagent is an agent the model calls by name, through the tool `invoke_subagent`. It sees nothing but
+//! its prompt, and works under the gates, the ledger and the budget of the run that called it. See
+//! [`mention`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, AgentConfig, Mention};
+//! use cotter_test::{Scripted, Step};
+//! use serde_json::json;
+//!
+//! let reviewer = AgentConfig::new("reviewer")
+//!     .with_description("Reviews code.")
+//!     .with_system_prompt("You review code and change nothing.")
+//!     .with_tools(["read", "list"]);
+//! let model = Scripted::new([
+//!     Step::call("invoke_subagent", json!({"name": "reviewer", "prompt": "Look at lib.rs."})),
+//!     Step::text("It is fine."), // What the reviewer's own request gets.
+//!     Step::text("The reviewer is content."),
+//! ]);
+//! let agent = Agent::builder(model).define_mention(Mention::agent(reviewer)).build()?;
+//! let reply = agent.process_request("@reviewer please").await?;
+//! assert_eq!(reply.text(), "The reviewer is content.");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Commands
+//!
+//! A leading `/name args` runs a command, at once and without the model. It gives a status for the person,
+//! a prompt for the agent, or nothing. See [`command`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Command, command::{CommandCx, CommandResult}};
+//! use cotter_test::Scripted;
+//!
+//! let name = |cx: CommandCx| async move {
+//!     cx.controls.session().set_name(&cx.args.join(" "))?;
+//!     Ok::<_, cotter::session::StoreError>(CommandResult::status("named"))
+//! };
+//! let agent = Agent::builder(Scripted::new([])).define_command(Command::new("name", name)).build()?;
+//! assert_eq!(agent.process_request("/name \"a fine day\"").await?.status.as_deref(), Some("named"));
+//! assert_eq!(agent.main_session().await?.name().as_deref(), Some("a fine day"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Context
+//!
+//! What the model gets may differ from what is stored. A transform at [`Context`](points::Context) sees all
+//! messages and all entries, and answers with what to send; [`each_message`](points::each_message) looks at
+//! one message at a time and remembers what it said.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Message, points::{Context, ContextBuild, ContextChange, MessageChange}};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! let last_only = |build: &ContextBuild| {
+//!     let mut left = build.messages.len();
+//!     ContextChange::Messages(build.messages.each(|_, _: &Message| {
+//!         left -= 1;
+//!         if left == 0 { MessageChange::Keep } else { MessageChange::Drop }
+//!     }))
+//! };
+//! let model = Recording::new(Scripted::new([Step::text("One."), Step::text("Two.")]));
+//! let agent = Agent::builder(model.clone()).transform(Context, last_only).build()?;
+//! agent.process_request("Count.").await?;
+//! agent.process_request("Go on.").await?;
+//! assert_eq!(model.shown(), "user: Count.\n--\nuser: Go on.\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Compaction
+//!
+//! Near the end of the model's window ([`Limits::compact_at`]), when a request did not fit, or when somebody
+//! asks, a summary takes the place of what came before. The model writes it, unless a transform at
+//! [`CompactPre`](points::CompactPre) does; history is kept.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, HookCx, points::{CompactChange, CompactPre, Compacting}};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! let short = |it: &Compacting| CompactChange::Summary(format!("{} messages", it.messages.len()));
+//! let model = Recording::new(Scripted::new([Step::text("Hello."), Step::text("Yes.")]));
+//! let agent = Agent::builder(model.clone())
+//!     .transform(CompactPre, short)
+//!     .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
+//!     .build()?;
+//! agent.process_request("Hello?").await?;
+//! agent.process_request("/compact Still there?").await?;
+//! assert!(model.shown().contains("summary: [Summary of the conversation so far]\n\n2 messages\n"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Controls
+//!
+//! [`Controls`] is what every handler acts through: messages and entries, tools and model, compaction, a
+//! request beside the conversation, a further prompt, a tool call, a child. See [`controls`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, HookCx, HookResult, controls::Completion};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! let translate = |cx: HookCx| async move {
+//!     let ask = Completion::new(cx.parsed_text.as_str()).with_system("Translate into English.");
+//!     let english = cx.controls.complete(ask).await?;
+//!     Ok::<_, cotter::controls::ControlError>(HookResult::rewrite(english.text))
+//! };
+//! let model = Recording::new(Scripted::new([Step::text("Where is it?"), Step::text("Here.")]));
+//! let agent = Agent::builder(model.clone()).define_hook("en", translate).build()?;
+//! agent.process_request("/en Wo ist es?").await?;
+//! assert_eq!(model.shown(), "user: Wo ist es?\n--\nuser: Where is it?\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The `Hook` trait
+//!
+//! A subsystem that owns tools, words for the system prompt and state per agent implements [`Hook`]; each
+//! method is registered where it belongs. See [`hook`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Hook};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! struct House;
+//!
+//! impl Hook for House {
+//!     fn system_prompt(&self) -> Option<String> {
+//!         Some("House rules: be kind.".into())
+//!     }
+//!
+//!     fn preprocess(&self, _agent: &str, content: &str) -> Option<String> {
+//!         Some(content.trim().to_owned())
+//!     }
+//! }
+//!
+//! let model = Recording::new(Scripted::new([Step::text("Gladly.")]));
+//! let agent = Agent::builder(model.clone()).hook(House).build()?;
+//! agent.process_request("  Help me.  ").await?;
+//! assert_eq!(&*model.requests()[0].system, "House rules: be kind.");
+//! assert_eq!(model.shown(), "user: Help me.\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Sessions
+//!
+//! A session is a tree of entries that only grows, in memory or in a file. It is read at any time, also
+//! while a run is under way. See [`session`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::Agent;
+//! use cotter_test::{Scripted, Step, transcript};
+//!
+//! let agent = Agent::builder(Scripted::new([Step::text("Tea."), Step::text("Coffee.")])).build()?;
+//! let session = agent.new_session().await?;
+//! session.prompt("What do I drink?").await?;
+//! session.navigate(None).await?; // Back to the start: what follows is a new branch.
+//! session.prompt("And now?").await?;
+//! assert_eq!(transcript(&session), "user: And now?\nassistant: Coffee.\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Events
+//!
+//! A [`Run`] is a future, and a source of events while it works. Other listeners have
+//! [`Session::events`]. See [`events`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::Agent;
+//! use cotter_test::{Scripted, Step};
+//!
+//! let agent = Agent::builder(Scripted::new([Step::text("Hello.")])).build()?;
+//! let mut run = agent.new_session().await?.prompt("Hello?");
+//! let mut names = vec![];
+//! while let Some(event) = run.next().await {
+//!     names.push(event.kind.name());
+//! }
+//! assert_eq!((names[0], names[names.len() - 1]), ("session.start", "session.end"));
+//! assert_eq!(run.reply().await?.text(), "Hello.");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The ledger
+//!
+//! Every decision about every call is on record before the call runs, each row chained to the one before
+//! it. See [`ledger`].
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, builtin::List, ledger};
+//! use cotter_test::{Scripted, Step};
+//! use serde_json::json;
+//!
+//! let model = Scripted::new([Step::call("list", json!({})), Step::text("That is all.")]);
+//! let agent = Agent::builder(model).tool(List::default()).build()?;
+//! let session = agent.new_session().await?;
+//! session.prompt("What is here?").await?;
+//! let lines = agent.store().lines(session.id())?;
+//! assert!(ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).is_ok());
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Testing
 //!
@@ -105,6 +513,31 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Where to look
+//!
+//! | for | see | example |
+//! |---|---|---|
+//! | building and changing an agent | [`Agent`], [`AgentBuilder`], [`Limits`] | |
+//! | what the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] | `tool` |
+//! | hooks, and who may register what | [`ext`], [`points`] | `permission_gate`, `auto_approve`, `metering`, `result_cache` |
+//! | words from hooks to the model | [`Cx::note`] | |
+//! | names in what a person typed | [`directives`], [`Registry::define_hook`] | `hook_recipes` |
+//! | commands | [`command`] | `command` |
+//! | skills | [`skill`] | `skill`, `exposed_skill` |
+//! | subagents, and agents for a run | [`mention`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
+//! | what a handler can do | [`Controls`], [`Cx`] | `pop` |
+//! | what the model gets | [`points::Context`], [`Messages`] | `context_transform`, `pop` |
+//! | summing up | [`points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
+//! | subsystems | [`Hook`] | `hook_trait` |
+//! | what runs unasked | [`permission`] | |
+//! | asking a person | [`ui`] | `permission_gate` |
+//! | conversations and where they are kept | [`session`] | `axum_service` |
+//! | watching a run | [`events`], [`Run`] | `axum_service` |
+//! | what happened, and why | [`ledger`] | |
+//! | models | [`model`] | |
+//!
+//! The examples are in `cotter/examples`.
 //!
 //! [`Power`]: points::Power
 //!

@@ -1,7 +1,9 @@
 //! Subagents: isolated agents the model calls by name, through the one tool `invoke_subagent`.
 //!
 //! Of the conversation a subagent sees nothing but the prompt it is given. `@name` in a person's text
-//! stays there: it tells the model whom to call.
+//! stays there: it tells the model whom to call, unless [`MentionMode::Dispatch`] lets a leading one call
+//! it right away. A subagent is a function ([`Mention::new`]), which may build an agent for the run it
+//! works for ([`MentionCx::child`]), or an agent by its config ([`Mention::agent`]).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -9,6 +9,7 @@ use smol_str::SmolStr;
 
 use crate::{
     message::Message,
+    points::MessageChange,
     session::Entry,
     spine::{Chunk, Spine},
 };
@@ -87,6 +88,30 @@ impl Messages {
     /// Adds a message in the place of an entry's: it keeps the entry's id.
     pub fn push_as(&mut self, entry_id: &SmolStr, message: Message) {
         self.push_entry(Arc::new(Entry::in_place_of(entry_id, message)));
+    }
+
+    /// What becomes of these messages when each is changed by itself, given with the id of the entry
+    /// it came from. What is kept or replaced keeps its id, and what is kept is shared, not copied.
+    pub fn each(
+        &self,
+        mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
+    ) -> Messages {
+        let mut all = Messages::default();
+        self.entries().for_each(|entry| all.push_changed(entry, &mut change));
+        all
+    }
+
+    pub(crate) fn push_changed(
+        &mut self,
+        entry: &Arc<Entry>,
+        mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
+    ) {
+        let Some(message) = entry.in_context() else { return };
+        match change(entry.stored_id(), message) {
+            MessageChange::Keep => self.push_entry(entry.clone()),
+            MessageChange::Replace(message) => self.push_as(entry.id(), message),
+            MessageChange::Drop => {}
+        }
     }
 
     pub(crate) fn push_entry(&mut self, entry: Arc<Entry>) {

@@ -70,6 +70,25 @@ pub trait Model: Send + Sync + 'static {
     }
 }
 
+/// A shared model is a model.
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn name(&self) -> &SmolStr {
+        (**self).name()
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        (**self).stream(request)
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        (**self).context_window()
+    }
+
+    fn cost_usd(&self, usage: &Usage) -> Option<f64> {
+        (**self).cost_usd(usage)
+    }
+}
+
 /// What is sent. Cloning it copies no message.
 #[derive(Clone, Debug)]
 pub struct Request {

@@ -4,6 +4,10 @@
 //! what happens when a transform at it fails. Everything else is derived from the row: the
 //! [`PointId`], the marker traits that make a gate on `session.end` a compile error, the chains of a
 //! generation, the documentation. The types a point needs stand in `points/`, one file per family.
+//!
+//! At one point transforms run first, in the order of registration; then gates, on what the transforms
+//! made; then answers; then observers. A point that tells what has happened
+//! ([`Row::after_the_fact`]) is told after an abort, too.
 
 mod compact;
 mod context;

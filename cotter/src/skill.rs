@@ -1,7 +1,9 @@
 //! Skills: text brought into the context, by `/name` or by the model's own call.
 //!
 //! Called by a person, a skill's text becomes a message before theirs, marked `is_skill_injection`.
-//! An exposed skill can also be called by the model, through the one tool `invoke_skill`.
+//! An exposed skill can also be called by the model, through the one tool `invoke_skill`, whose
+//! description lists what there is. After a compaction the texts of skills that were summed up are
+//! attached to the summary.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

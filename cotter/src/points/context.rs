@@ -130,12 +130,7 @@ impl Remembered {
                 Remembered { session: std::mem::take(&mut self.session), ..Remembered::default() };
         }
         for entry in messages.after(&self.before).into_iter().flatten() {
-            let Some(message) = entry.in_context() else { continue };
-            match change(message) {
-                MessageChange::Keep => self.after.push_entry(entry.clone()),
-                MessageChange::Replace(message) => self.after.push_as(entry.id(), message),
-                MessageChange::Drop => {}
-            }
+            self.after.push_changed(entry, |_, message| change(message));
         }
         self.before = messages.clone();
     }

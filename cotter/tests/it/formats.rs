@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use cotter::{
-    Agent, At, Cx, Output, Verdict,
-    message::Content,
+    Agent, AgentConfig, At, Command, Cx, HookCx, Mention, Output, Skill, Verdict,
+    command::{CommandCx, CommandResult},
+    controls::ModelScope,
+    message::{Content, Part},
     named,
     permission::Zone,
     points::{CallChange, Prompt, PromptChange, ToolCalled, ToolPost, ToolPre, UserPromptSubmit},
@@ -17,19 +19,69 @@ use crate::kit::{Diary, echo, fresh, probe, spec};
 
 #[tokio::test]
 async fn the_page_names_every_key_that_is_written() {
-    let page = include_str!("../../../docs/FORMATS.md");
     let agent = busy_agent();
     let session = fresh(&agent).await;
-    let mut said = a_busy_session(&session).await;
-    for line in agent.store().lines(session.id()).unwrap() {
-        said.push(serde_json::from_slice(&line).unwrap());
+    let told = a_busy_session(&session).await;
+    let kinds = "run.start generation question answer ledger outcome note";
+    check_named(&agent, &session, told, kinds);
+}
+
+#[tokio::test]
+async fn the_page_names_what_is_called_by_name() {
+    let agent = called_agent();
+    let session = fresh(&agent).await;
+    let mut events = session.events();
+    for prompt in ["/about me", "/terse go", "/shrink on"] {
+        session.prompt(prompt).await.expect("the run works");
     }
+    let data = vec![Part::Text("look".into()), Part::data("/terse")];
+    session.prompt(Content::Parts(data)).await.expect("the run works");
+    let told = std::iter::from_fn(|| events.try_next());
+    let told = told.map(|event| serde_json::from_str(&event.to_json()).expect("it is JSON"));
+    let kinds = "command.result skill subagent.start subagent.end parentCallId compaction_start \
+                 compaction_end compaction ui.request model_change thinking_level_change data";
+    check_named(&agent, &session, told.collect(), kinds);
+}
+
+/// An agent with a command, a skill, a subagent and a hook on a directive.
+fn called_agent() -> Agent {
+    let script = [
+        Step::call("invoke_subagent", json!({"name": "aide", "prompt": "p"})),
+        Step::call("write", json!({})),
+        Step::text("written"),
+        Step::text("gone"),
+        Step::text("so far"),
+        Step::text("on"),
+        Step::text("seen"),
+    ];
+    let about = |cx: CommandCx| async move {
+        cx.controls.cx().notify("about");
+        cx.controls.set_thinking_level(cotter::model::Thinking::default())?;
+        let other = cx.controls.agent().model();
+        cx.controls.set_model(other, ModelScope::Session)?;
+        Ok::<_, cotter::session::StoreError>(CommandResult::status("an agent"))
+    };
+    Agent::builder(Scripted::new(script))
+        .tool(probe("write", Zone::Safe, &Diary::default()))
+        .define_command(Command::new("about", about))
+        .define_skill(Skill::text("terse", "Be terse."))
+        .define_mention(Mention::agent(AgentConfig::new("aide")))
+        .define_hook("shrink", |cx: HookCx| async move { cx.controls.force_compaction().await })
+        .build()
+        .expect("the agent builds")
+}
+
+/// The page names everything told and stored, and there was something of every kind.
+fn check_named(agent: &Agent, session: &Session, mut said: Vec<Value>, kinds: &str) {
+    let page = include_str!("../../../docs/FORMATS.md");
+    let lines = agent.store().lines(session.id()).expect("it was stored");
+    said.extend(lines.iter().map(|line| serde_json::from_slice(line).expect("it is JSON")));
     let mut words = BTreeSet::new();
     said.iter().for_each(|value| collect(value, &mut words));
     let named = |word: &&String| page.contains(&format!("`{word}`"));
     let missing: Vec<_> = words.iter().filter(|word| !named(word)).collect();
     assert!(missing.is_empty(), "docs/FORMATS.md does not name {missing:?}");
-    for kind in ["run.start", "generation", "question", "answer", "ledger", "outcome", "note"] {
+    for kind in kinds.split_whitespace() {
         assert!(words.contains(kind), "the session was not busy enough for {kind}");
     }
 }

@@ -1,0 +1,67 @@
+//! A handler with the power `answer`: it says yes or no in the person's stead. Look at `standing_orders`.
+//! It is heard only where mode or zone raised the question: a gate, an ask rule or a kernel gate that
+//! asks wants a person.
+
+use std::error::Error;
+
+use cotter::{
+    Agent, FnTool, Permit, ToolSpec, Verdict, named,
+    permission::Zone,
+    points::{Answer, PermissionAsk, ToolPre},
+    tool::Facts,
+    ui::Question,
+};
+use cotter_test::{Scripted, ScriptedUi, Step, transcript};
+use serde_json::json;
+
+fn standing_orders(question: &Question) -> Answer {
+    let hosts = || question.calls.iter().map(|call| call.input["host"].as_str());
+    if hosts().all(|host| host == Some("docs.example")) {
+        return Answer::Yes;
+    }
+    if hosts().any(|host| host == Some("tracker.example")) {
+        return Answer::No("no trackers".into());
+    }
+    Answer::Pass
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let fetch = |host: &str| Step::call("fetch", json!({"host": host}));
+    let model = Scripted::new([
+        fetch("docs.example"),
+        fetch("tracker.example"),
+        fetch("other.example"),
+        fetch("docs.example").and_call("fetch", json!({"host": "docs.example", "as": "root"})),
+        Step::text("I read what I could."),
+    ]);
+    let person = ScriptedUi::default();
+    let as_root = |call: &cotter::points::ToolCalled| match call.tool_input.get("as") {
+        Some(_) => Verdict::ask("as somebody else"),
+        None => Verdict::Pass,
+    };
+    let agent = Agent::builder(model)
+        .tool(fetch_tool())
+        .answer(PermissionAsk, standing_orders)
+        .on(ToolPre, named("as-root", as_root))
+        .ui(person.clone())
+        .build()?;
+    agent.process_request("Read about it.").await?;
+    let conversation = transcript(&agent.main_session().await?);
+    Ok(format!("the person was asked:\n{}\n{conversation}", person.shown()))
+}
+
+/// A pretended fetch. It speaks to the network, so somebody has to agree.
+fn fetch_tool() -> impl cotter::Tool {
+    let spec = ToolSpec::new("fetch", "Fetches a page.", json!({"type": "object"}));
+    let pretend = |permit: Permit| async move {
+        Ok(format!("(pretended) page of {}", permit.input()["host"].as_str().unwrap_or("")).into())
+    };
+    FnTool::new(spec, pretend).touching(Facts::zone(Zone::Network))
+}

@@ -1,0 +1,129 @@
+//! An agent behind a web service. Look at `ask`: a prompt is posted to a session by name, and comes back
+//! as the reply, or as events while they happen where the client asks for `text/event-stream`. Runs of
+//! one session are served one after the other; a client that goes away aborts its run.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    error::Error,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header::ACCEPT},
+    response::{IntoResponse, Response, Sse, sse},
+    routing::post,
+};
+use cotter::{Agent, Run, Session};
+use cotter_test::{Scripted, Step};
+use futures_util::stream;
+use tokio::{net::TcpListener, sync::Mutex};
+
+/// The agent, and the sessions that are open.
+#[derive(Clone)]
+struct Service {
+    agent: Agent,
+    sessions: Arc<Mutex<HashMap<String, Session>>>,
+}
+
+impl Service {
+    async fn session(&self, name: &str) -> Result<Session, Failed> {
+        let mut sessions = self.sessions.lock().await;
+        if let Some(session) = sessions.get(name) {
+            return Ok(session.clone());
+        }
+        let session = self.agent.new_session().await?;
+        sessions.insert(name.into(), session.clone());
+        Ok(session)
+    }
+}
+
+async fn ask(
+    State(service): State<Service>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    prompt: String,
+) -> Result<Response, Failed> {
+    let run = service.session(&name).await?.prompt(prompt);
+    if headers.get(ACCEPT).is_some_and(|accept| accept == "text/event-stream") {
+        return Ok(Sse::new(stream::unfold(run, next)).into_response());
+    }
+    Ok(run.await?.text().into_response())
+}
+
+async fn next(mut run: Run) -> Option<(Result<sse::Event, Infallible>, Run)> {
+    let event = run.next().await?;
+    Some((Ok(sse::Event::default().event(event.kind.name()).data(event.to_json())), run))
+}
+
+struct Failed(String);
+
+impl<E: Error> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Failed(error.to_string())
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        (StatusCode::BAD_GATEWAY, self.0).into_response()
+    }
+}
+
+fn router(agent: Agent) -> Router {
+    let service = Service { agent, sessions: Arc::default() };
+    Router::new().route("/sessions/{name}", post(ask)).with_state(service)
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let model = Scripted::new([Step::text("Good day."), Step::text("And to you.")]);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let serving = tokio::spawn(async move {
+        axum::serve(listener, router(Agent::builder(model).build()?)).await.map_err(Box::from)
+            as Result<(), Box<dyn Error + Send + Sync>>
+    });
+    let told = tokio::task::spawn_blocking(move || -> std::io::Result<String> {
+        let plain = request(address, "*/*", "Hello.")?;
+        let streamed = request(address, "text/event-stream", "Hello again.")?;
+        let failed = request(address, "*/*", "And again.")?;
+        let events = streamed.lines().filter(|line| line.starts_with("event: "));
+        let events = events.collect::<Vec<_>>().join("\n");
+        Ok(format!("{}\n\n{events}\n\n{}\n", last_lines(&plain), last_lines(&failed)))
+    });
+    let told = told.await??;
+    serving.abort();
+    Ok(told)
+}
+
+/// What a client does: one request, the whole answer.
+fn request(address: SocketAddr, accept: &str, prompt: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    write!(
+        stream,
+        "POST /sessions/tea HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: text/plain\r\nAccept: {accept}\r\nContent-Length: {}\r\n\r\n{prompt}",
+        prompt.len(),
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// An answer's status and body.
+fn last_lines(answer: &str) -> String {
+    let status = answer.lines().next().unwrap_or_default();
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    format!("{status}\n{body}")
+}

@@ -1,0 +1,64 @@
+//! What the model gets may differ from what was said. Look at `last_two_turns`, a transform that sees
+//! all messages, and at `short_results`, which looks at one at a time: what it said of a message is
+//! kept, so a long session costs no more than what is new. History itself is not touched.
+
+use std::error::Error;
+
+use cotter::{
+    Agent, FnTool, Message, ToolSpec,
+    message::{Content, Mark},
+    named,
+    permission::Zone,
+    points::{Context, ContextBuild, ContextChange, MessageChange, each_message},
+    tool::Facts,
+};
+use cotter_test::{Recording, Scripted, Step, transcript};
+use serde_json::json;
+
+fn last_two_turns(build: &ContextBuild) -> ContextChange {
+    let typed =
+        |message: &Message| matches!(message, Message::User(user) if user.mark == Mark::Typed);
+    let turns = build.messages.iter().filter(|message| typed(message)).count();
+    let mut turn = 0;
+    ContextChange::Messages(build.messages.each(|_, message| {
+        turn += usize::from(typed(message));
+        if turn + 2 > turns { MessageChange::Keep } else { MessageChange::Drop }
+    }))
+}
+
+fn short_results(message: &Message) -> MessageChange {
+    let Message::ToolResult(result) = message else { return MessageChange::Keep };
+    let text = result.content.text();
+    let Some((first, rest)) = text.split_once('\n') else { return MessageChange::Keep };
+    let mut result = result.clone();
+    result.content = Content::Text(format!("{first} [and {} more lines]", rest.lines().count()));
+    MessageChange::Replace(Message::ToolResult(result))
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let model = Recording::new(Scripted::new([
+        Step::text("Hello."),
+        Step::call("log", json!({})),
+        Step::text("It started."),
+        Step::text("You are welcome."),
+    ]));
+    let spec = ToolSpec::new("log", "Shows the log.", json!({"type": "object"}));
+    let log = FnTool::new(spec, |_| async { Ok("started\nlistening\nready".into()) });
+    let agent = Agent::builder(model.clone())
+        .tool(log.touching(Facts::zone(Zone::Safe)))
+        .transform(Context, last_two_turns)
+        .transform(Context, named("short-results", each_message(short_results)))
+        .build()?;
+    for prompt in ["Hello?", "How is the server?", "Thanks."] {
+        agent.process_request(prompt).await?;
+    }
+    let stored = transcript(&agent.main_session().await?);
+    Ok(format!("{}\nstored:\n{stored}", model.shown()))
+}

@@ -1,0 +1,50 @@
+//! Compaction of one's own: a transform at `compact.pre` gives the summary, and the model is not asked
+//! for one. Look at `what_was_asked`. What refuses the summing-up, or fails, leaves it to the rest.
+
+use std::error::Error;
+
+use cotter::{
+    Agent, HookCx, Message,
+    message::Mark,
+    named,
+    points::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+};
+use cotter_test::{Recording, Scripted, Step};
+
+fn what_was_asked(compacting: &Compacting) -> CompactChange {
+    let asked = compacting.messages.iter().filter_map(|message| match message {
+        Message::User(user) if user.mark == Mark::Typed => {
+            Some(format!("- {}", user.content.text()))
+        }
+        _ => None,
+    });
+    let asked: Vec<_> = asked.collect();
+    if asked.is_empty() {
+        return CompactChange::Block("nobody asked anything".into());
+    }
+    CompactChange::Summary(format!("The person asked:\n{}", asked.join("\n")))
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let replies = ["Blue.", "Because of scattering.", "Red, in the evening."].map(Step::text);
+    let model = Recording::new(Scripted::new(replies));
+    let tell = |done: &Compacted, cx: &cotter::Cx| {
+        cx.note(format!("{} by {}", done.trigger, done.by.as_deref().unwrap_or("the model")));
+    };
+    let agent = Agent::builder(model.clone())
+        .transform(CompactPre, named("what-was-asked", what_was_asked))
+        .observe(CompactPost, named("told", tell))
+        .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
+        .build()?;
+    for prompt in ["What colour is the sky?", "Why?", "/compact Always?"] {
+        agent.process_request(prompt).await?;
+    }
+    Ok(model.shown())
+}

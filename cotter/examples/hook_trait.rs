@@ -1,0 +1,107 @@
+//! A subsystem as a `Hook`: tools it owns, words for the system prompt, state it keeps per agent. Look at
+//! `impl Hook for Lists`; every method but the wanted ones is left at its default. Installing it puts
+//! each method where it belongs, and there is nothing to wire up.
+
+use std::{
+    collections::HashMap,
+    error::Error,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use cotter::{
+    Agent, AgentConfig, Hook, Mention, Permit, Place, ToolError, ToolSpec,
+    hook::Hooking,
+    permission::Zone,
+    tool::{Facts, Working},
+};
+use cotter_test::{Recording, Scripted, Step, transcript};
+use serde_json::{Value, json};
+
+/// A list of things to do for each agent.
+#[derive(Default)]
+struct Lists(Mutex<HashMap<String, Vec<String>>>);
+
+impl Lists {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Vec<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hook for Lists {
+    fn schema(&self) -> Vec<ToolSpec> {
+        let schema = json!({"type": "object", "properties": {"item": {"type": "string"}}});
+        vec![ToolSpec::new("todo", "Adds to the list of things to do and shows it.", schema)]
+    }
+
+    fn system_prompt(&self) -> Option<String> {
+        Some("Keep a list of what is left to do.".into())
+    }
+
+    fn on_register_agent<'a>(&'a self, name: &'a str, _: &'a AgentConfig) -> Hooking<'a, ()> {
+        Box::pin(async move { _ = self.all().insert(name.into(), vec![]) })
+    }
+
+    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> Hooking<'a, ()> {
+        Box::pin(async move { _ = self.all().remove(name) })
+    }
+
+    /// The guest gets no list.
+    fn scoped_tools(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
+        match config.name.as_str() {
+            "guest" => (vec![], None),
+            _ => (vec!["todo".into()], Some("lists: your own".into())),
+        }
+    }
+
+    fn preprocess(&self, _: &str, content: &str) -> Option<String> {
+        Some(content.replace("TODO", "to do"))
+    }
+
+    fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+        Facts::zone(Zone::Safe)
+    }
+
+    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<Working<'a>> {
+        Some(Box::pin(async move {
+            let mut lists = self.all();
+            let Some(list) = lists.get_mut(call.cx().agent_id()) else {
+                return Err(ToolError::failed("there is no list for this agent"));
+            };
+            list.extend(call.input()["item"].as_str().map(str::to_owned));
+            Ok(list.join(", ").into())
+        }))
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let todo = |item: &str| Step::call("todo", json!({"item": item}));
+    let guest = json!({"name": "guest", "prompt": "Look round."});
+    let model = Recording::new(Scripted::new([
+        todo("milk"),
+        todo("bread"),
+        Step::call("invoke_subagent", guest),
+        Step::text("A nice shop."),
+        Step::text("Milk and bread, and the guest likes it."),
+    ]));
+    let agent = Agent::builder(model.clone())
+        .define_mention(Mention::agent(AgentConfig::new("guest")))
+        .hook(Lists::default())
+        .build()?;
+    agent.process_request("What is TODO?").await?;
+    let requests = model.requests();
+    let (first, of_guest) = (&requests[0], &requests[3]);
+    Ok(format!(
+        "{}\n{:?}\n\nthe guest's: {:?}\n\n{}",
+        first.system,
+        first.tools,
+        of_guest.tools,
+        transcript(&agent.main_session().await?),
+    ))
+}

@@ -1,0 +1,175 @@
+//! `/pop`, session stacking, as an extension: a person goes back to an earlier turn, and what came
+//! after it is replaced by a summary. Look at `pop`, the command, which stores an entry of its own type,
+//! and at the two transforms that act on it. `from_entries` builds the context anew from everything
+//! stored, and so brings back what a compaction had summed up; `from_messages` changes only what the
+//! model would get, by the id of the entry a message came from, and leaves a compaction in force.
+
+use std::{
+    collections::{HashMap, HashSet},
+    error::Error,
+};
+
+use cotter::{
+    Agent, Command, HookCx, Message, Registry,
+    command::{CommandCx, CommandResult},
+    controls::Completion,
+    message::Mark,
+    named,
+    points::{Context, ContextBuild, ContextChange, MessageChange},
+    session::{Body, Entries, Entry},
+};
+use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
+use serde_json::{Map, Value};
+
+async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync>> {
+    let entries = cx.controls.entries();
+    let turns =
+        entries.iter().enumerate().filter_map(|(index, entry)| Some((index, typed(entry)?)));
+    let (indices, texts): (Vec<_>, Vec<_>) = turns.unzip();
+    if texts.is_empty() {
+        return Ok(CommandResult::status("No turns to pop"));
+    }
+    let Some(chosen) = cx.controls.cx().select("Pop to:", &texts).await else {
+        return Ok(CommandResult::Nothing);
+    };
+    let back_to = indices[chosen];
+    let since = entries.iter().skip(back_to).filter_map(|entry| entry.message());
+    let since: Vec<_> = since.map(|message| message.text().into_owned()).collect();
+    let ask = Completion::new(since.join("\n")).with_system("Sum up this part of a conversation.");
+    let summary = cx.controls.complete(ask).await?.text;
+    cx.controls.save_entry(Map::from_iter([
+        ("type".into(), "stack_pop".into()),
+        ("backToIndex".into(), back_to.into()),
+        ("summary".into(), summary.into()),
+    ]))?;
+    cx.controls.rebuild_context().await?;
+    Ok(CommandResult::status("Popped stack"))
+}
+
+/// The beginning of what a person typed.
+fn typed(entry: &Entry) -> Option<String> {
+    match entry.message()? {
+        Message::User(user) if user.mark == Mark::Typed => {
+            Some(user.content.text().chars().take(50).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The stretches that were popped, by the index of their first entry: where each ends, and its summary.
+fn pops(entries: &Entries) -> HashMap<usize, (usize, Message)> {
+    let mut pops = HashMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let Body::Custom(fields) = entry.body() else { continue };
+        let (Some("stack_pop"), Some(back_to), Some(summary)) = (
+            fields.get("type").and_then(Value::as_str),
+            fields.get("backToIndex").and_then(Value::as_u64),
+            fields.get("summary").and_then(Value::as_str),
+        ) else {
+            continue;
+        };
+        let back_to = usize::try_from(back_to).unwrap_or(index);
+        // What was popped within this stretch is part of its summary.
+        pops.retain(|first, _| *first < back_to);
+        let summary = Message::user(format!("[Subtask completed]\n\n{summary}"));
+        pops.insert(back_to, (index, summary));
+    }
+    pops
+}
+
+pub(crate) fn from_entries(build: &ContextBuild) -> ContextChange {
+    let entries = build.entries();
+    let pops = pops(&entries);
+    if pops.is_empty() {
+        return ContextChange::Keep;
+    }
+    let mut messages = vec![];
+    let mut skip_to = 0;
+    for (index, entry) in entries.iter().enumerate() {
+        if let Some((last, summary)) = pops.get(&index) {
+            messages.push(summary.clone());
+            skip_to = skip_to.max(last + 1);
+        }
+        if index >= skip_to {
+            messages.extend(entry.message().cloned());
+        }
+    }
+    ContextChange::messages(messages)
+}
+
+pub(crate) fn from_messages(build: &ContextBuild) -> ContextChange {
+    let entries = build.entries();
+    let pops = pops(&entries);
+    if pops.is_empty() {
+        return ContextChange::Keep;
+    }
+    let mut popped = HashMap::new();
+    for (first, (last, _)) in &pops {
+        popped.extend((*first..=*last).map(|index| (entries[index].id(), first)));
+    }
+    let mut told = HashSet::new();
+    ContextChange::Messages(build.messages.each(|id, message| {
+        // A compaction's summary stands for what came before the stretch, too.
+        let is_summary = matches!(message, Message::User(user) if user.mark == Mark::Compaction);
+        match id.and_then(|id| popped.get(id)).filter(|_| !is_summary) {
+            None => MessageChange::Keep,
+            Some(first) if told.insert(first) => MessageChange::Replace(pops[first].1.clone()),
+            Some(_) => MessageChange::Drop,
+        }
+    }))
+}
+
+type Transform = fn(&ContextBuild) -> ContextChange;
+
+/// The extension: one command and one transform.
+fn stacking(unit: &mut Registry, transform: Transform) {
+    let about = "Goes back to an earlier turn; what came after it is summed up.";
+    unit.define_command(Command::new("pop", pop).description(about));
+    unit.transform(Context, named("stack", transform));
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    Ok(format!(
+        "from entries:\n{}\nfrom messages:\n{}",
+        side_track(from_entries).await?,
+        side_track(from_messages).await?
+    ))
+}
+
+/// Sums up, goes on a side track and pops back before it.
+async fn side_track(transform: Transform) -> Result<String, Box<dyn Error>> {
+    let typed = "What grows here?|/compact Which?|What is a spade?|How do I dig?|/pop|Next?";
+    let said = "Roses.|They talked of roses.|Red ones.|A tool.|With the feet.|They talked of \
+                spades.|Plant them.";
+    talk(transform, typed, said, [Said::Choice(2)]).await
+}
+
+/// What `/pop` said, and what the model got at the end of a talk.
+pub(crate) async fn talk(
+    transform: Transform,
+    typed: &str,
+    said: &str,
+    chosen: impl IntoIterator<Item = Said>,
+) -> Result<String, Box<dyn Error>> {
+    let model = Recording::new(Scripted::new(said.split('|').map(Step::text)));
+    let agent = Agent::builder(model.clone())
+        .extend(|unit| stacking(unit, transform))
+        .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
+        .ui(ScriptedUi::new(chosen))
+        .build()?;
+    let mut told = String::new();
+    for prompt in typed.split('|') {
+        let reply = agent.process_request(prompt).await?;
+        if prompt == "/pop" {
+            told += &format!("/pop: {}\n", reply.status.as_deref().unwrap_or("(nothing)"));
+        }
+    }
+    Ok(told + model.shown().split("--\n").last().unwrap_or_default())
+}

@@ -1,0 +1,30 @@
+//! A skill: `/tone` anywhere in a text brings words in before what the person says. Look at `tone`. The model gets
+//! it as a message of its own, marked, so that a renderer can fold it away.
+
+use std::error::Error;
+
+use cotter::{Agent, Skill, ext::BoxError, message::Content, skill::SkillCx};
+use cotter_test::{Recording, Scripted, Step};
+
+async fn tone(cx: SkillCx) -> Result<Content, BoxError> {
+    let formal = cx.parsed_text.contains("Sir");
+    Ok(if formal { "Answer as a butler would." } else { "Answer as a friend would." }.into())
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let model = Recording::new(Scripted::new([Step::text("At noon."), Step::text("Noon!")]));
+    let agent = Agent::builder(model.clone())
+        .define_skill(Skill::new("tone", tone))
+        .define_skill(Skill::text("brief", "One sentence, no more."))
+        .build()?;
+    agent.process_request("/tone Dear Sir, when is lunch? /brief").await?;
+    agent.new_session().await?.prompt("/tone hey, lunch? see /usr/bin/lunch").await?;
+    Ok(model.shown())
+}

@@ -1,0 +1,62 @@
+//! Subagents: agents the model calls by name, through the tool `invoke_subagent`. Look at the two ways
+//! to make one: from a config (`reviewer`), and by a function that builds an agent for the run it works
+//! for (`translator`). Neither sees anything of the conversation but its prompt, both are under the
+//! parent's gates, ledger and budget, and neither can do what the parent could not.
+
+use std::error::Error;
+
+use cotter::{
+    Agent, AgentConfig, Mention, builtin::List, ext::BoxError, mention::MentionCx, message::Content,
+};
+use cotter_test::{Recording, Scripted, Step, transcript};
+use serde_json::json;
+
+fn reviewer() -> Mention {
+    Mention::agent(
+        AgentConfig::new("reviewer")
+            .with_description("Reviews code. Give it what to look at.")
+            .with_system_prompt("You review code. You change nothing.")
+            .with_tools(["read", "list"]),
+    )
+}
+
+async fn translator(cx: MentionCx) -> Result<Content, BoxError> {
+    let small = Scripted::new([Step::text("Sieht gut aus.")]).named("test/small");
+    let agent = cx.child().id("translator").system_prompt("Translate.").model(small).build()?;
+    Ok(agent.process_request(cx.prompt.as_str()).await?.text().into())
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let call = |name: &str, prompt: &str| {
+        Step::call("invoke_subagent", json!({"name": name, "prompt": prompt}))
+    };
+    let model = Recording::new(Scripted::new([
+        call("reviewer", "Review the folder."),
+        // The reviewer asks the same model, and gets this.
+        Step::text("Looks good."),
+        call("translator", "Looks good."),
+        Step::text("The reviewer says: Sieht gut aus."),
+    ]));
+    let agent = Agent::builder(model.clone())
+        .system_prompt("You keep a repository.")
+        .tool(List::default())
+        .define_mention(reviewer())
+        .define_mention(Mention::new("translator", translator).description("Speaks German."))
+        .build()?;
+    agent.process_request("@reviewer look at it, and tell me in German").await?;
+    let conversation = transcript(&agent.main_session().await?);
+    let mut told = conversation + "\n";
+    for request in model.requests() {
+        let tools: Vec<_> = request.tools.specs().map(|spec| spec.name.as_str()).collect();
+        let system = request.system.lines().next().unwrap_or_default();
+        told += &format!("{system} {} messages, {}\n", request.messages.len(), tools.join(" "));
+    }
+    Ok(told)
+}
