@@ -163,7 +163,7 @@ async fn r1_r10_hooks_chain_in_the_order_of_registration() {
     let system = model.requests()[0].system.to_string();
     expect![[r#"
         a builds main "Main."
-        b builds somebody else "Main. +a"
+        b builds main "Main. +a"
         a registers main "Main. +a +b"
         b registers main "Main. +a +b"
         --
@@ -367,7 +367,7 @@ async fn r4_r1_a_hook_that_panics_leaves_nothing_half_done() {
         .unwrap();
     shown += &format!("first use: {}\n", unwell.process_request("hello").await.unwrap_err());
     expect![[r#"
-        build sub: Ok(()), gone true
+        build sub: Err("hook `Witness` panicked: boo at build sub"), gone false
         register sub: Err("hook `Witness` panicked: boo at register sub"), gone false
         unregister sub: Ok(()), gone true
         late, schema: hook `Witness` panicked: boo at schema

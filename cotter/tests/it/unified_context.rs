@@ -295,7 +295,14 @@ async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
         }};
     }
     let shown = [at!(Context), at!(ModelPre), at!(ModelPost), at!(ToolPre), at!(ToolPost)];
-    expect![].assert_eq(&shown.concat());
+    expect![[r#"
+        Context: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ModelPre: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ModelPost: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ToolPre: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+        ToolPost: budget_exceeded: budget_exceeded: the run used 120 tokens of 100, 2 requests
+    "#]]
+    .assert_eq(&shown.concat());
 }
 
 /// P8: a handler that asks at the very point its own question comes past is asked again only so often.
@@ -501,6 +508,12 @@ async fn p8_a_text_sent_as_the_run_ends_reaches_the_model() {
             tokio::task::yield_now().await;
         }
         session.idle().await;
-        expect![].assert_eq(&transcript(&session));
+        expect![[r#"
+            user: go
+            assistant: one
+            user: and then?
+            assistant: two
+        "#]]
+        .assert_eq(&transcript(&session));
     }
 }
