@@ -38,6 +38,7 @@ pub(super) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(),
         state.pending = Some(Box::new(interrupted));
         return Ok(());
     } else {
+        close_inner_calls(state, &last);
         close_calls(state, &last);
         // Those who worked for the run are over before it is.
         for run in last.nested.iter().rev() {
@@ -96,18 +97,35 @@ impl State {
     }
 }
 
+/// The outcome of a call that had started when the process died.
+fn unknown(run: &SmolStr, call: &SmolStr) -> Record {
+    Record::Outcome(OutcomeRow {
+        at: Timestamp::now(),
+        run: run.clone(),
+        call_id: call.clone(),
+        outcome: OutcomeRow::UNKNOWN,
+        error: Some(ErrorKind::Unavailable),
+        ms: 0,
+        ran: vec![],
+    })
+}
+
+/// Calls within calls, and those of agents that worked for the run, are in nobody's history: what is
+/// open of them is their outcome.
+fn close_inner_calls(state: &mut State, last: &LastRun) {
+    let open = state.open_calls();
+    let is_models = |run: &SmolStr, call: &SmolStr| {
+        *run == last.run && open.iter().any(|open| open.id == *call)
+    };
+    for (run, call) in last.adrift.iter().rev().filter(|(run, call)| !is_models(run, call)) {
+        state.record(unknown(run, call));
+    }
+}
+
 fn close_calls(state: &mut State, last: &LastRun) {
     for call in state.open_calls() {
         if last.started.contains(&call.id) && !last.finished.contains(&call.id) {
-            state.record(Record::Outcome(OutcomeRow {
-                at: Timestamp::now(),
-                run: last.run.clone(),
-                call_id: call.id.clone(),
-                outcome: OutcomeRow::UNKNOWN,
-                error: Some(ErrorKind::Unavailable),
-                ms: 0,
-                ran: vec![],
-            }));
+            state.record(unknown(&last.run, &call.id));
             let words = "The outcome is unknown: the process ended while this call ran. \
                          It was not run again. Look before you repeat it.";
             state.close_call(&call, ErrorKind::Unavailable, words);
@@ -135,6 +153,8 @@ struct LastRun {
     answered: Vec<SmolStr>,
     /// The runs of agents that worked for it and have no end.
     nested: Vec<SmolStr>,
+    /// Every call that had started and has no outcome, with its run.
+    adrift: Vec<(SmolStr, SmolStr)>,
 }
 
 /// Whether a run is of an agent that worked for another.
@@ -162,6 +182,13 @@ impl LastRun {
         for record in &records[start + 1..] {
             let value = record.json();
             let run = text(&value, "runId");
+            if matches!(record.kind(), "ledger" | "outcome") {
+                let call = (run.clone(), text(&value, "callId"));
+                last.adrift.retain(|adrift| *adrift != call);
+                if value["verdict"] == "pass" {
+                    last.adrift.push(call);
+                }
+            }
             match record.kind() {
                 "run.start" => last.nested.push(run),
                 "run.end" if is_nested(&run) => last.nested.retain(|open| *open != run),

@@ -292,5 +292,4 @@ async fn p4_messages_are_added_after_the_results_of_the_step() {
     let parents = parents.iter().filter_map(|entry| entry.parent_id().cloned());
     assert_eq!(parents.collect::<Vec<_>>(), ids[..ids.len() - 1], "one line, each after the other");
     assert!(session.entries().iter().any(|entry| matches!(entry.body(), Body::Custom(_))));
-    assert!(agent.store().lines(session.id()).is_ok());
 }
