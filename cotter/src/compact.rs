@@ -20,9 +20,12 @@ use crate::{
     turn::Exit,
 };
 
-pub(crate) const FORCED: &str = "forced";
-pub(crate) const THRESHOLD: &str = "threshold";
-pub(crate) const OVERFLOW: &str = "overflow";
+const FORCED: &str = "forced";
+const THRESHOLD: &str = "threshold";
+const OVERFLOW: &str = "overflow";
+
+/// The code of a failure that is none: everything was summed up already.
+pub(crate) const NOTHING: &str = "empty";
 
 /// The most tokens of recent messages that are kept beside a summary.
 const KEEP_TOKENS: u64 = 20_000;
@@ -36,11 +39,33 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
     (files, commands, results that still matter), what is under way and what is left to do. Leave \
     out what no longer matters. Write plain text, no preamble.";
 
-/// Whether the conversation is to be summed up before the next request.
-pub(crate) fn is_due(scene: &Scene) -> bool {
-    if std::mem::take(&mut scene.state().choices.compact) {
-        return true;
+/// Why the conversation is to be summed up, and what its author is told besides.
+pub(crate) struct Cause {
+    trigger: &'static str,
+    words: String,
+}
+
+impl Cause {
+    /// Somebody wants it, with words for its author or without.
+    pub(crate) fn forced(words: &str) -> Self {
+        Cause { trigger: FORCED, words: words.trim().to_owned() }
     }
+
+    /// A request did not fit.
+    pub(crate) fn overflow() -> Self {
+        Cause { trigger: OVERFLOW, words: String::new() }
+    }
+}
+
+/// Why the conversation is to be summed up before the next request, if it is.
+pub(crate) fn due(scene: &Scene) -> Option<Cause> {
+    if let Some(words) = scene.state().choices.compact.take() {
+        return Some(Cause::forced(&words));
+    }
+    is_near_the_end(scene).then(|| Cause { trigger: THRESHOLD, words: String::new() })
+}
+
+fn is_near_the_end(scene: &Scene) -> bool {
     let agent = scene.agent();
     let Some(share) = agent.limits().compact_at else { return false };
     let Some(window) = scene.session().models()[0].context_window() else { return false };
@@ -56,24 +81,24 @@ pub(crate) fn is_due(scene: &Scene) -> bool {
 
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
 /// it is.
-pub(crate) async fn before_request(scene: &Scene, trigger: &'static str) -> Result<bool, Exit> {
-    match compact(scene, trigger).await {
+pub(crate) async fn before_request(scene: &Scene, cause: Cause) -> Result<bool, Exit> {
+    match compact(scene, cause).await {
         Ok(()) => Ok(true),
         Err(exit) if exit.reason == Reason::Aborted || exit.reason == Reason::BudgetExceeded => {
             Err(exit)
         }
         Err(exit) => {
             let why = exit.failed.map_or_else(String::new, |failed| failed.message);
-            scene.emit(EventKind::UiRequest { method: "notify", text: why });
+            scene.cx.notify(&why);
             Ok(false)
         }
     }
 }
 
 /// Sums up the conversation. Nothing changes unless all of it succeeds.
-pub(crate) async fn compact(scene: &Scene, trigger: &'static str) -> Result<(), Exit> {
-    scene.tell(|| EventKind::CompactionStart { trigger })?;
-    let done = Box::pin(summed_up(scene, trigger)).await;
+pub(crate) async fn compact(scene: &Scene, cause: Cause) -> Result<(), Exit> {
+    scene.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
+    let done = Box::pin(summed_up(scene, cause)).await;
     let status = match &done {
         Ok(_) => "success",
         Err(exit) if exit.reason == Reason::Blocked => "refused",
@@ -86,20 +111,20 @@ pub(crate) async fn compact(scene: &Scene, trigger: &'static str) -> Result<(), 
     Ok(())
 }
 
-async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Exit> {
+async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
+    let Cause { trigger, words } = cause;
     let context = scene.context().await?;
     let tokens_before = context_tokens(&scene.session().messages());
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
-    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger == FORCED)
-        .ok_or_else(|| {
-        Exit::coded(Reason::Error, "compaction", "there is nothing to sum up")
-    })?;
+    let Cut { messages, first_kept_id } =
+        cut(&context, keep.min(KEEP_TOKENS), trigger == FORCED)
+            .ok_or_else(|| Exit::coded(Reason::Error, NOTHING, "there is nothing to sum up"))?;
     let event = || Compacting { trigger, tokens_before, messages, first_kept_id, summary: None };
     let (event, by) = ask_hooks(scene, event()).await?;
     let summary = match event.summary.clone() {
         Some(summary) => summary,
-        None => ask_model(scene, &event.messages).await?,
+        None => ask_model(scene, &event.messages, &words).await?,
     };
     if scene.is_cancelled() {
         return Err(Exit::aborted());
@@ -157,9 +182,12 @@ async fn ask_hooks(
 }
 
 /// The built-in summary: the model is asked for one.
-async fn ask_model(scene: &Scene, messages: &Messages) -> Result<String, Exit> {
+async fn ask_model(scene: &Scene, messages: &Messages, words: &str) -> Result<String, Exit> {
     let conversation = serialise(messages);
-    let ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
+    let mut ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
+    if !words.is_empty() {
+        ask += &format!(" Mind this above all: {words}");
+    }
     let request = Request {
         system: SUMMARISE.into(),
         messages: std::iter::once(Message::user(ask)).collect(),

@@ -7,7 +7,10 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -162,10 +165,12 @@ async fn typed(
     prompt: Content,
     cancel: CancellationToken,
     id: Arc<OnceLock<SmolStr>>,
+    commands: Arc<AtomicBool>,
 ) -> Reply {
     let input = match command::led_by(&session, &prompt) {
         None => Input::Typed(prompt),
         Some((command, args)) => {
+            commands.store(true, Ordering::Relaxed);
             let invoked = Box::pin(command::invoke(&session, &command, args, &cancel)).await;
             let reply = Reply::without_a_run(session.id().clone(), Reason::EndTurn);
             match invoked {
@@ -186,11 +191,13 @@ async fn typed(
     turn::run(session, Begin::Prompt(input), cancel, id).await
 }
 
-/// Whether an event is a run's own, or of an agent that works for it.
-fn is_of(run: Option<&SmolStr>, event: &SmolStr) -> bool {
-    let Some(run) = run else { return false };
-    let rest = event.strip_prefix(run.as_str());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Whether an event is a run's own, of an agent that works for it, or of the command it began with.
+fn is_of(run: Option<&SmolStr>, commands: &AtomicBool, event: &Event) -> bool {
+    let below = |run: &str| {
+        let rest = event.run_id.strip_prefix(run);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    run.is_some_and(|run| below(run)) || (commands.load(Ordering::Relaxed) && below(""))
 }
 
 type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -202,6 +209,8 @@ pub struct Run {
     cancel: CancellationToken,
     /// There from the moment the run's turn comes.
     id: Arc<OnceLock<SmolStr>>,
+    /// Whether a command comes first: what it does belongs to no run.
+    commands: Arc<AtomicBool>,
     /// Whether dropping it leaves nothing to end.
     idle: bool,
     running: Option<Running>,
@@ -216,8 +225,12 @@ impl Run {
             return Run::plain(session, prompt);
         }
         let (cancel, id) = (session.agent.new_cancel(), Arc::default());
-        let running = Box::pin(typed(session.clone(), prompt, cancel.clone(), Arc::clone(&id)));
-        Run::of(session, cancel, id, running, true)
+        let commands = Arc::default();
+        let (ours, theirs) = (Arc::clone(&id), Arc::clone(&commands));
+        let running = Box::pin(typed(session.clone(), prompt, cancel.clone(), ours, theirs));
+        let mut run = Run::of(session, cancel, id, running, true);
+        run.commands = commands;
+        run
     }
 
     /// A run on what is not to be parsed.
@@ -243,7 +256,9 @@ impl Run {
         running: Running,
         idle: bool,
     ) -> Self {
-        Run { session, cancel, id, idle, running: Some(running), events: None, reply: None }
+        let commands = Arc::default();
+        let running = Some(running);
+        Run { session, cancel, id, commands, idle, running, events: None, reply: None }
     }
 
     /// Aborts the run: it ends at the next moment, properly, with the reason `aborted`.
@@ -256,7 +271,8 @@ impl Run {
         self.cancel.clone()
     }
 
-    /// The next event of the run, the last being `session.end`; then nothing.
+    /// The next event of the run, the last being `session.end`; then nothing. Where a command comes
+    /// first, also what it did, the last being `command.result`.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         if self.events.is_none() && self.running.is_some() {
             self.events = Some(self.session.shared.hub.subscribe());
@@ -267,7 +283,7 @@ impl Run {
             loop {
                 match events.poll_next(task) {
                     // Another run of the session, served before this one.
-                    Poll::Ready(event) if !is_of(self.id.get(), &event.run_id) => {}
+                    Poll::Ready(event) if !is_of(self.id.get(), &self.commands, &event) => {}
                     Poll::Ready(event) => {
                         let own = self.id.get() == Some(&event.run_id);
                         if own && matches!(event.kind, EventKind::SessionEnd { .. }) {

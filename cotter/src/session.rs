@@ -425,8 +425,8 @@ pub(crate) struct Choices {
     pub(crate) thinking: Thinking,
     /// The tools it is limited to, by name.
     pub(crate) active_tools: Option<Arc<[SmolStr]>>,
-    /// Whether the conversation is to be summed up before the next request.
-    pub(crate) compact: bool,
+    /// The conversation is to be summed up before the next request, minding these words.
+    pub(crate) compact: Option<String>,
     /// What the run under way is to be told before its next request.
     steering: Vec<Content>,
 }

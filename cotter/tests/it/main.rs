@@ -7,6 +7,7 @@ mod kit;
 mod long_sessions;
 mod conformance;
 mod directives;
+mod builtins;
 mod points;
 mod loops;
 mod attempts;
