@@ -92,7 +92,10 @@ async fn p1_lists_tell_what_there_is() {
 
 #[tokio::test]
 async fn p2_a_session_is_named_and_tells_its_name() {
-    check(builder([]), &["/name", "/name  the  \"old\" pier ", "/name"], expect![[r#"
+    check(
+        builder([]),
+        &["/name", "/name  the  \"old\" pier ", "/name"],
+        expect![[r#"
         > /name
         this session has no name
           command.result
@@ -102,7 +105,9 @@ async fn p2_a_session_is_named_and_tells_its_name() {
         > /name
         this session is called "the "old" pier"
           command.result
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -151,7 +156,8 @@ async fn g19_the_words_after_compact_reach_whoever_sums_up() {
         </conversation>
 
         Sum it up. Mind this above all: keep the file names
-    "#]].assert_eq(&model.shown());
+    "#]]
+    .assert_eq(&model.shown());
 }
 
 #[tokio::test]
@@ -196,7 +202,8 @@ async fn p2_retry_sends_the_last_prompt_again_as_it_was() {
         user: what is /tools?
         /name x
         assistant: two
-    "#]].assert_eq(&transcript(&session));
+    "#]]
+    .assert_eq(&transcript(&session));
 }
 
 #[tokio::test]
@@ -237,7 +244,8 @@ async fn p1_what_a_command_does_is_heard_before_its_run() {
         "r1" text.end
         "r1" message assistant: gone
         "r1" model.post
-        "r1" session.end end_turn"#]].assert_eq(&heard.join("\n"));
+        "r1" session.end end_turn"#]]
+    .assert_eq(&heard.join("\n"));
 }
 
 #[tokio::test]
