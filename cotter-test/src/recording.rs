@@ -49,6 +49,10 @@ impl<M: Model> Model for Recording<M> {
         self.model.stream(request)
     }
 
+    fn context_window(&self) -> Option<u64> {
+        self.model.context_window()
+    }
+
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {
         self.model.cost_usd(usage)
     }

@@ -297,5 +297,6 @@ async fn g19_a_conversation_is_summed_up_by_what_was_asked() {
 
         (rehearsal is an offline stand-in, not a model)
 
-        [End of the summary; the conversation goes on from here]"#]].assert_eq(&last.expect("a summary"));
+        [End of the summary; the conversation goes on from here]"#]]
+    .assert_eq(&last.expect("a summary"));
 }
