@@ -70,7 +70,7 @@ async fn retry(cx: CommandCx) -> CommandResult {
     });
     typed.map_or_else(
         || CommandResult::status("there is no prompt to send again"),
-        |content| CommandResult::Prompt(content),
+        CommandResult::Prompt,
     )
 }
 
