@@ -15,6 +15,7 @@ use cotter::{
     directives::leading_command,
     ext::Kind,
     message::{Content, Part},
+    session::StoreError,
     text,
     ui::Ui,
 };
@@ -79,17 +80,13 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
         if let (false, Some((failure, _))) = (is_command, &missing) {
             return Err(failure.clone());
         }
-        match (slash, &prompt) {
-            (Some(name), _) if !is_command => hint_at(&agent, name, &mut output),
-            (Some(_), Some(Content::Parts(_))) => {
-                output.warn("what was piped in is no part of a command, and is not used");
-            }
-            _ => {}
+        if let Some(name) = slash.filter(|_| !is_command) {
+            hint_at(&agent, name, &mut output);
         }
-        let session = match &id {
-            Some(id) => agent.session(id).await?,
-            None => agent.new_session().await?,
-        };
+        if is_command && matches!(prompt, Some(Content::Parts(_))) {
+            output.warn("what was piped in is no part of a command, and is not used");
+        }
+        let session = open(&agent, id.as_deref()).await?;
         let reply = go(&session, prompt, &mut output).await?;
         if let Some((failure, asked)) = missing
             && asked.load(Ordering::Relaxed)
@@ -102,6 +99,13 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
     done
+}
+
+async fn open(agent: &Agent, id: Option<&str>) -> Result<Session, StoreError> {
+    match id {
+        Some(id) => agent.session(id).await,
+        None => agent.new_session().await,
+    }
 }
 
 /// The person to ask, where one was asked for and can be reached.

@@ -50,15 +50,15 @@ async fn p1_lists_tell_what_there_is() {
         &["/tools", "/skills", "/agents", "/commands"],
         expect![[r#"
             > /tools
-            read: Read a file of the project. Text comes with line numbers; use `offset` (first line, from 1) and `limit` (number of lines) for a part of a long file. Pictures are shown.
-            invoke_subagent: Gives a task to a subagent and returns its answer. The subagent sees nothing of this conversation but the prompt, so put all it needs into it. When a person writes @name, the subagent of that name is meant. Subagents:
+            read: Read a file of the project
+            invoke_subagent: Gives a task to a subagent and returns its answer
               command.result
             > /skills
-            /brief: Short.
+            /brief: Short
               command.result
             > /agents
-            @general: Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.
-            @reviewer: Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.
+            @general: Works on a task by itself and reports what came of it
+            @reviewer: Reads code or text and says what is wrong with it
               command.result
             > /commands
             /compact: Sums up the conversation now; words after it say what matters: /compact [WORDS]
@@ -284,4 +284,30 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
     let offered = requests[1].tools.specs().map(|spec| spec.name.as_str());
     assert_eq!(offered.collect::<Vec<_>>(), ["read", "list"]);
     assert!(requests[1].system.starts_with("You read what you are pointed at and judge it."));
+}
+
+#[tokio::test]
+async fn g19_compact_during_a_run_waits_for_its_next_request() {
+    let tidy = cotter::FnTool::new(crate::kit::spec("tidy"), |permit: cotter::Permit| async move {
+        let session = permit.cx().controls().session().clone();
+        let said = session.invoke_command("compact", "the pier").await;
+        Ok(format!("{:?}", said.unwrap().unwrap()).into())
+    });
+    let tidy = tidy.touching(cotter::tool::Facts::zone(cotter::permission::Zone::Safe));
+    let steps =
+        [Step::call("tidy", json!({})), Step::text("it was tidied"), Step::text("all is well")];
+    let agent = builder(steps).tool(tidy).build().unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("tidy up").await.unwrap();
+    expect![[r#"
+        user: tidy up
+        call c1.1: tidy {}
+        result c1.1: Status("the conversation is summed up before the next request")
+        compaction: [Summary of the conversation so far]
+
+        it was tidied
+
+        [End of the summary; the conversation goes on from here]
+        assistant: all is well
+    "#]].assert_eq(&transcript(&session));
 }
