@@ -309,5 +309,6 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
 
         [End of the summary; the conversation goes on from here]
         assistant: all is well
-    "#]].assert_eq(&transcript(&session));
+    "#]]
+    .assert_eq(&transcript(&session));
 }
