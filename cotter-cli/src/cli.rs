@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
 };
-use cotter::{permission::Mode, text};
+use cotter::{ext::Kind, permission::Mode, text};
 
 use crate::{failure::Failure, style::When};
 
@@ -20,6 +20,7 @@ pub(crate) struct Parsed {
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
+    NamesList { kind: Kind, json: bool },
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
     Ledger { id: String },
@@ -105,6 +106,16 @@ fn definition() -> clap::Command {
                 .hide_possible_values(true)
                 .help("Colour: auto, always, never"),
         )
+        .subcommand(names(
+            "commands",
+            "List what may be typed after a slash",
+            "The commands there are",
+        ))
+        .subcommand(names(
+            "agents",
+            "List the subagents the model may call",
+            "The subagents there are",
+        ))
         .subcommand(
             clap::Command::new("sessions")
                 .about("List and show stored sessions")
@@ -139,6 +150,15 @@ fn definition() -> clap::Command {
                         )),
                 ),
         )
+}
+
+/// The row of something that is called by name.
+fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::Command {
+    clap::Command::new(name)
+        .about(about)
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(clap::Command::new("list").about(list).arg(json("One JSON object per line")))
 }
 
 fn run_args() -> Vec<Arg> {
@@ -203,6 +223,11 @@ fn dollars(text: &str) -> Result<f64, String> {
 
 fn command(matches: &ArgMatches) -> Result<Command, Failure> {
     match matches.subcommand() {
+        Some((word @ ("commands" | "agents"), matches)) => {
+            let kind = if word == "agents" { Kind::Subagent } else { Kind::Command };
+            let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
+            Ok(Command::NamesList { kind, json })
+        }
         Some(("sessions", matches)) => Ok(match matches.subcommand() {
             Some(("show", matches)) => {
                 Command::SessionsShow { id: id_of(matches), json: matches.get_flag("json") }
@@ -254,7 +279,8 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
 
 fn no_chat(prompt: Option<&str>) -> Failure {
     let failure = Failure::usage("this version has no chat in the terminal yet");
-    let near = prompt.and_then(|word| text::nearest(word, ["sessions", "ledger"]));
+    let near =
+        prompt.and_then(|word| text::nearest(word, ["sessions", "ledger", "commands", "agents"]));
     match near {
         Some(near) => failure.with_hint(format!("did you mean `cotter {near}`?")),
         None => {

@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 pub(crate) mod ledger;
+pub(crate) mod names;
 pub(crate) mod run;
 pub(crate) mod sessions;
 

@@ -13,7 +13,7 @@ use cotter_test::ScriptError;
 use crate::style::Style;
 
 /// Something for a person to read. Nothing branches on it but the exit code.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     message: String,
     /// Nearest first.

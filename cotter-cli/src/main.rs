@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Run(args) => commands::run::run(*args, style),
+        Command::NamesList { kind, json } => commands::names::list(kind, json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
         Command::Ledger { id } => commands::ledger::show(&id),

@@ -1,9 +1,11 @@
 //! The stored sessions, and finding one by what a person typed.
 
-use std::{fs, path::PathBuf};
+use std::{fs, future::ready, path::PathBuf, sync::Arc};
 
 use cotter::{
-    session::{JsonlStore, Loaded, load},
+    session::{
+        Header, JsonlStore, Line, Loaded, Log, Opened, Store, StoreError, Summary, Syncing, load,
+    },
     text,
 };
 use smol_str::SmolStr;
@@ -70,6 +72,67 @@ impl Sessions {
         let mut ids: Vec<_> = files.filter_map(id).collect();
         ids.sort_unstable();
         ids
+    }
+}
+
+/// A store whose new sessions are not there before something is said in them: what only reports
+/// leaves no file behind.
+pub(crate) struct FromFirstWord(Arc<JsonlStore>);
+
+impl FromFirstWord {
+    pub(crate) fn new(store: JsonlStore) -> Self {
+        FromFirstWord(Arc::new(store))
+    }
+}
+
+impl Store for FromFirstWord {
+    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+        Ok(Box::new(Unwritten { store: self.0.clone(), header: header.clone(), log: None }))
+    }
+
+    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+        self.0.open(id)
+    }
+
+    fn new_id(&self) -> SmolStr {
+        self.0.new_id()
+    }
+
+    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        self.0.list()
+    }
+
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.0.lines(id)
+    }
+}
+
+/// A session that is made with its first line.
+struct Unwritten {
+    store: Arc<JsonlStore>,
+    header: Header,
+    log: Option<Box<dyn Log>>,
+}
+
+impl Log for Unwritten {
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        match &mut self.log {
+            Some(log) => log.append(lines),
+            None => self.log.insert(self.store.create(&self.header)?).append(lines),
+        }
+    }
+
+    fn sync(&mut self) -> Syncing {
+        match &mut self.log {
+            Some(log) => log.sync(),
+            None => Box::pin(ready(Ok(()))),
+        }
+    }
+
+    fn sync_behind(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.sync_behind();
+        }
     }
 }
 

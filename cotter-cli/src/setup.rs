@@ -6,12 +6,16 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use cotter::{
-    Agent, Origin, Owner, Place, Registry,
-    builtin::{List, Read},
-    model::{Model, Request, Streaming},
+    Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry,
+    builtin::{self, List, Read},
+    model::{Model, ModelError, ModelErrorKind, Request, Streaming},
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{Permissions, RuleText, Settings, SettingsError, Source, Values},
@@ -20,18 +24,19 @@ use cotter::{
 };
 use cotter_models::Rehearsal;
 use cotter_test::Scripted;
+use futures_util::stream;
 use smol_str::SmolStr;
 
 use crate::{
     cli::{ModelArg, RunArgs},
     failure::Failure,
     home,
-    sessions::Sessions,
+    sessions::{FromFirstWord, Sessions},
 };
 
 /// The folder a run works in, and its project.
-pub(crate) fn place(args: &RunArgs) -> Result<Place, Failure> {
-    let typed = args.cwd.as_deref().unwrap_or(Path::new("."));
+pub(crate) fn place(typed: Option<&Path>) -> Result<Place, Failure> {
+    let typed = typed.unwrap_or(Path::new("."));
     let cannot = |cause: std::io::Error| {
         let failure = Failure::new(format!("cannot work in {}", typed.display()));
         failure.with_cause(cause).with_hint("`--cwd DIR` names a folder that exists")
@@ -191,9 +196,60 @@ impl Model for AnyModel {
         self.0.stream(request)
     }
 
+    fn context_window(&self) -> Option<u64> {
+        self.0.context_window()
+    }
+
     fn cost_usd(&self, usage: &cotter::message::Usage) -> Option<f64> {
         self.0.cost_usd(usage)
     }
+}
+
+impl AnyModel {
+    /// Nobody, for commands that need no model, and whether one was needed all the same.
+    pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
+        let asked = Arc::<AtomicBool>::default();
+        (AnyModel(Box::new(Nobody { name: "none".into(), asked: asked.clone() })), asked)
+    }
+}
+
+struct Nobody {
+    name: SmolStr,
+    asked: Arc<AtomicBool>,
+}
+
+impl Model for Nobody {
+    fn name(&self) -> &SmolStr {
+        &self.name
+    }
+
+    fn stream(&self, _: Request) -> Streaming {
+        self.asked.store(true, Ordering::Relaxed);
+        let error = ModelError::new(ModelErrorKind::BadRequest, "no model is set up");
+        Box::pin(stream::iter([Err(error)]))
+    }
+}
+
+/// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
+fn builder(model: AnyModel, place: Place) -> AgentBuilder {
+    let shell = env::var_os("SHELL").map(PathBuf::from);
+    let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
+    Agent::builder(model)
+        .place(place)
+        .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
+        .tool(Read::default())
+        .tool(List::default())
+        .extend(builtin::subagents)
+        .extend(builtin::commands)
+}
+
+/// The agent of a folder, to see what it has. It has no model and keeps nothing.
+pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
+    let files = Files::load(None, &place)?;
+    let agent = builder(AnyModel::nobody().0, place).build()?;
+    files.register(&agent, None)?;
+    Ok(agent)
 }
 
 /// Everything a run needs, put together.
@@ -203,20 +259,35 @@ pub(crate) struct Setup {
     pub(crate) model: AnyModel,
     /// `None` keeps nothing.
     pub(crate) sessions: Option<Sessions>,
+    /// Whether a new session is kept before anything is said in it.
+    pub(crate) keep: Keep,
+}
+
+/// From when on a new session is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    AtOnce,
+    FromFirstWord,
 }
 
 impl Setup {
     pub(crate) fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
         let limits = self.files.values().limits;
-        let mut builder = Agent::builder(self.model).place(self.place).ui(ui).limits(|set| {
+        let mut builder = builder(self.model, self.place).ui(ui).limits(|set| {
             set.max_steps = args.max_turns.or(limits.max_turns);
             set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
         });
         builder = match self.sessions {
-            Some(sessions) => builder.spill(sessions.spill()).store(sessions.store),
+            Some(sessions) => {
+                let builder = builder.spill(sessions.spill());
+                match self.keep {
+                    Keep::AtOnce => builder.store(sessions.store),
+                    Keep::FromFirstWord => builder.store(FromFirstWord::new(sessions.store)),
+                }
+            }
             None => builder.store(MemoryStore::new()),
         };
-        let agent = builder.tool(Read::default()).tool(List::default()).build()?;
+        let agent = builder.build()?;
         self.files.register(&agent, args.mode)?;
         Ok(agent)
     }

@@ -3,8 +3,8 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
-    sync::Arc,
+    io::{self, IsTerminal, Write},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use cotter::{
     ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
 };
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use tokio::net::unix::pipe::Receiver;
+use tokio::{net::unix::pipe::Receiver, sync::Mutex};
 
 use crate::style::{self, Style, When};
 
@@ -30,6 +30,11 @@ pub(crate) struct Terminal {
     /// The same terminal, opened a second time so that only reading from it does not block. The runtime
     /// waits for it, and a question that is dropped leaves no reader behind.
     keys: Receiver,
+    /// Whose question is on the screen: subagents may ask at the same time, and are answered one after
+    /// the other.
+    turn: Mutex<()>,
+    /// What is told when the question on the screen is answered.
+    waiting: std::sync::Mutex<Vec<String>>,
 }
 
 impl Terminal {
@@ -40,7 +45,15 @@ impl Terminal {
         tcgetattr(&tty)?;
         rustix::io::ioctl_fionbio(&keys, true)?;
         let keys = Receiver::from_file_unchecked(keys)?;
-        Ok(Terminal { style: Style::on_stderr(when), tty, keys })
+        let (turn, waiting) = Default::default();
+        Ok(Terminal { style: Style::on_stderr(when), tty, keys, turn, waiting })
+    }
+
+    /// Puts questions one after the other; what was to be told meanwhile is told in between.
+    async fn one_at_a_time<T>(&self, asking: impl Future<Output = T>) -> T {
+        let _turn = self.turn.lock().await;
+        let _telling = Telling(&self.waiting);
+        asking.await
     }
 
     /// Puts a text before the person and waits until what is typed can be an answer to it.
@@ -136,7 +149,7 @@ impl Ui for Terminal {
 
     fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
         // A terminal that fails is nobody, and nobody's answer is a no.
-        Box::pin(async move { self.decide(&question).await.ok().flatten() })
+        Box::pin(async move { self.one_at_a_time(self.decide(&question)).await.ok().flatten() })
     }
 
     fn confirm(&self, text: &str) -> Asking<'_, bool> {
@@ -146,13 +159,56 @@ impl Ui for Terminal {
                 self.put(&shown).await?;
                 self.answer("[y]es, [n]o: ", Whole::read).await
             };
-            matches!(said.await, Ok(Some(Whole::All(Decision::Yes))))
+            matches!(self.one_at_a_time(said).await, Ok(Some(Whole::All(Decision::Yes))))
         })
     }
 
     fn notify(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{}", text::show(text));
+        match self.turn.try_lock() {
+            Ok(_) => tell(text),
+            Err(_) => lock(&self.waiting).push(text.to_owned()),
+        }
     }
+}
+
+/// Nobody who can be asked. What they are told is on standard error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nobody;
+
+impl Ui for Nobody {
+    fn present(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        Box::pin(async { None })
+    }
+
+    fn notify(&self, text: &str) {
+        tell(text);
+    }
+}
+
+/// Tells something on a line of its own, over a spinner, if one is there.
+fn tell(text: &str) {
+    let mut err = io::stderr().lock();
+    let clears = err.is_terminal() && style::can_clear_lines();
+    let over = if clears { "\r\u{1b}[K" } else { "" };
+    // Nobody is left to be told when this fails.
+    let _ = writeln!(err, "{over}{}", text::show(text));
+}
+
+/// Tells what waited for a question, also for one that was given up.
+struct Telling<'a>(&'a std::sync::Mutex<Vec<String>>);
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        std::mem::take(&mut *lock(self.0)).iter().for_each(|text| tell(text));
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a line says about all calls.

@@ -103,12 +103,13 @@ fn words(content: &Content) -> &str {
 
 fn reply(request: &Request) -> Vec<Result<Delta, ModelError>> {
     let conversation = Conversation::read(request);
+    if let Some(to_sum_up) = to_sum_up(request, conversation.request) {
+        return said(&answer::summary(to_sum_up));
+    }
     let plan = Plan::parse(conversation.request, &request.tools);
     let step = plan.steps.iter().find(|step| step.iter().any(|task| !conversation.has_made(task)));
     let Some(step) = step else {
-        let text = answer::answer(&plan, &conversation, &request.tools);
-        let pieces = text.split_inclusive([' ', '\n']).map(|piece| Ok(Delta::Text(piece.into())));
-        return pieces.chain([Ok(done(StopReason::EndTurn))]).collect();
+        return said(&answer::answer(&plan, &conversation, &request.tools));
     };
     let due = step.iter().filter(|task| !conversation.has_made(task));
     let calls = due.map(|task| {
@@ -117,6 +118,17 @@ fn reply(request: &Request) -> Vec<Result<Delta, ModelError>> {
         Ok(Delta::Call { id: SmolStr::default(), name, input })
     });
     calls.chain([Ok(done(StopReason::ToolUse))]).collect()
+}
+
+/// The conversation it is to sum up, where it is asked for that and nothing else.
+fn to_sum_up<'a>(request: &Request, words: &'a str) -> Option<&'a str> {
+    let asked = words.strip_prefix("<conversation>\n").filter(|_| request.tools.is_empty())?;
+    asked.rsplit_once("\n</conversation>").map(|(conversation, _)| conversation)
+}
+
+fn said(text: &str) -> Vec<Result<Delta, ModelError>> {
+    let pieces = text.split_inclusive([' ', '\n']).map(|piece| Ok(Delta::Text(piece.into())));
+    pieces.chain([Ok(done(StopReason::EndTurn))]).collect()
 }
 
 fn done(stop_reason: StopReason) -> Delta {

@@ -22,9 +22,12 @@ use crate::{
     turn::Exit,
 };
 
-pub(crate) const FORCED: &str = "forced";
-pub(crate) const THRESHOLD: &str = "threshold";
-pub(crate) const OVERFLOW: &str = "overflow";
+const FORCED: &str = "forced";
+const THRESHOLD: &str = "threshold";
+const OVERFLOW: &str = "overflow";
+
+/// The code of a failure that is none: everything was summed up already.
+pub(crate) const NOTHING: &str = "empty";
 
 /// The most tokens of recent messages that are kept beside a summary.
 const KEEP_TOKENS: u64 = 20_000;
@@ -42,13 +45,36 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
 const SUMMARY_START: &str = "[Summary of the conversation so far]";
 const SUMMARY_END: &str = "[End of the summary; the conversation goes on from here]";
 
-/// Why the conversation is to be summed up before the next request, where it is.
-pub(crate) fn due(scene: &Scene, model: &Arc<dyn Model>) -> Option<&'static str> {
-    if scene.state().take_compact() {
-        return Some(FORCED);
+/// Why the conversation is to be summed up, and what its author is told besides.
+pub(crate) struct Cause {
+    trigger: &'static str,
+    words: String,
+}
+
+impl Cause {
+    /// Somebody wants it, with words for its author or without.
+    pub(crate) fn forced(words: &str) -> Self {
+        Cause { trigger: FORCED, words: words.trim().to_owned() }
     }
-    let share = scene.agent().limits().compact_at?;
-    let window = model.context_window()?;
+
+    /// A request did not fit.
+    pub(crate) fn overflow() -> Self {
+        Cause { trigger: OVERFLOW, words: String::new() }
+    }
+}
+
+/// Why the conversation is to be summed up before the next request, if it is.
+pub(crate) fn due(scene: &Scene, model: &Arc<dyn Model>) -> Option<Cause> {
+    if let Some(words) = scene.state().take_compact() {
+        return Some(Cause::forced(&words));
+    }
+    is_near_the_end(scene, model).then(|| Cause { trigger: THRESHOLD, words: String::new() })
+}
+
+fn is_near_the_end(scene: &Scene, model: &Arc<dyn Model>) -> bool {
+    let agent = scene.agent();
+    let Some(share) = agent.limits().compact_at else { return false };
+    let Some(window) = model.context_window() else { return false };
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -56,29 +82,29 @@ pub(crate) fn due(scene: &Scene, model: &Arc<dyn Model>) -> Option<&'static str>
         reason = "a share of a window, in tokens"
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
-    (context_tokens(&scene.session().messages()) > limit).then_some(THRESHOLD)
+    context_tokens(&scene.session().messages()) > limit
 }
 
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
 /// it is.
-pub(crate) async fn before_request(scene: &Scene, trigger: &'static str) -> Result<bool, Exit> {
-    match compact(scene, trigger).await {
+pub(crate) async fn before_request(scene: &Scene, cause: Cause) -> Result<bool, Exit> {
+    match compact(scene, cause).await {
         Ok(()) => Ok(true),
         Err(exit) if exit.reason == Reason::Aborted || exit.reason == Reason::BudgetExceeded => {
             Err(exit)
         }
         Err(exit) => {
             let why = exit.failed.map_or_else(String::new, |failed| failed.message);
-            scene.emit(EventKind::UiRequest { method: "notify", text: why });
+            scene.cx.notify(&why);
             Ok(false)
         }
     }
 }
 
 /// Sums up the conversation. Nothing changes unless all of it succeeds.
-pub(crate) async fn compact(scene: &Scene, trigger: &'static str) -> Result<(), Exit> {
-    scene.tell(|| EventKind::CompactionStart { trigger })?;
-    let done = Box::pin(summed_up(scene, trigger)).await;
+pub(crate) async fn compact(scene: &Scene, cause: Cause) -> Result<(), Exit> {
+    scene.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
+    let done = Box::pin(summed_up(scene, cause)).await;
     let status = match &done {
         Ok(_) => "success",
         Err(exit) if exit.reason == Reason::Blocked => "refused",
@@ -91,18 +117,19 @@ pub(crate) async fn compact(scene: &Scene, trigger: &'static str) -> Result<(), 
     Ok(())
 }
 
-async fn summed_up(scene: &Scene, trigger: &'static str) -> Result<Compacted, Exit> {
+async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
+    let Cause { trigger, words } = cause;
     let context = scene.context().await?;
     let tokens_before = context_tokens(&scene.session().messages());
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
     let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
-        .ok_or_else(|| Exit::coded(Reason::Error, "compaction", "there is nothing to sum up"))?;
+        .ok_or_else(|| Exit::coded(Reason::Error, NOTHING, "there is nothing to sum up"))?;
     let event = || Compacting { trigger, tokens_before, messages, first_kept_id, summary: None };
     let (event, by) = ask_hooks(scene, event()).await?;
     let summary = match event.summary.clone() {
         Some(summary) => summary,
-        None => ask_model(scene, &event.messages).await?,
+        None => ask_model(scene, &event.messages, &words).await?,
     };
     if scene.is_cancelled() {
         return Err(Exit::aborted());
@@ -156,9 +183,12 @@ async fn ask_hooks(
 }
 
 /// The built-in summary: the model is asked for one.
-async fn ask_model(scene: &Scene, messages: &Messages) -> Result<String, Exit> {
+async fn ask_model(scene: &Scene, messages: &Messages, words: &str) -> Result<String, Exit> {
     let conversation = serialise(messages);
-    let ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
+    let mut ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
+    if !words.is_empty() {
+        ask += &format!(" Mind this above all: {words}");
+    }
     let request = Request {
         system: SUMMARISE.into(),
         messages: std::iter::once(Message::user(ask)).collect(),

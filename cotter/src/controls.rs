@@ -285,12 +285,17 @@ impl Controls {
     /// Sums up the conversation now, whatever its length. From a tool or a hook at a point it happens
     /// before the next request instead.
     pub async fn force_compaction(&self) -> Result<(), ControlError> {
+        self.force_compaction_minding("").await
+    }
+
+    /// The same with words on what matters, for the model that writes the summary.
+    pub async fn force_compaction_minding(&self, words: &str) -> Result<(), ControlError> {
         if self.is_within_a_step() {
-            self.session().state().choose().compact = true;
+            self.session().state().choose().compact = Some(words.to_owned());
             return Ok(());
         }
         let _paused = self.cx.pause();
-        Ok(compact::compact(&self.aside()?, compact::FORCED).await?)
+        Ok(compact::compact(&self.aside()?, compact::Cause::forced(words)).await?)
     }
 
     /// How much there is.

@@ -101,7 +101,7 @@ pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
 pub(crate) async fn steer(scene: &Scene, content: Content) -> Result<(), Exit> {
     match stage_plain(scene, content).await {
         Err(Exit { reason: Reason::Blocked, failed: Some(why) }) => {
-            scene.emit(EventKind::UiRequest { method: "notify", text: why.message });
+            scene.cx.notify(&why.message);
             Ok(())
         }
         staged => staged,

@@ -19,7 +19,7 @@ use crate::{
     events::{Event, EventKind, Events},
     message::{Content, Message, Usage},
     points::RunFailed,
-    prompt::Input,
+    prompt::{self, Input},
     session::{Entry, Interrupted, Session, StoreError},
     turn::{self, Begin, Exit},
 };
@@ -154,11 +154,13 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Whether an event is a run's own, or of an agent that works for it.
-fn is_of(run: Option<&SmolStr>, event: &SmolStr) -> bool {
-    let Some(run) = run else { return false };
-    let rest = event.strip_prefix(run.as_str());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Whether an event is a run's own, of an agent that works for it, or of the command it was led by.
+fn is_of(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
+    let below = |run: &str| {
+        let rest = event.run_id.strip_prefix(run);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    run.is_some_and(|run| below(run)) || (led && below(""))
 }
 
 type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -170,6 +172,8 @@ pub struct Run {
     cancel: CancellationToken,
     /// There from the moment the run's turn comes.
     id: Arc<OnceLock<SmolStr>>,
+    /// Whether it may begin with a command, whose events are of no run.
+    led: bool,
     /// Whether dropping it leaves nothing to end.
     idle: bool,
     running: Option<Running>,
@@ -198,9 +202,13 @@ impl Run {
 
     fn begin(session: Session, begin: Begin) -> Self {
         let (cancel, id) = (session.agent.new_cancel(), Arc::default());
-        let idle = matches!(begin, Begin::Prompt(_));
+        let (idle, led) = match &begin {
+            Begin::Prompt(input) => (true, prompt::may_be_command(input)),
+            Begin::Resume(_) => (false, false),
+        };
         let running = Box::pin(turn::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
-        Run { session, cancel, id, idle, running: Some(running), events: None, reply: None }
+        let running: Option<Running> = Some(running);
+        Run { session, cancel, id, led, idle, running, events: None, reply: None }
     }
 
     /// Aborts the run: it ends at the next moment, properly, with the reason `aborted`.
@@ -213,7 +221,8 @@ impl Run {
         self.cancel.clone()
     }
 
-    /// The next event of the run, the last being `session.end`; then nothing.
+    /// The next event of the run, the last being `session.end`; then nothing. Where a command comes
+    /// first, also what it did, the last being `command.result`.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         if self.events.is_none() && self.running.is_some() {
             self.events = Some(self.session.shared.hub.subscribe());
@@ -224,7 +233,7 @@ impl Run {
             loop {
                 match events.poll_next(task) {
                     // Another run of the session, served before this one.
-                    Poll::Ready(event) if !is_of(self.id.get(), &event.run_id) => {}
+                    Poll::Ready(event) if !is_of(self.id.get(), self.led, &event) => {}
                     Poll::Ready(event) => {
                         let own = self.id.get() == Some(&event.run_id);
                         if own && matches!(event.kind, EventKind::SessionEnd { .. }) {

@@ -7,12 +7,17 @@ use std::{
     fs::File,
     io::{self, IsTerminal, Read},
     process::{self, ExitCode},
+    sync::atomic::Ordering,
 };
 
 use cotter::{
-    Reason, Reply, Session,
+    Agent, Reason, Reply, Session,
+    directives::leading_command,
+    ext::Kind,
     message::{Content, Part},
-    ui::{Headless, Ui},
+    session::StoreError,
+    text,
+    ui::Ui,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -22,9 +27,9 @@ use crate::{
     cli::{RunArgs, SessionArg},
     failure::Failure,
     sessions::Sessions,
-    setup::{Files, Setup, last_session, model, place},
+    setup::{AnyModel, Files, Keep, Setup, last_session, model, place},
     style::When,
-    terminal::Terminal,
+    terminal::{Nobody, Terminal},
 };
 
 /// The most data a prompt may bring along.
@@ -36,9 +41,18 @@ const ABORTED: u8 = 130;
 /// Runs a prompt.
 pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let mut output = Output::new(args.format, style);
-    let place = place(&args)?;
+    let place = place(args.cwd.as_deref())?;
     let files = Files::load(args.settings.as_deref(), &place)?;
-    let model = model(&args, &files.values())?;
+    let slash = args.prompt.as_deref().and_then(leading_command).map(|leading| leading.name);
+    let (model, missing) = match model(&args, &files.values()) {
+        Ok(model) => (model, None),
+        Err(failure) if slash.is_none() => return Err(failure),
+        // A command may do without.
+        Err(failure) => {
+            let (nobody, asked) = AnyModel::nobody();
+            (nobody, Some((failure, asked)))
+        }
+    };
     let sessions = match args.session {
         SessionArg::Nowhere => None,
         _ => Some(Sessions::open()?),
@@ -52,24 +66,46 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     if prompt.is_none() && id.is_none() {
         return Err(no_prompt());
     }
-    let setup = Setup { place, files, model, sessions };
+    let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
+    let setup = Setup { place, files, model, sessions, keep };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
     let done = runtime.block_on(async {
         let agent = match ui(&args, style, &mut output) {
             Some(terminal) => setup.agent(&args, terminal),
-            None => setup.agent(&args, Headless),
+            None => setup.agent(&args, Nobody),
         }?;
-        let session = match &id {
-            Some(id) => agent.session(id).await?,
-            None => agent.new_session().await?,
-        };
-        go(&session, prompt, &mut output).await
+        let is_command = slash.is_some_and(|name| has_command(&agent, name));
+        if let (false, Some((failure, _))) = (is_command, &missing) {
+            return Err(failure.clone());
+        }
+        if let Some(name) = slash.filter(|_| !is_command) {
+            hint_at(&agent, name, &mut output);
+        }
+        if is_command && matches!(prompt, Some(Content::Parts(_))) {
+            output.warn("what was piped in is no part of a command, and is not used");
+        }
+        let session = open(&agent, id.as_deref()).await?;
+        let reply = go(&session, prompt, &mut output).await?;
+        if let Some((failure, asked)) = missing
+            && asked.load(Ordering::Relaxed)
+        {
+            return Err(failure);
+        }
+        output.finish(&reply)?;
+        Ok(exit_code(&reply))
     });
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
     done
+}
+
+async fn open(agent: &Agent, id: Option<&str>) -> Result<Session, StoreError> {
+    match id {
+        Some(id) => agent.session(id).await,
+        None => agent.new_session().await,
+    }
 }
 
 /// The person to ask, where one was asked for and can be reached.
@@ -89,7 +125,7 @@ async fn go(
     session: &Session,
     prompt: Option<Content>,
     output: &mut Output,
-) -> Result<ExitCode, Failure> {
+) -> Result<Reply, Failure> {
     for diagnostic in session.diagnostics() {
         output.warn(&diagnostic);
     }
@@ -106,8 +142,24 @@ async fn go(
     };
     signals.abort();
     session.close().await;
-    output.finish(&reply)?;
-    Ok(exit_code(&reply))
+    Ok(reply)
+}
+
+fn has_command(agent: &Agent, name: &str) -> bool {
+    agent.commands().iter().any(|command| command.name == name)
+}
+
+/// What begins like a command and is none goes to the model as it is. Somebody at a terminal may have
+/// meant another.
+fn hint_at(agent: &Agent, typed: &str, output: &mut Output) {
+    let kinds = [Kind::Command, Kind::Skill, Kind::Hook];
+    let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
+    let near = text::nearest(typed, names.iter().map(|info| info.name.as_str()));
+    if let Some(near) = near.filter(|near| *near != typed && io::stderr().is_terminal()) {
+        output.warn(&format!(
+            "there is no command `/{typed}`, so the model gets it as text; did you mean `/{near}`?"
+        ));
+    }
 }
 
 /// Aborts the run at the first signal that asks for it; the second ends the process at once.

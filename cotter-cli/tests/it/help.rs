@@ -16,6 +16,8 @@ fn help_shows_what_works() {
                cotter <COMMAND>
 
         Commands:
+          commands  List what may be typed after a slash
+          agents    List the subagents the model may call
           sessions  List and show stored sessions
           ledger    Every decision about every tool call of a session
 

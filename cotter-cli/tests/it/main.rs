@@ -6,6 +6,7 @@
 mod support;
 
 mod help;
+mod commands;
 mod run;
 mod stream;
 mod settings;

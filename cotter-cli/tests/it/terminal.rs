@@ -391,3 +391,50 @@ fn a_slow_run_shows_a_sign_of_life_on_terminals_only() {
     let shown = screen.end(&world);
     assert!(shown.ends_with("\u{1b}[Kdone\n"), "{shown:?}");
 }
+
+#[test]
+fn g16_subagents_that_ask_at_once_are_answered_one_after_the_other() {
+    check(
+        "ask @general to read a.txt and ask @reviewer to read src/b.txt",
+        &[
+            ("Run it?", "n not that\n"),
+            (
+                "src/b.txt\"}\r\n   asked by rule ask read: the rule `ask read` asks\r\nRun it?",
+                "y\n",
+            ),
+        ],
+        expect![[r#"
+            exit 0
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run it? [y]es, [n]o: n not that
+            1. read {"path":"src/b.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run it? [y]es, [n]o: y
+            refused: read: not that (terminal)
+            rehearsal: @general says:
+            rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: not that. Do not retry this exact call.
+
+            @reviewer says:
+            rehearsal: `read` {"path":"src/b.txt"} gave 1 line:
+                 1	three
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+}
+
+#[test]
+fn g8_somebody_at_a_terminal_is_told_what_they_may_have_meant() {
+    let world = world();
+    let screen = Screen::new(&world, &["-p", "--model", "rehearsal", "/comapct now"]);
+    expect![[r#"
+        exit 0
+        warning: there is no command `/comapct`, so the model gets it as text; did you mean `/compact`?
+        rehearsal: I do not understand "/comapct now"
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]].assert_eq(&screen.end(&world));
+}

@@ -8,12 +8,15 @@ use cotter::{
 
 use super::{
     Conversation,
-    plan::{CALL, Missing, Plan, VERBS},
+    plan::{CALL, Missing, Plan, SUBAGENT, VERBS},
 };
 
 /// How much of a result it repeats.
 const LINES: usize = 40;
 const CHARS: usize = 4000;
+
+/// How it says what it is.
+const FOOT: &str = "\n\n(rehearsal is an offline stand-in, not a model)";
 
 /// The answer to a request whose calls have all been made.
 pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolSet) -> String {
@@ -37,13 +40,25 @@ pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolS
     if lost {
         said.push(format!("I understand: {}", usages().join("; ")));
     }
-    format!("rehearsal: {}\n\n(rehearsal is an offline stand-in, not a model)", said.join("\n\n"))
+    format!("rehearsal: {}{FOOT}", said.join("\n\n"))
+}
+
+/// What it says of a conversation that it is to sum up.
+pub(super) fn summary(conversation: &str) -> String {
+    let asked = conversation.lines().filter_map(|line| line.strip_prefix("[Person]: "));
+    let asked: Vec<_> = asked.map(|words| format!("\"{}\"", text::clip(words, 200))).collect();
+    let count = asked.len();
+    let shown = asked[count.saturating_sub(LINES)..].join(", ");
+    format!("rehearsal: the person asked for {count}: {shown}{FOOT}")
 }
 
 fn of_result(call: &ToolCall, result: &ToolResultMessage) -> String {
     let content = result.content.text();
     let what = format!("`{}` {}", call.name, text::clip(&call.input.to_string(), 200));
     match result.error {
+        None if let Some((name, said)) = of_subagent(call, &content) => {
+            format!("@{name} says:\n{}", excerpt(&said))
+        }
         None => {
             let lines = content.trim_end().lines().count();
             let plural = if lines == 1 { "line" } else { "lines" };
@@ -52,6 +67,16 @@ fn of_result(call: &ToolCall, result: &ToolResultMessage) -> String {
         Some(ErrorKind::Denied) => format!("{what} was refused: {}", content.trim()),
         Some(kind) => format!("{what} failed ({}): {}", kind.as_str(), content.trim()),
     }
+}
+
+/// Who answered and what, where the call was one of a subagent.
+fn of_subagent(call: &ToolCall, content: &str) -> Option<(String, String)> {
+    call.name.ends_with(SUBAGENT).then_some(())?;
+    let shaped: serde_json::Value = serde_json::from_str(content).ok()?;
+    let text = |key: &str| shaped["data"][key].as_str();
+    let (name, said) = (text("subagent")?, text("content")?);
+    // It says itself what it is, once.
+    Some((name.into(), said.strip_suffix(FOOT).unwrap_or(said).into()))
 }
 
 fn of_missing(missing: &Missing, tools: &ToolSet) -> String {

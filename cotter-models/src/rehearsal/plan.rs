@@ -37,7 +37,8 @@ pub(super) struct Verb {
     input: fn(&str) -> Option<Value>,
 }
 
-const SUBAGENT: &str = "invoke_subagent";
+/// The tool for subagents, but for a prefix.
+pub(super) const SUBAGENT: &str = "invoke_subagent";
 
 /// Every sentence it understands. `call` names its tool itself.
 pub(super) const VERBS: &[Verb] = &[
@@ -70,9 +71,9 @@ impl Plan {
     /// Reads a request: a sentence per line, or several with `and` (one step) or `then` (steps).
     pub(super) fn parse(request: &str, tools: &ToolSet) -> Self {
         let mut plan = Plan::default();
-        for step in request.lines().flat_map(|line| split(line, "then")) {
+        for step in request.lines().flat_map(steps) {
             let mut calls = vec![];
-            for sentence in split(step, "and") {
+            for sentence in step {
                 plan.take(sentence, tools, &mut calls);
             }
             if !calls.is_empty() {
@@ -162,24 +163,32 @@ fn unquoted(text: &str) -> &str {
         .unwrap_or(text)
 }
 
-/// The sentences round a joining word. It joins only where a sentence begins after it, so that a
-/// file called `salt and pepper` stays whole.
-fn split<'a>(text: &'a str, joint: &str) -> Vec<&'a str> {
-    let begins = |rest: &str| {
-        let (word, _) = first_word(rest);
-        word.eq_ignore_ascii_case("call") || verb(word).is_some()
+/// The steps of a line, each of sentences: `and` joins sentences of one step, `then` parts steps. Both
+/// do so only where a sentence begins after them, so that a file called `salt and pepper` stays whole;
+/// what follows `ask @NAME` is the subagent's, up to the next `ask`.
+fn steps(line: &str) -> Vec<Vec<&str>> {
+    let begun_by = |rest: &str| {
+        let (word, _) = first_word(unadorned(rest));
+        let call = word.eq_ignore_ascii_case("call");
+        verb(word).map(|verb| verb.tool).or_else(|| call.then_some("call"))
     };
-    let mut parts = vec![];
+    let mut steps = vec![vec![]];
     let (mut start, mut word_start) = (0, 0);
-    for (at, _) in text.match_indices(' ').chain([(text.len(), "")]) {
-        if &text[word_start..at] == joint && begins(text[at..].trim_start()) {
-            parts.push(&text[start..word_start]);
+    for (at, _) in line.match_indices(' ').chain([(line.len(), "")]) {
+        let (word, next) = (&line[word_start..at], begun_by(&line[at..]));
+        let is_asked = begun_by(&line[start..]) == Some(SUBAGENT) && next != Some(SUBAGENT);
+        if matches!(word, "and" | "then") && next.is_some() && !is_asked {
+            let sentence = &line[start..word_start];
+            steps.last_mut().into_iter().for_each(|step| step.push(sentence));
             start = at;
+            if word == "then" {
+                steps.push(vec![]);
+            }
         }
-        word_start = (at + 1).min(text.len());
+        word_start = (at + 1).min(line.len());
     }
-    parts.push(&text[start..]);
-    parts
+    steps.last_mut().into_iter().for_each(|step| step.push(&line[start..]));
+    steps
 }
 
 #[cfg(test)]
@@ -188,16 +197,26 @@ mod tests {
 
     #[test]
     fn sentences_are_split_where_one_begins() {
-        let cases: &[(&str, &[&str])] = &[
-            ("read a and list", &["read a ", " list"]),
-            ("read salt and pepper", &["read salt and pepper"]),
-            ("and", &["and"]),
-            ("read a and", &["read a and"]),
-            ("", &[""]),
-            ("list é and read ü", &["list é ", " read ü"]),
+        let cases: &[(&str, &[&[&str]])] = &[
+            ("read a and list", &[&["read a", "list"]]),
+            ("read a and please list then read b", &[&["read a", "please list"], &["read b"]]),
+            ("read salt and pepper", &[&["read salt and pepper"]]),
+            ("and", &[&["and"]]),
+            ("read a and", &[&["read a and"]]),
+            ("", &[&[""]]),
+            ("list é and read ü", &[&["list é", "read ü"]]),
+            (
+                "list then ask @x to read a and read b",
+                &[&["list"], &["ask @x to read a and read b"]],
+            ),
+            ("ask @x to list then ask @y to list", &[&["ask @x to list"], &["ask @y to list"]]),
         ];
         for (text, expected) in cases {
-            assert_eq!(split(text, "and"), *expected, "{text}");
+            let found: Vec<Vec<_>> = steps(text)
+                .into_iter()
+                .map(|step| step.into_iter().map(str::trim).collect())
+                .collect();
+            assert_eq!(found, *expected, "{text}");
         }
     }
 

@@ -250,3 +250,53 @@ async fn the_answer_comes_in_pieces() {
     assert_eq!(pieces.concat(), reply.text());
     assert!(pieces.len() > 5, "{pieces:?}");
 }
+
+#[tokio::test]
+async fn g16_a_subagent_is_asked_and_really_works() {
+    let folder = project();
+    let agent = agent(&folder);
+    let owner = cotter::Owner::embedder();
+    agent.extend(owner, cotter::builtin::subagents).expect("they are good");
+    let session = agent.main_session().await.expect("a session is made");
+    session.prompt("ask @reviewer to read src/lib.rs and list src").await.expect("it runs");
+    expect![[r#"
+        user: ask @reviewer to read src/lib.rs and list src
+        call call_r1_1_0: invoke_subagent {"name":"reviewer","prompt":"read src/lib.rs and list src"}
+        result call_r1_1_0: {"status":"success","data":{"subagent":"reviewer","content":"rehearsal: `read` {\"path\":\"src/lib.rs\"} gave 1 line:\n     1\t//! x\n\n`list` {\"path\":\"src\"} gave 1 line:\nlib.rs\n\n(rehearsal is an offline stand-in, not a model)"}}
+        assistant: rehearsal: @reviewer says:
+        rehearsal: `read` {"path":"src/lib.rs"} gave 1 line:
+             1	//! x
+
+        `list` {"path":"src"} gave 1 line:
+        lib.rs
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]].assert_eq(&transcript(&session));
+    let reply = agent.process_request("ask @nobody to sing").await.expect("it runs");
+    expect![[r#"
+        rehearsal: `invoke_subagent` {"name":"nobody","prompt":"sing"} failed (not_found): {"status":"error","message":"Subagent \"nobody\" is not registered. Use one of: general, reviewer.","data":null}
+
+        (rehearsal is an offline stand-in, not a model)"#]].assert_eq(&reply.text());
+}
+
+#[tokio::test]
+async fn g19_a_conversation_is_summed_up_by_what_was_asked() {
+    let folder = project();
+    let agent = agent(&folder);
+    let owner = cotter::Owner::embedder();
+    agent.extend(owner, cotter::builtin::commands).expect("they are good");
+    let session = agent.main_session().await.expect("a session is made");
+    for prompt in ["list src", "read README.md", "/compact"] {
+        session.prompt(prompt).await.expect("it runs");
+    }
+    let last = session.messages().iter().last().map(|message| message.text().into_owned());
+    expect![[r#"
+        [Summary of the conversation so far]
+
+        rehearsal: the person asked for 2: "list src", "read README.md"
+
+        (rehearsal is an offline stand-in, not a model)
+
+        [End of the summary; the conversation goes on from here]"#]]
+    .assert_eq(&last.expect("a summary"));
+}

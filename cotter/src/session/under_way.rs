@@ -48,8 +48,8 @@ pub(crate) struct Choices {
     pub(crate) thinking: Thinking,
     /// The tools it is limited to, by name.
     pub(crate) active_tools: Option<Arc<[SmolStr]>>,
-    /// Whether the conversation is to be summed up before the next request.
-    pub(crate) compact: bool,
+    /// The conversation is to be summed up before the next request, minding these words.
+    pub(crate) compact: Option<String>,
     /// What the run under way is to be told before its next request.
     steering: Vec<(By, Content)>,
     /// What was set before the prompt that is being staged changed it.
@@ -61,7 +61,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     model: None,
     thinking: Thinking::Off,
     active_tools: None,
-    compact: false,
+    compact: None,
     steering: Vec::new(),
     before_prompt: None,
 };
@@ -197,8 +197,8 @@ impl State {
         !self.choices().steering.is_empty()
     }
 
-    /// Whether somebody asked for a compaction, once.
-    pub(crate) fn take_compact(&mut self) -> bool {
-        self.chosen.as_mut().is_some_and(|chosen| std::mem::take(&mut chosen.compact))
+    /// What somebody who asked for a compaction wants minded, once.
+    pub(crate) fn take_compact(&mut self) -> Option<String> {
+        self.chosen.as_mut()?.compact.take()
     }
 }

@@ -23,15 +23,15 @@ use crate::{
 impl Turn {
     /// The next reply of the model, stored.
     pub(super) async fn request(&mut self) -> Result<Arc<Entry>, Exit> {
-        if let Some(trigger) = compact::due(&self.scene, &self.models[0]) {
-            Box::pin(compact::before_request(&self.scene, trigger)).await?;
+        if let Some(cause) = compact::due(&self.scene, &self.models[0]) {
+            Box::pin(compact::before_request(&self.scene, cause)).await?;
         }
         let mut error = match self.ask(Overflow::ToTheCaller).await? {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
         if error.kind == ModelErrorKind::ContextOverflow
-            && Box::pin(compact::before_request(&self.scene, compact::OVERFLOW)).await?
+            && Box::pin(compact::before_request(&self.scene, compact::Cause::overflow())).await?
         {
             error = match Box::pin(self.ask(Overflow::ToTheNext)).await? {
                 Ok(reply) => return Ok(reply),

@@ -502,8 +502,8 @@ async fn p7_p12_threshold_and_overflow_take_the_same_way() {
         end_turn: 
         end_turn: compaction_start compaction_end
         end_turn: compaction_start compaction_end
-        threshold 1 of 1052
-        overflow 3 of 332
+        threshold 2 of 1052
+        overflow 2 of 331
     "#]]
     .assert_eq(&format!("{shown}{}", diary.shown()));
     let last = model.0.requests().pop().expect("there was one");

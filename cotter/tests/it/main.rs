@@ -14,6 +14,7 @@ mod compaction;
 mod controls;
 mod tools_live;
 mod unchanged;
+mod builtins;
 mod points;
 mod loops;
 mod attempts;

@@ -23,12 +23,17 @@ pub(super) struct Output {
     /// Of standard error.
     style: Style,
     spinner: Spinner,
+    /// How many questions wait for an answer. Subagents may ask at the same time.
+    questions: usize,
+    /// What is told when none is left.
+    notes: Vec<String>,
 }
 
 impl Output {
     pub(super) fn new(format: Format, when: When) -> Self {
         let spinner = Spinner::new(format == Format::Text);
-        Output { format, style: Style::on_stderr(when), spinner }
+        let style = Style::on_stderr(when);
+        Output { format, style, spinner, questions: 0, notes: vec![] }
     }
 
     /// Tells the person something that is not the answer.
@@ -49,6 +54,8 @@ impl Output {
             }
         }
         self.spinner.clear();
+        self.questions = 0;
+        self.tell_notes();
     }
 
     /// Tells what came of it. A reader who left is no error, a full disk is.
@@ -91,20 +98,42 @@ impl Output {
                 let label = self.style.warning("retry:");
                 self.note(&label, &format!("the model failed ({kind}); again in {wait_ms} ms"));
             }
-            EventKind::ToolCall { name, input, .. } => {
-                self.spinner.say(&format!("{name} {input}"));
+            EventKind::ToolCall { name, input, .. } => self.say(&format!("{name} {input}")),
+            EventKind::ToolResult { .. } => self.say("thinking"),
+            EventKind::PermissionRequest { .. } => {
+                self.questions += 1;
+                self.spinner.pause();
             }
-            EventKind::ToolResult { .. } | EventKind::PermissionResponse { .. } => {
-                self.spinner.say("thinking");
+            EventKind::PermissionResponse { .. } => {
+                self.questions = self.questions.saturating_sub(1);
+                self.tell_notes();
+                self.say("thinking");
             }
-            EventKind::PermissionRequest { .. } => self.spinner.pause(),
             _ => {}
         }
     }
 
+    /// Shows a sign of life, but never beside a question.
+    fn say(&mut self, what: &str) {
+        if self.questions == 0 {
+            self.spinner.say(what);
+        }
+    }
+
+    /// Tells something on a line of its own: once no question is open, so that none is broken up.
     fn note(&mut self, label: &str, words: &str) {
-        self.spinner.clear();
-        let _ = writeln!(io::stderr().lock(), "{label} {}", text::show_line(words));
+        self.notes.push(format!("{label} {}", text::show_line(words)));
+        self.tell_notes();
+    }
+
+    fn tell_notes(&mut self) {
+        if self.questions > 0 {
+            return;
+        }
+        for note in std::mem::take(&mut self.notes) {
+            self.spinner.clear();
+            let _ = writeln!(io::stderr().lock(), "{note}");
+        }
     }
 }
 
@@ -162,6 +191,12 @@ fn told(reply: &Reply) -> Option<Failure> {
         }
         Reason::Error => {
             let code = reply.error.as_ref().map_or("", |failed| failed.code.as_str());
+            if code == "command" {
+                return Some(
+                    failure("the command failed")
+                        .with_hint("`cotter commands list` shows what each command is for"),
+                );
+            }
             words.iter().fold(Failure::new(format!("the run failed ({code})")), Failure::with_cause)
         }
         _ => failure("the run did not end well"),

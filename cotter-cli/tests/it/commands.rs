@@ -1,0 +1,372 @@
+//! What is called by name: commands in `-p`, subagents, and the lists of both.
+
+use std::fs;
+
+use expect_test::expect;
+
+use crate::support::World;
+
+const R: [&str; 3] = ["-p", "--model", "rehearsal"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    R.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
+    let world = World::new();
+    world.check(
+        &["-p", "/tools"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        read: Read a file of the project
+        list: List what is in a folder of the project, the project itself without `path`
+        invoke_subagent: Gives a task to a subagent and returns its answer
+    "#]],
+    );
+    world.check(
+        &["-p", " /agents\nplease"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        @general: Works on a task by itself and reports what came of it
+        @reviewer: Reads code or text and says what is wrong with it
+    "#]],
+    );
+    world.check(&["-p", "--no-session", "--output-format", "json", "/skills"], expect![[r#"
+        exit 0
+        --- stdout
+        {"type":"result","sessionId":"s1","runId":"","reason":"end_turn","text":"there are no skills","steps":0,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null}
+    "#]]);
+    let stream = world.output(&["-p", "--output-format", "stream-json", "/skills"]);
+    let stream = String::from_utf8(stream.stdout).unwrap();
+    let kinds = stream.lines().map(|line| line.split('"').nth(3).unwrap_or_default());
+    assert_eq!(kinds.collect::<Vec<_>>(), ["command.result", "result"], "{stream}");
+    assert!(!world.sessions().exists(), "nothing was said, so nothing is kept");
+}
+
+#[test]
+fn p4_a_command_that_stores_something_keeps_its_session() {
+    let world = World::new();
+    world.check(
+        &["-p", "/name the old pier"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        this session is now called "the old pier"
+    "#]],
+    );
+    world.check(
+        &["-p", "--continue", "/name"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        this session is called "the old pier"
+    "#]],
+    );
+    world.check(
+        &["-p", "--no-session", "/name x"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        this session is now called "x"
+    "#]],
+    );
+    assert_eq!(world.ids().len(), 1);
+}
+
+#[test]
+fn g19_compact_says_what_it_saved() {
+    let world = World::new();
+    world.check(
+        &with(&["/compact"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        there is nothing to sum up
+    "#]],
+    );
+    world.write("project/long.txt", "a line of a long file\n".repeat(30));
+    world.output(&with(&["read long.txt"]));
+    world.check(
+        &with(&["--continue", "/compact"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        summed up: 471 tokens before, 49 after
+    "#]],
+    );
+    world.check(
+        &with(&["--continue", "/compact"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        there is nothing to sum up
+    "#]],
+    );
+}
+
+#[test]
+fn p2_a_command_that_fails_says_why() {
+    let world = World::new();
+    world.output(&with(&["list src"]));
+    let script = world.script(r#"{"error": {"kind": "auth"}}"#);
+    world.check(&["-p", "--script", &script, "--continue", "/compact"], expect![[r#"
+        exit 1
+        --- stderr
+        error: command "/compact" failed: the conversation could not be summed up: the script says so
+
+        hint: `cotter commands list` shows what each command is for
+    "#]]);
+    world.check(
+        &["-p", "--script", &script, "--continue", "--output-format", "json", "/compact"],
+        expect![[r#"
+            exit 1
+            --- stdout
+            {"type":"result","sessionId":"[ID1]","runId":"","reason":"error","text":"","steps":0,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null,"error":{"code":"command","message":"command \"/compact\" failed: the conversation could not be summed up: the script says so"}}
+        "#]],
+    );
+}
+
+#[test]
+fn p2_a_prompt_that_a_command_returns_is_run() {
+    let world = World::new();
+    world.check(
+        &with(&["/retry"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        there is no prompt to send again
+    "#]],
+    );
+    world.output(&with(&["list src"]));
+    world.check(
+        &with(&["--continue", "/retry"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+#[test]
+fn p1_a_command_that_needs_a_model_says_so() {
+    let world = World::new();
+    world.output(&with(&["list src"]));
+    world.check(&["-p", "--continue", "/retry"], expect![[r#"
+        exit 2
+        --- stderr
+        error: no model is set up, so nothing was sent
+
+        hint: name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]]);
+    world.check(&["-p", "--continue", "/compact"], expect![[r#"
+        exit 2
+        --- stderr
+        error: no model is set up, so nothing was sent
+
+        hint: name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]]);
+}
+
+#[test]
+fn g8_an_unknown_name_goes_to_the_model_as_it_is() {
+    let world = World::new();
+    world.check(&with(&["/comapct now"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: I do not understand "/comapct now"
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]);
+    let stored = fs::read_to_string(world.session_file()).unwrap();
+    assert!(stored.contains(r#""content":"/comapct now""#), "{stored}");
+    World::new().check(&["-p", "/comapct now"], expect![[r#"
+        exit 2
+        --- stderr
+        error: no model is set up, so nothing was sent
+
+        hint: name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]]);
+}
+
+#[test]
+fn s19_piped_input_is_never_a_command() {
+    let world = World::new();
+    world.check_piped(&R, b"/name stolen\n", expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: nothing was asked
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]);
+    world.check_piped(
+        &with(&["list src"]),
+        b"/name stolen\n",
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check_piped(
+        &with(&["--continue", "/name"]),
+        b"/name stolen\n",
+        expect![[r#"
+        exit 0
+        --- stdout
+        this session has no name
+        --- stderr
+        warning: what was piped in is no part of a command, and is not used
+    "#]],
+    );
+}
+
+#[test]
+fn p11_what_nobody_is_there_to_see_is_an_event_and_a_line_on_stderr() {
+    let world = World::new();
+    let script = world.script(r#"{"error": {"kind": "context_overflow"}}"#);
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        there is nothing to sum up
+        error: the run failed (context_overflow)
+          caused by: the script says so
+    "#]],
+    );
+    let output = world.output(&["-p", "--output-format", "stream-json", "--script", &script, "go"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let told = r#""method":"notify","text":"there is nothing to sum up""#;
+    assert!(shown.contains(told), "{shown}");
+}
+
+#[test]
+fn g16_a_subagent_reads_for_the_agent() {
+    let world = World::new();
+    world.check(
+        &with(&["ask @reviewer to read a.txt and ask @general to list src"]),
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: @reviewer says:
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
+
+            @general says:
+            rehearsal: `list` {"path":"src"} gave 1 line:
+            b.txt
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+    let world = World::new();
+    world.output(&with(&["ask @reviewer to read a.txt"]));
+    world.check(
+        &["ledger", &world.id()],
+        expect![[r#"
+        exit 0
+        --- stdout
+        run r1 began [TIME] with rehearsal
+          r1.1 call_r1_1_0: invoke_subagent {"name":"reviewer","prompt":"read a.txt"}
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            pass by zone, zone safe
+        run r1/1 began [TIME] with rehearsal
+          r1/1.1 call_r1/1_1_0: read {"path":"a.txt"}
+            project-roots (kernel, gate at tool.pre) pass in N µs
+            pass by zone, zone safe
+          call_r1/1_1_0 came to ok in N ms
+        run r1/1 ended: end_turn, steps: 2
+          call_r1_1_0 came to ok in N ms
+        run r1 ended: end_turn, steps: 2
+    "#]],
+    );
+}
+
+#[test]
+fn g16_rules_hold_for_subagents_and_for_calling_them() {
+    let world = World::new();
+    world.settings(r#"{"permissions": {"deny": ["read(a.txt)"]}}"#);
+    world.check(&with(&["ask @general to read a.txt"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: @general says:
+        rehearsal: `read` {"path":"a.txt"} was refused: Denied: the rule `deny read(a.txt)` denies it. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: read: the rule `deny read(a.txt)` denies it (rule deny read(a.txt))
+    "#]]);
+    world.settings(r#"{"permissions": {"deny": ["invoke_subagent"]}}"#);
+    world.check(&with(&["ask @general to read a.txt"]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `invoke_subagent` {"name":"general","prompt":"read a.txt"} was refused: Denied: the rule `deny invoke_subagent` denies it. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: invoke_subagent: the rule `deny invoke_subagent` denies it (rule deny invoke_subagent)
+    "#]]);
+}
+
+#[test]
+fn p1_lists_tell_names_and_whose_they_are() {
+    let world = World::new();
+    world.check(&["commands", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        /compact   Sums up the conversation now; words after it say what matters: /compact [WORDS]  (embedder)
+        /name      Names this session, or tells its name: /name [TEXT]  (embedder)
+        /retry     Sends your last prompt again  (embedder)
+        /tools     Lists the tools the model may call  (embedder)
+        /skills    Lists the skills there are  (embedder)
+        /agents    Lists the subagents the model may call  (embedder)
+        /commands  Lists the commands there are  (embedder)
+    "#]]);
+    world.check(&["agents", "list", "--color", "always"], expect![[r#"
+        exit 0
+        --- stdout
+        [1m@general[0m   Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.  [2m(embedder)[0m
+        [1m@reviewer[0m  Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.  [2m(embedder)[0m
+    "#]]);
+    world.check(&["agents", "list", "--json"], expect![[r#"
+        exit 0
+        --- stdout
+        {"name":"general","description":"Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.","origin":"embedder","owner":"program"}
+        {"name":"reviewer","description":"Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.","origin":"embedder","owner":"program"}
+    "#]]);
+    world.check(
+        &["commands"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: 'cotter commands' requires a subcommand but one was not provided
+
+        hint: subcommands: list
+    "#]],
+    );
+    world.check(
+        &["agent"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: this version has no chat in the terminal yet
+
+        hint: did you mean `cotter agents`?
+    "#]],
+    );
+}

@@ -1,0 +1,113 @@
+//! The commands that come with the library. A program that wants them says
+//! `.extend(builtin::commands)`. None of them needs a terminal.
+
+use crate::{
+    command::{Command, CommandCx, CommandResult},
+    compact,
+    controls::ControlError,
+    ext::{Kind, NameInfo, Registry},
+    message::{Mark, Message},
+    session::{Body, StoreError},
+};
+
+/// The commands `/compact`, `/name`, `/retry`, `/tools`, `/skills`, `/agents` and `/commands`. All but
+/// `/retry`, which sends the last prompt again, answer with a status.
+pub fn commands(unit: &mut Registry) {
+    unit.define_command(Command::new("compact", compact).description(
+        "Sums up the conversation now; words after it say what matters: /compact [WORDS]",
+    ))
+    .define_command(
+        Command::new("name", name)
+            .description("Names this session, or tells its name: /name [TEXT]"),
+    )
+    .define_command(Command::new("retry", retry).description("Sends your last prompt again"))
+    .define_command(Command::new("tools", tools).description("Lists the tools the model may call"))
+    .define_command(Command::new("skills", skills).description("Lists the skills there are"))
+    .define_command(
+        Command::new("agents", agents).description("Lists the subagents the model may call"),
+    )
+    .define_command(
+        Command::new("commands", list_commands).description("Lists the commands there are"),
+    );
+}
+
+async fn compact(cx: CommandCx) -> Result<CommandResult, ControlError> {
+    let (entries, before) = (cx.controls.entries().len(), cx.controls.counts().context_tokens);
+    match cx.controls.force_compaction_minding(&cx.args_raw).await {
+        Err(error) if error.code == compact::NOTHING => {
+            return Ok(CommandResult::status(error.message));
+        }
+        done => done?,
+    }
+    if cx.controls.entries().len() == entries {
+        // A run is under way, and sums up at its next safe moment.
+        return Ok(CommandResult::status("the conversation is summed up before the next request"));
+    }
+    let after = cx.controls.counts().context_tokens;
+    Ok(CommandResult::Status(format!("summed up: {before} tokens before, {after} after")))
+}
+
+async fn name(cx: CommandCx) -> Result<CommandResult, StoreError> {
+    let session = cx.controls.session();
+    if !cx.args_raw.is_empty() {
+        session.set_name(&cx.args_raw)?;
+        let name = cx.args_raw.split_whitespace().collect::<Vec<_>>().join(" ");
+        return Ok(CommandResult::Status(format!("this session is now called \"{name}\"")));
+    }
+    Ok(CommandResult::Status(match session.name() {
+        Some(name) => format!("this session is called \"{name}\""),
+        None => "this session has no name".into(),
+    }))
+}
+
+async fn retry(cx: CommandCx) -> CommandResult {
+    let entries = cx.controls.entries();
+    let typed = entries.iter().rev().find_map(|entry| match entry.body() {
+        Body::Message(Message::User(user)) if user.mark == Mark::Typed => {
+            Some(user.content.clone())
+        }
+        _ => None,
+    });
+    typed.map_or_else(
+        || CommandResult::status("there is no prompt to send again"),
+        CommandResult::Prompt,
+    )
+}
+
+async fn tools(cx: CommandCx) -> CommandResult {
+    let tools = cx.controls.tools();
+    let lines = tools.specs().map(|spec| line("", &spec.name, &spec.description));
+    listed(lines.collect(), "there are no tools")
+}
+
+async fn skills(cx: CommandCx) -> CommandResult {
+    listed(named(&cx, Kind::Skill, "/"), "there are no skills")
+}
+
+async fn agents(cx: CommandCx) -> CommandResult {
+    listed(named(&cx, Kind::Subagent, "@"), "there are no subagents")
+}
+
+async fn list_commands(cx: CommandCx) -> CommandResult {
+    listed(named(&cx, Kind::Command, "/"), "there are no commands")
+}
+
+/// What can be called by name, without those whose name somebody else has.
+fn named(cx: &CommandCx, kind: Kind, mark: &str) -> Vec<String> {
+    let names = cx.controls.agent().names(kind);
+    let found = names.iter().filter(|info: &&NameInfo| info.shadowed_by.is_none());
+    found.map(|info| line(mark, &info.name, &info.description)).collect()
+}
+
+fn listed(lines: Vec<String>, none: &str) -> CommandResult {
+    CommandResult::Status(if lines.is_empty() { none.into() } else { lines.join("\n") })
+}
+
+/// A name and the first sentence of what is said about it.
+fn line(mark: &str, name: &str, description: &str) -> String {
+    let first = description.trim().lines().next().unwrap_or_default();
+    match first.split(". ").next().unwrap_or_default().trim_end_matches('.') {
+        "" => format!("{mark}{name}"),
+        sentence => format!("{mark}{name}: {sentence}"),
+    }
+}

@@ -1,0 +1,314 @@
+//! The subagents and commands that come with the library: there for whoever takes them.
+
+use cotter::{
+    Agent, AgentBuilder, Command, Place, Skill,
+    builtin::{self, List, Read},
+    command::{CommandCx, CommandResult},
+    ext::Kind,
+    message::{Content, Part},
+    points::{CompactPre, Compacting},
+};
+use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use crate::kit::{fresh, to_the_end};
+
+fn builder(steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
+    Agent::builder(Scripted::new(steps)).extend(builtin::subagents).extend(builtin::commands)
+}
+
+/// Prompts, one after the other on one session, and what the person reads.
+async fn check(builder: AgentBuilder, prompts: &[&str], expected: Expect) {
+    let session = fresh(&builder.build().unwrap()).await;
+    let mut shown = String::new();
+    for prompt in prompts {
+        let (events, reply) = to_the_end(session.prompt(*prompt)).await;
+        let said = reply.map_or_else(|error| format!("error: {error}"), |reply| reply.text());
+        let quiet = ["text.", "message", "model.post", "session."];
+        let told = events.lines().filter(|line| !quiet.iter().any(|kind| line.starts_with(kind)));
+        shown += &format!("> {prompt}\n{said}\n");
+        told.for_each(|line| shown += &format!("  {line}\n"));
+    }
+    expected.assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn p1_a_bare_agent_has_none_of_them() {
+    let agent = Agent::builder(Scripted::new([Step::text("what?")])).build().unwrap();
+    assert_eq!(agent.commands(), []);
+    assert_eq!(agent.names(Kind::Subagent), []);
+    assert_eq!(agent.process_request("/tools").await.unwrap().text(), "what?");
+}
+
+#[tokio::test]
+async fn p1_lists_tell_what_there_is() {
+    check(
+        builder([]).tool(Read::default()).define_skill(
+            Skill::new("brief", |_| async { Ok("Be brief.".into()) }).description("Short."),
+        ),
+        &["/tools", "/skills", "/agents", "/commands"],
+        expect![[r#"
+            > /tools
+            read: Read a file of the project
+            invoke_subagent: Gives a task to a subagent and returns its answer
+              command.result
+            > /skills
+            /brief: Short
+              command.result
+            > /agents
+            @general: Works on a task by itself and reports what came of it
+            @reviewer: Reads code or text and says what is wrong with it
+              command.result
+            > /commands
+            /compact: Sums up the conversation now; words after it say what matters: /compact [WORDS]
+            /name: Names this session, or tells its name: /name [TEXT]
+            /retry: Sends your last prompt again
+            /tools: Lists the tools the model may call
+            /skills: Lists the skills there are
+            /agents: Lists the subagents the model may call
+            /commands: Lists the commands there are
+              command.result
+        "#]],
+    )
+    .await;
+    check(
+        Agent::builder(Scripted::new([])).extend(builtin::commands),
+        &["/tools", "/skills", "/agents"],
+        expect![[r#"
+            > /tools
+            there are no tools
+              command.result
+            > /skills
+            there are no skills
+              command.result
+            > /agents
+            there are no subagents
+              command.result
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn p2_a_session_is_named_and_tells_its_name() {
+    check(
+        builder([]),
+        &["/name", "/name  the  \"old\" pier ", "/name"],
+        expect![[r#"
+        > /name
+        this session has no name
+          command.result
+        > /name  the  "old" pier 
+        this session is now called "the "old" pier"
+          command.result
+        > /name
+        this session is called "the "old" pier"
+          command.result
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn g19_compact_sums_up_and_says_what_it_saved() {
+    let words = "a long story ".repeat(40);
+    check(
+        builder([Step::text(&words), Step::text("a story was told")]),
+        &["/compact", "tell me a story", "/compact the pier", "/compact"],
+        expect![[r#"
+            > /compact
+            there is nothing to sum up
+              compaction_start
+              compaction_end
+              command.result
+            > tell me a story
+            a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story 
+            > /compact the pier
+            summed up: 134 tokens before, 28 after
+              compaction_start
+              compaction_end
+              command.result
+            > /compact
+            there is nothing to sum up
+              compaction_start
+              compaction_end
+              command.result
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn g19_the_words_after_compact_reach_whoever_sums_up() {
+    let model = Recording::new(Scripted::new([Step::text("hello"), Step::text("short")]));
+    let agent = Agent::builder(model.clone()).extend(builtin::commands).build().unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("hi").await.unwrap();
+    session.prompt("/compact  keep the file names ").await.unwrap();
+    expect![[r#"
+        user: hi
+        --
+        user: <conversation>
+        [Person]: hi
+
+        [Agent]: hello
+        </conversation>
+
+        Sum it up. Mind this above all: keep the file names
+    "#]]
+    .assert_eq(&model.shown());
+}
+
+#[tokio::test]
+async fn g19_a_compaction_that_is_refused_or_fails_is_an_error() {
+    let refuse = |_: &Compacting| cotter::points::Admit::Block("not now".into());
+    check(
+        builder([Step::text("hello")]).on(CompactPre, cotter::named("careful", refuse)),
+        &["hi", "/compact"],
+        expect![[r#"
+            > hi
+            hello
+            > /compact
+            error: command "/compact" failed: hook "careful" refused the compaction: not now
+              compaction_start
+              hook compact.pre careful gate block
+              compaction_end
+        "#]],
+    )
+    .await;
+    check(builder([Step::text("hello")]), &["hi", "/compact"], expect![[r#"
+        > hi
+        hello
+        > /compact
+        error: command "/compact" failed: the conversation could not be summed up: the script has no step for request 2
+          compaction_start
+          compaction_end
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn p2_retry_sends_the_last_prompt_again_as_it_was() {
+    let agent = builder([Step::text("one"), Step::text("two")]).build().unwrap();
+    let session = fresh(&agent).await;
+    assert_eq!(session.prompt("/retry").await.unwrap().text(), "there is no prompt to send again");
+    let parts = vec![Part::Text("what is /tools?".into()), Part::data("/name x")];
+    session.prompt(Content::Parts(parts)).await.unwrap();
+    assert_eq!(session.prompt("/retry").await.unwrap().text(), "two");
+    expect![[r#"
+        user: what is /tools?
+        /name x
+        assistant: one
+        user: what is /tools?
+        /name x
+        assistant: two
+    "#]]
+    .assert_eq(&transcript(&session));
+}
+
+#[tokio::test]
+async fn p2_a_prompt_a_command_returns_runs_and_is_not_parsed() {
+    let ask = |cx: CommandCx| async move { format!("/tools {}", cx.args.join("+")) };
+    check(
+        builder([Step::text("done")]).define_command(Command::new("ask", ask)),
+        &["/ask a 'b c'"],
+        expect![[r#"
+            > /ask a 'b c'
+            done
+              command.result
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn p1_what_a_command_does_is_heard_before_its_run() {
+    let warn = |cx: CommandCx| async move {
+        cx.controls.cx().notify("mind the gap");
+        CommandResult::prompt_with("go", [])
+    };
+    let agent = builder([Step::text("gone")]).define_command(Command::new("warn", warn)).build();
+    let session = fresh(&agent.unwrap()).await;
+    let mut run = session.prompt("/warn");
+    let mut heard = vec![];
+    while let Some(event) = run.next().await {
+        heard.push(format!("{:?} {}", event.run_id, shown_event(&event)));
+    }
+    expect![[r#"
+        "" ui.request
+        "" command.result
+        "r1" session.start
+        "r1" message user: go
+        "r1" text.start
+        "r1" text.delta "gone"
+        "r1" text.end
+        "r1" message assistant: gone
+        "r1" model.post
+        "r1" session.end end_turn"#]]
+    .assert_eq(&heard.join("\n"));
+}
+
+#[tokio::test]
+async fn g16_reviewer_reads_and_does_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let model = Recording::new(Scripted::new([
+        Step::call("invoke_subagent", json!({"name": "reviewer", "prompt": "look at a.txt"})),
+        Step::call("read", json!({"path": "a.txt"})).and_call("shout", json!({})),
+        Step::text("It has one line."),
+        Step::text("The reviewer says that it has one line."),
+    ]));
+    let shout = cotter::FnTool::new(crate::kit::spec("shout"), |_| async { Ok("!".into()) });
+    let agent = Agent::builder(model.clone())
+        .place(Place::new(&root))
+        .tool(Read::default())
+        .tool(List::default())
+        .tool(shout)
+        .extend(builtin::subagents)
+        .build()
+        .unwrap();
+    let (events, reply) = to_the_end(fresh(&agent).await.prompt("@reviewer?")).await;
+    assert_eq!(reply.unwrap().text(), "The reviewer says that it has one line.");
+    let told =
+        events.lines().filter(|line| line.starts_with("tool.") || line.starts_with("subagent"));
+    expect![[r#"
+        tool.call c1.1 invoke_subagent {"name":"reviewer","prompt":"look at a.txt"}
+        subagent.start
+        tool.call c2.1 read {"path":"a.txt"}
+        tool.refused c2.2 scope: The tool `shout` is not available to this agent.
+        tool.result c2.1 "     1\tone"
+        subagent.end
+        tool.result c1.1 "{\"status\":\"success\",\"data\":{\"subagent\":\"reviewer\",\"content\":\"It has one line.\"}}""#]].assert_eq(&told.collect::<Vec<_>>().join("\n"));
+    let requests = model.requests();
+    let offered = requests[1].tools.specs().map(|spec| spec.name.as_str());
+    assert_eq!(offered.collect::<Vec<_>>(), ["read", "list"]);
+    assert!(requests[1].system.starts_with("You read what you are pointed at and judge it."));
+}
+
+#[tokio::test]
+async fn g19_compact_during_a_run_waits_for_its_next_request() {
+    let tidy = cotter::FnTool::new(crate::kit::spec("tidy"), |permit: cotter::Permit| async move {
+        let session = permit.cx().controls().session().clone();
+        let said = session.invoke_command("compact", "the pier").await;
+        Ok(format!("{:?}", said.unwrap().unwrap()).into())
+    });
+    let tidy = tidy.touching(cotter::tool::Facts::zone(cotter::permission::Zone::Safe));
+    let steps =
+        [Step::call("tidy", json!({})), Step::text("it was tidied"), Step::text("all is well")];
+    let agent = builder(steps).tool(tidy).build().unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("tidy up").await.unwrap();
+    expect![[r#"
+        user: tidy up
+        call c1.1: tidy {}
+        result c1.1: Status("the conversation is summed up before the next request")
+        compaction: [Summary of the conversation so far]
+
+        it was tidied
+
+        [End of the summary; the conversation goes on from here]
+        assistant: all is well
+    "#]]
+    .assert_eq(&transcript(&session));
+}
