@@ -3,7 +3,7 @@
 //!
 //! A request is sent only with a [`Leave`]. Near the end of a budget leaves are given one at a time,
 //! so that many children at once spend no more than one agent would: at most the last request goes
-//! over.
+//! over, unless a reply costs more than twice what any before it did.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,14 +88,14 @@ impl Budget {
         }
     }
 
-    /// Whether what is under way may use up what is left.
+    /// Whether what is under way may use up what is left. A request under way is taken to cost twice
+    /// the dearest reply so far; while no reply has cost anything, nobody knows.
     fn is_tight(&self, spent: &Spent) -> bool {
-        let tokens = spent.largest_tokens.saturating_mul(u64::from(spent.out));
-        let usd = spent.dearest_usd * f64::from(spent.out);
-        let over = |max: u64| spent.usage.total().saturating_add(tokens) >= max;
-        spent.out > 0
-            && (self.max_tokens.is_some_and(over)
-                || self.max_usd.is_some_and(|max| spent.cost.unwrap_or(max) + usd >= max))
+        let tokens = spent.largest_tokens.saturating_mul(2 * u64::from(spent.out));
+        let usd = spent.dearest_usd * 2.0 * f64::from(spent.out);
+        let over = |max: u64| tokens == 0 || spent.usage.total().saturating_add(tokens) >= max;
+        let dear = |max: f64| usd <= 0.0 || spent.cost.unwrap_or(max) + usd >= max;
+        spent.out > 0 && (self.max_tokens.is_some_and(over) || self.max_usd.is_some_and(dear))
     }
 
     async fn take(&self) -> Result<(), String> {

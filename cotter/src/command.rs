@@ -101,6 +101,8 @@ pub struct CommandCx {
     pub args: Vec<String>,
     /// Its arguments as they were typed.
     pub args_raw: String,
+    /// What came with the text: data and pictures.
+    pub attachments: Vec<Part>,
     /// What it can do.
     pub controls: Controls,
 }
@@ -180,25 +182,32 @@ impl Face {
     }
 }
 
+/// What a command is given.
+pub(crate) struct Given {
+    pub(crate) args_raw: String,
+    pub(crate) attachments: Vec<Part>,
+}
+
 /// The command a prompt begins with, where one of that name is registered, and its arguments.
-pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command>, String)> {
-    let text = match prompt {
-        Content::Text(text) => text,
-        Content::Parts(parts) => match parts.first()? {
-            Part::Text(text) => text,
+pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command>, Given)> {
+    let (text, attachments) = match prompt {
+        Content::Text(text) => (text, &[][..]),
+        Content::Parts(parts) => match parts.split_first()? {
+            (Part::Text(text), others) => (text, others),
             _ => return None,
         },
     };
     let leading = leading_command(text)?;
     let command = session.agent.face().command(leading.name)?.clone();
-    Some((command, leading.args_raw.to_owned()))
+    let args_raw = leading.args_raw.to_owned();
+    Some((command, Given { args_raw, attachments: attachments.to_vec() }))
 }
 
 /// Runs a command on a session. While no run is under way it has the session to itself.
 pub(crate) async fn invoke(
     session: &Session,
     command: &Command,
-    args_raw: String,
+    Given { args_raw, attachments }: Given,
     cancel: &CancellationToken,
 ) -> Result<CommandResult, Failure> {
     let _turn = session.shared.turn.try_lock();
@@ -208,7 +217,7 @@ pub(crate) async fn invoke(
     let controls = scene.cx.spoken_by(speaker).controls();
     let name = command.name.clone();
     let args = split_args(&args_raw);
-    let told = CommandCx { name: name.clone(), args, args_raw, controls };
+    let told = CommandCx { name: name.clone(), args, args_raw, attachments, controls };
     let result = command.function.call(told, cancel).await?;
     let status = match &result {
         CommandResult::Status(status) => Some(status.clone()),

@@ -118,6 +118,11 @@ impl Completion {
         Completion { messages: vec![Message::user(text)], ..Completion::default() }
     }
 
+    /// A conversation.
+    pub fn of(messages: impl IntoIterator<Item = Message>) -> Self {
+        Completion { messages: messages.into_iter().collect(), ..Completion::default() }
+    }
+
     /// The same with words for the model first.
     pub fn with_system(self, system: impl Into<String>) -> Self {
         Completion { system: system.into(), ..self }
@@ -188,7 +193,8 @@ impl Controls {
         &self.session().agent
     }
 
-    /// The session. Awaiting its runs from within one waits for oneself.
+    /// The session. Whatever waits for its run (`prompt`, `navigate`, `fork`, `close`, `idle`) waits for
+    /// itself when it is awaited from within one, or from a command.
     pub fn session(&self) -> &Session {
         self.cx.session()
     }
@@ -347,6 +353,27 @@ impl Controls {
             }
         }
         session.prompt_plain(content).detach();
+    }
+
+    /// Moves the leaf to an entry, or before the first: what follows starts a new branch. For a command
+    /// that has the session to itself; while a run is under way it is an error.
+    pub fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
+        self.check_idle()?;
+        self.session().move_leaf(to)
+    }
+
+    /// A session of its own with the entries up to here. For a command that has the session to itself;
+    /// while a run is under way it is an error.
+    pub async fn fork(&self) -> Result<Session, StoreError> {
+        self.check_idle()?;
+        self.session().fork_here().await
+    }
+
+    fn check_idle(&self) -> Result<(), StoreError> {
+        match self.session().state().is_busy() {
+            true => Err(StoreError::new("a run is under way in this session")),
+            false => Ok(()),
+        }
     }
 
     /// A new session of the same agent.

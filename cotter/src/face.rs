@@ -58,12 +58,12 @@ impl Agent {
         let above = self.parent().map(|parent| parent.cx.session().face());
         let number = self.live().number();
         let is_current = |face: &Arc<Face>| {
-            let below = match (&face.above, &above) {
+            let as_above = match (&face.above, &above) {
                 (None, None) => true,
-                (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+                (Some(old), Some(new)) => old.is(new),
                 _ => false,
             };
-            below && face.generation.number == number
+            as_above && face.generation.number == number
         };
         let slot = self.face_slot();
         if let Some(face) = slot.read().unwrap_or_else(PoisonError::into_inner).as_ref()
@@ -162,6 +162,20 @@ impl Face {
             limited_to: Some(names),
             above: self.above.clone(),
         }
+    }
+
+    /// Whether it is the same for the model: nothing it depends on has changed.
+    pub(crate) fn is(&self, other: &Face) -> bool {
+        let limited = |face: &Face| face.limited_to.as_ref().map(Arc::as_ptr);
+        let above = match (&self.above, &other.above) {
+            (None, None) => true,
+            (Some(ours), Some(theirs)) => ours.is(theirs),
+            _ => false,
+        };
+        above
+            && self.generation.number == other.generation.number
+            && Arc::ptr_eq(&self.config, &other.config)
+            && limited(self) == limited(other)
     }
 
     /// What a name of a kind stands for, where this agent may use it.

@@ -63,9 +63,9 @@ pub(crate) async fn run_command(
     cancel: &CancellationToken,
 ) -> Result<(), Reply> {
     let Input::Typed(prompt) = &*input else { return Ok(()) };
-    let Some((command, args)) = command::led_by(session, prompt) else { return Ok(()) };
+    let Some((command, given)) = command::led_by(session, prompt) else { return Ok(()) };
     let reply = Reply::without_a_run(session.id().clone(), Reason::EndTurn);
-    match command::invoke(session, &command, args, cancel).await {
+    match command::invoke(session, &command, given, cancel).await {
         Ok(CommandResult::Prompt(prompt)) => {
             *input = Input::Plain(prompt);
             Ok(())
@@ -154,10 +154,15 @@ async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
     if scene.is_cancelled() {
         return Err(Exit::aborted());
     }
+    // What came as data is part of the task.
+    let called = mention.map(|name| {
+        let prompt = prompt_for(&name, &message.content.text()).to_owned();
+        (name, prompt)
+    });
     stored.push(Message::User(message));
-    match mention {
+    match called {
         None => store(scene, stored).map(|_| Staged::Asked),
-        Some(name) => dispatch_mention(scene, stored, &name, prompt_for(&name, &text)).await,
+        Some((name, prompt)) => dispatch_mention(scene, stored, &name, &prompt).await,
     }
 }
 
@@ -370,11 +375,22 @@ async fn dispatch_mention(
     stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
     store(scene, stored)?;
     tool::run_step(scene, vec![call.clone()], None).await?;
-    let result = scene.state().tree.messages().last().map(|message| message.text().into_owned());
-    let result = result.unwrap_or_default();
-    let shaped: Value = serde_json::from_str(&result).unwrap_or_default();
+    let answer = reply(AssistantPart::Text(mention_answer(scene)), StopReason::EndTurn);
+    let mut entries = store(scene, [answer])?;
+    Ok(Staged::Answered(entries.split_off(entries.len() - 1)))
+}
+
+/// What a subagent answered, or why it did not: the words in the result that was stored last.
+fn mention_answer(scene: &Scene) -> String {
+    let messages = scene.session().messages();
+    let Some(Message::ToolResult(result)) = messages.last() else { return String::new() };
+    let parts = result.render_data.as_ref().and_then(|data| data["parts"].as_array());
+    if let Some(parts) = parts {
+        let texts: Vec<_> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+        return texts.join("\n");
+    }
+    let text = result.content.text();
+    let shaped: Value = serde_json::from_str(&text).unwrap_or_default();
     let said = shaped["data"]["content"].as_str().or_else(|| shaped["message"].as_str());
-    let text = said.map_or(result.clone(), str::to_owned);
-    let answer = reply(AssistantPart::Text(text), StopReason::EndTurn);
-    store(scene, [answer]).map(Staged::Answered)
+    said.map_or_else(|| text.to_string(), str::to_owned)
 }

@@ -65,7 +65,7 @@ use self::{
 use crate::{
     agent::Agent,
     budget::Budget,
-    command::{self, CommandResult},
+    command::{self, CommandResult, Given},
     cx::{Cx, RunCx},
     events::{EventKind, Events, Hub},
     ext::Failure,
@@ -171,7 +171,8 @@ impl Session {
     ) -> Option<Result<CommandResult, Failure>> {
         let command = self.agent.face().command(name)?.clone();
         let cancel = self.agent.new_cancel();
-        Some(command::invoke(self, &command, args_raw.into(), &cancel).await)
+        let given = Given { args_raw: args_raw.into(), attachments: vec![] };
+        Some(command::invoke(self, &command, given, &cancel).await)
     }
 
     /// Waits until no run is under way.
@@ -305,6 +306,11 @@ impl Session {
     /// left behind stay. Waits for a run under way; moving to where the leaf is stores nothing.
     pub async fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
         let _turn = self.shared.turn.lock().await;
+        self.move_leaf(to)
+    }
+
+    /// The same for whoever has the session to themselves.
+    pub(crate) fn move_leaf(&self, to: Option<&str>) -> Result<(), StoreError> {
         let mut state = self.whole();
         if state.tree.leaf_id().map(SmolStr::as_str) == to {
             return Ok(());
@@ -322,6 +328,11 @@ impl Session {
     /// under way.
     pub async fn fork(&self) -> Result<Session, StoreError> {
         let _turn = self.shared.turn.lock().await;
+        self.fork_here().await
+    }
+
+    /// The same for whoever has the session to themselves.
+    pub(crate) async fn fork_here(&self) -> Result<Session, StoreError> {
         let (header, path, next_entry) = {
             let mut state = self.whole();
             (state.header.clone(), state.tree.path(), state.next_entry)

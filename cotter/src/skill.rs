@@ -191,6 +191,9 @@ async fn bring(
 /// The most bytes the list of skills takes in the description of `invoke_skill`.
 const LIST_BYTES: usize = 8 * 1024;
 
+/// From how many bytes on a text is kept for renderers besides what the model gets.
+const LONG: usize = 16 * 1024;
+
 /// The tool by which the model calls for a skill.
 pub struct InvokeSkill {
     spec: ToolSpec,
@@ -306,6 +309,10 @@ pub(crate) fn shaped(what: &str, name: &str, content: Content) -> Output {
     };
     let data = json!({"status": "success", "data": {what: name, "content": text}});
     let render_data = match &content {
+        // What is long may be cut for the model; a renderer gets all of it.
+        Content::Text(text) if text.len() > LONG => {
+            Some(json!({what: name, "parts": [{"type": "text", "text": text}]}))
+        }
         Content::Text(_) => None,
         Content::Parts(_) => Some(json!({what: name, "parts": wire::content_to_json(&content)})),
     };

@@ -138,6 +138,9 @@ impl Turn {
                 self.scene.tell(|| EventKind::SessionStart { model: model.clone() })?;
                 self.scene.fire_stored::<SessionStart>(|| SessionStarted { model }).await?;
                 self.started = true;
+                if self.scene.is_cancelled() {
+                    return Err(Exit::aborted());
+                }
                 match prompt::stage(&self.scene, input).await? {
                     Staged::Asked => Ok(vec![]),
                     Staged::Answered(replies) => {
@@ -154,15 +157,13 @@ impl Turn {
     async fn next_step(&mut self) -> Result<(), Exit> {
         self.step = self.step.saturating_add(1);
         self.scene.cx.run.set_step(self.step);
-        let (settled, steering, is_current) = {
+        let (settled, steering) = {
             let mut state = self.scene.state();
-            let limited = state.choices().active_tools.as_ref().map(Arc::as_ptr);
-            let is_current = self.agent().live().number() == self.scene.generation().number
-                && limited == self.scene.face.limited_to.as_ref().map(Arc::as_ptr);
-            (state.settle(), state.take_steering(), is_current)
+            (state.settle(), state.take_steering())
         };
-        if !is_current {
-            self.scene = self.scene.newest();
+        let face = self.scene.session().face();
+        if !face.is(&self.scene.face) {
+            self.scene.face = face;
         }
         self.models = self.scene.session().models();
         for entry in settled {

@@ -21,7 +21,7 @@ const REVIEWER: &str = "You read what you are pointed at and judge it. You chang
 const READING: [&str; 4] = ["read", "list", "glob", "grep"];
 
 /// Two subagents: `general`, which works on a task by itself with every tool of the agent that calls
-/// it, and `reviewer`, which reads and judges and has no tool but `read`, `list`, `glob` and `grep`,
+/// it, but calls no `general` of its own, and `reviewer`, which reads and judges and has no tool but `read`, `list`, `glob` and `grep`,
 /// as far as these are there.
 pub fn subagents(unit: &mut Registry) {
     let general = AgentConfig::new("general")
@@ -29,7 +29,8 @@ pub fn subagents(unit: &mut Registry) {
             "Works on a task by itself and reports what came of it. For work that takes many steps \
              or much reading, of which only the outcome matters here.",
         )
-        .with_system_prompt(GENERAL);
+        .with_system_prompt(GENERAL)
+        .with_agents(["reviewer"]);
     let reviewer = AgentConfig::new("reviewer")
         .with_description(
             "Reads code or text and says what is wrong with it. Changes nothing. Name the files to \

@@ -84,7 +84,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Error(message) => f.write_str(message),
-            Failure::Panicked(message) => write!(f, "the hook panicked: {message}"),
+            Failure::Panicked(message) => write!(f, "it panicked: {message}"),
             Failure::TimedOut(limit) => write!(f, "the hook timed out after {limit:?}"),
             Failure::Cancelled => f.write_str("the run was cancelled before the hook answered"),
         }

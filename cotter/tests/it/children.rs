@@ -339,7 +339,7 @@ async fn l1_subagent_start_and_end_and_their_powers() {
         start c1.1 sub fine
         end c1.1 success did fine
         start c3.1 sub burst
-        end c3.1 error the hook panicked: boo
+        end c3.1 error it panicked: boo
         --
         user: go
         call c1.1: invoke_subagent {"name":"sub","prompt":"fine"}
@@ -347,7 +347,7 @@ async fn l1_subagent_start_and_end_and_their_powers() {
         call c2.1: invoke_subagent {"name":"sub","prompt":"no"}
         result c2.1 (denied): {"status":"error","message":"Hook \"doorman\" blocked the action: not now. Adjust your approach; do not retry the exact same call.","data":null}
         call c3.1: invoke_subagent {"name":"sub","prompt":"burst"}
-        result c3.1 (failed): {"status":"error","message":"the hook panicked: boo","data":null}
+        result c3.1 (failed): {"status":"error","message":"it panicked: boo","data":null}
         assistant: done
     "#]].assert_eq(&format!("{}--\n{}", diary.shown(), transcript(&session)));
 }
@@ -511,7 +511,6 @@ async fn p8_a_tool_that_awaits_its_own_session_is_freed_by_an_abort() {
         user: go
         call c1.1: knot {}
         result c1.1 (cancelled): Cancelled while it ran.
-        user: and I?
         user: still there?
         assistant: hello
     "#]]

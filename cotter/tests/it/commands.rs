@@ -142,7 +142,7 @@ async fn p1_p2_invoke_command_gives_the_result_itself() {
         quiet: Ok(Nothing)
         shot: Ok(Prompt(Parts([Text("look"), Image { media_type: "image/png", data: "AA==" }])))
         fail: Err("no such branch")
-        burst: Err("the hook panicked: boo")
+        burst: Err("it panicked: boo")
     "#]]
     .assert_eq(&shown);
     assert_eq!(transcript(&session), "");
@@ -154,17 +154,17 @@ async fn p2_what_a_command_comes_to() {
     check(
         &["/say hello", "/quiet", "/ask Why?", "/fail now", "/burst"],
         expect![[r#"
-        "/say hello" -> end_turn "" "say [\"hello\"] \"hello\""
-        "/quiet" -> end_turn "" ""
-        "/ask Why?" -> end_turn "r1" "said"
-        "/fail now" -> error: command: command "/fail" failed: no such branch "" ""
-        "/burst" -> error: command: command "/burst" failed: the hook panicked: boo "" ""
-        --
-        user: Why?
-        --
-        user: Why?
-        assistant: said
-    "#]],
+            "/say hello" -> end_turn "" "say [\"hello\"] \"hello\""
+            "/quiet" -> end_turn "" ""
+            "/ask Why?" -> end_turn "r1" "said"
+            "/fail now" -> error: command: command "/fail" failed: no such branch "" ""
+            "/burst" -> error: command: command "/burst" failed: it panicked: boo "" ""
+            --
+            user: Why?
+            --
+            user: Why?
+            assistant: said
+        "#]],
     )
     .await;
 }
@@ -427,4 +427,28 @@ async fn p4_a_command_that_fails_keeps_what_it_stored() {
         "error: command: command \"/half\" failed: the other half is missing"
     );
     assert_eq!(transcript(&session), "{\"type\":\"half\"}\n");
+}
+
+/// P2: a command has what came with its text, and can move and fork the session it has to itself.
+#[tokio::test]
+async fn p2_a_command_sees_attachments_and_moves_the_leaf() {
+    let undo = |cx: CommandCx| async move {
+        let entries = cx.controls.entries();
+        let back = entries.len().checked_sub(2).and_then(|index| entries.get(index));
+        let to = back.and_then(|entry| entry.parent_id().cloned());
+        cx.controls.navigate(to.as_deref())?;
+        let fork = cx.controls.fork().await?;
+        let words = format!("{} left, {} parts", fork.entries().len(), cx.attachments.len());
+        Ok::<_, cotter::session::StoreError>(CommandResult::Status(words))
+    };
+    let agent = Agent::builder(Scripted::new([Step::text("one"), Step::text("two")]))
+        .define_command(Command::new("undo", undo))
+        .build()
+        .unwrap();
+    let _ = agent.process_request("first").await;
+    let _ = agent.process_request("second").await;
+    let parts = vec![Part::Text("/undo".into()), Part::data("some data")];
+    assert_eq!(agent.process_request(parts).await.unwrap().text(), "2 left, 1 parts");
+    let session = agent.main_session().await.unwrap();
+    assert_eq!(transcript(&session), "user: first\nassistant: one\n");
 }

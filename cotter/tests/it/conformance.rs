@@ -129,7 +129,7 @@ cases! {
     "GD-034s" "tool-result" run skills::invokes_skill(
         Says::Panic("boom"),
         json!({"name": "n"}),
-        r#" (failed): {"status":"error","message":"the hook panicked: boom","data":null}"#,
+        r#" (failed): {"status":"error","message":"it panicked: boom","data":null}"#,
         &[r#"skill n agent "" None"#],
     );
     "GD-036s" "tool-result" run skills::invokes_subagent(

@@ -176,7 +176,7 @@ async fn p6_rebuild_context_builds_and_fires() {
     assert_eq!(transcript(&session), "user: hello\nassistant: answer 1\n");
     let burst = |_: &ContextBuild| -> ContextChange { panic!("boo") };
     agent.transform(Context, named("burst", burst)).unwrap();
-    let failed = "context: hook \"burst\" failed to build the context: the hook panicked: boo";
+    let failed = "context: hook \"burst\" failed to build the context: it panicked: boo";
     let reply = session.prompt("/rebuild").await;
     assert_eq!(ending(&reply), format!("error: command: command \"/rebuild\" failed: {failed}"));
     assert_eq!(ending(&session.prompt("again").await), format!("error: {failed}"));

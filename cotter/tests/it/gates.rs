@@ -86,8 +86,8 @@ async fn l1_a_sick_gate_at_user_prompt_submit_refuses_the_prompt() {
     };
     check(gate, expect![[r##"
         # Errs: blocked: blocked: hook "sick" refused the prompt: out of order, 0 ran
-        # Panics: blocked: blocked: hook "sick" refused the prompt: the hook panicked: boo, 0 ran
-        # PanicsAtOnce: blocked: blocked: hook "sick" refused the prompt: the hook panicked: boo at once, 0 ran
+        # Panics: blocked: blocked: hook "sick" refused the prompt: it panicked: boo, 0 ran
+        # PanicsAtOnce: blocked: blocked: hook "sick" refused the prompt: it panicked: boo at once, 0 ran
         # Hangs: blocked: blocked: hook "sick" refused the prompt: the hook timed out after 5s, 0 ran
         # AnswersAfterCancel: aborted, 0 ran
     "##]]).await;
@@ -108,12 +108,12 @@ async fn l2_a_sick_gate_at_tool_pre_blocks_the_call() {
         # Panics: end_turn, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Hook "sick" blocked the action: the hook panicked: boo. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "sick" blocked the action: it panicked: boo. Adjust your approach; do not retry the exact same call.
         assistant: done
         # PanicsAtOnce: end_turn, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Hook "sick" blocked the action: the hook panicked: boo at once. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "sick" blocked the action: it panicked: boo at once. Adjust your approach; do not retry the exact same call.
         assistant: done
         # Hangs: end_turn, 0 ran
         user: go
@@ -141,12 +141,12 @@ async fn a_sick_gate_at_permission_ask_is_a_no() {
         # Panics: end_turn, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: the hook panicked: boo. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: it panicked: boo. Do not retry this exact call.
         assistant: done
         # PanicsAtOnce: end_turn, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: the hook panicked: boo at once. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: it panicked: boo at once. Do not retry this exact call.
         assistant: done
         # Hangs: end_turn, 0 ran
         user: go
@@ -207,8 +207,8 @@ async fn a_sick_transform_at_user_prompt_submit_refuses_the_turn() {
     };
     check(transform, expect![[r##"
         # Errs: blocked: blocked: hook "sick" refused the prompt: out of order, 0 ran
-        # Panics: blocked: blocked: hook "sick" refused the prompt: the hook panicked: boo, 0 ran
-        # PanicsAtOnce: blocked: blocked: hook "sick" refused the prompt: the hook panicked: boo at once, 0 ran
+        # Panics: blocked: blocked: hook "sick" refused the prompt: it panicked: boo, 0 ran
+        # PanicsAtOnce: blocked: blocked: hook "sick" refused the prompt: it panicked: boo at once, 0 ran
         # Hangs: blocked: blocked: hook "sick" refused the prompt: the hook timed out after 5s, 0 ran
         # AnswersAfterCancel: aborted, 0 ran
     "##]]).await;
@@ -222,9 +222,9 @@ async fn a_sick_transform_at_context_ends_the_run_and_is_named() {
     check(transform, expect![[r##"
         # Errs: error: context: hook "sick" failed to build the context: out of order, 0 ran
         user: go
-        # Panics: error: context: hook "sick" failed to build the context: the hook panicked: boo, 0 ran
+        # Panics: error: context: hook "sick" failed to build the context: it panicked: boo, 0 ran
         user: go
-        # PanicsAtOnce: error: context: hook "sick" failed to build the context: the hook panicked: boo at once, 0 ran
+        # PanicsAtOnce: error: context: hook "sick" failed to build the context: it panicked: boo at once, 0 ran
         user: go
         # Hangs: error: context: hook "sick" failed to build the context: the hook timed out after 5s, 0 ran
         user: go
@@ -248,12 +248,12 @@ async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
         # Panics: end_turn, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Hook "sick" blocked the action: the hook panicked: boo. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "sick" blocked the action: it panicked: boo. Adjust your approach; do not retry the exact same call.
         assistant: done
         # PanicsAtOnce: end_turn, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Hook "sick" blocked the action: the hook panicked: boo at once. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "sick" blocked the action: it panicked: boo at once. Adjust your approach; do not retry the exact same call.
         assistant: done
         # Hangs: end_turn, 0 ran
         user: go
@@ -283,12 +283,12 @@ async fn l3_a_sick_transform_at_tool_post_withholds_the_result() {
         # Panics: end_turn, 1 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (unavailable): the tool ran, but its result is withheld: the hook panicked: boo
+        result c1.1 (unavailable): the tool ran, but its result is withheld: it panicked: boo
         assistant: done
         # PanicsAtOnce: end_turn, 1 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (unavailable): the tool ran, but its result is withheld: the hook panicked: boo at once
+        result c1.1 (unavailable): the tool ran, but its result is withheld: it panicked: boo at once
         assistant: done
         # Hangs: end_turn, 1 ran
         user: go
@@ -361,7 +361,7 @@ async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
         call c1.1: a {}
         call c1.2: b {}
         result c1.1 (denied): Hook "errs" blocked the action: out of order. Adjust your approach; do not retry the exact same call.
-        result c1.2 (denied): Hook "panics" blocked the action: the hook panicked: boo. Adjust your approach; do not retry the exact same call.
+        result c1.2 (denied): Hook "panics" blocked the action: it panicked: boo. Adjust your approach; do not retry the exact same call.
         assistant: done
     "#]].assert_eq(&transcript(&session));
 }

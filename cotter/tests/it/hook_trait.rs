@@ -380,7 +380,7 @@ async fn r4_r1_a_hook_that_panics_leaves_nothing_half_done() {
         call c1.1: a_look {}
         result c1.1: a runs a_look {}
         assistant: done
-        preprocess: blocked: blocked: hook "Witness" refused the prompt: the hook panicked: boo at preprocess
+        preprocess: blocked: blocked: hook "Witness" refused the prompt: it panicked: boo at preprocess
         scoped_tools: end_turn
         user: go
         call c1.1: a_look {}

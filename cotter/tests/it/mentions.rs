@@ -89,9 +89,7 @@ async fn g16_what_is_unknown_or_fails_is_an_error_in_the_same_shape() {
     .await;
     check_call(
         call("panic", "x"),
-        expect![[
-            r#"failed: {"status":"error","message":"the hook panicked: no luck","data":null}"#
-        ]],
+        expect![[r#"failed: {"status":"error","message":"it panicked: no luck","data":null}"#]],
     )
     .await;
     check_call(json!({"name": "echo"}), expect![[r#"invalid_args: Invalid arguments for `invoke_subagent`: "prompt" is a required property."#]]).await;
@@ -509,4 +507,27 @@ async fn g16_an_abort_ends_subagents_too() {
         result c1.1 (cancelled): Cancelled while it ran.
     "#]]
     .assert_eq(&transcript(&session));
+}
+
+/// G4: what comes as data is part of the task, and a long answer reaches the person whole.
+#[tokio::test]
+async fn g4_a_subagent_called_by_name_gets_data_and_gives_long_answers() {
+    let long = "word ".repeat(40_000);
+    let answer = long.clone();
+    let diary = Diary::default();
+    let asked = diary.clone();
+    let work = move |cx: MentionCx| {
+        asked.add(cx.prompt);
+        let answer = answer.clone();
+        async move { Ok(answer.into()) }
+    };
+    let agent = Agent::builder(Scripted::new([]))
+        .mention_mode(MentionMode::Dispatch)
+        .define_mention(Mention::new("reader", work))
+        .build()
+        .unwrap();
+    let parts = vec![Part::Text("@reader sum it up".into()), Part::data("@other /x 1,2,3")];
+    let reply = agent.process_request(parts).await.unwrap();
+    assert_eq!(reply.text(), long);
+    assert_eq!(diary.shown(), "sum it up\n@other /x 1,2,3\n");
 }

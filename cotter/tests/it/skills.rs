@@ -177,9 +177,9 @@ async fn g11_a_skill_that_fails_stores_nothing_of_the_turn() {
     check(
         "/tell /panic x",
         expect![[r#"
-        tell: "x" None user
-        error: skill: skill "panic" failed: the hook panicked: no luck
-    "#]],
+            tell: "x" None user
+            error: skill: skill "panic" failed: it panicked: no luck
+        "#]],
     )
     .await;
 }
@@ -258,9 +258,7 @@ async fn g15_what_is_unknown_unexposed_or_fails_is_an_error_in_the_same_shape() 
     .await;
     check_call(
         json!({"name": "panic"}),
-        expect![[
-            r#"failed: {"status":"error","message":"the hook panicked: no luck","data":null}"#
-        ]],
+        expect![[r#"failed: {"status":"error","message":"it panicked: no luck","data":null}"#]],
     )
     .await;
     check_call(

@@ -264,7 +264,7 @@ pub(super) async fn a_failing_gate_blocks_with_its_words() {
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("nope")));
     let agent = asked(|agent| agent.on(ToolPre, |_: &ToolCalled| -> Verdict { panic!("nope") }));
     let said = agent.run_pre("test", json!({})).await;
-    assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("the hook panicked: nope")));
+    assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("it panicked: nope")));
 }
 
 /// The model hears why, and listeners hear which hook it was.
