@@ -236,6 +236,9 @@ impl Whole {
 /// The question as it is put: all of every call, and everybody who wants it asked.
 fn shown(question: &Question, style: Style) -> String {
     let mut out = String::new();
+    if question.agent != "main" {
+        out += &format!("for the subagent {}:\n", text::show_line(&question.agent));
+    }
     for (index, call) in question.calls.iter().enumerate() {
         let AskedCall { name, input, asks, .. } = call;
         let input = text::show_line(&input.to_string()).into_owned();
@@ -308,7 +311,8 @@ mod tests {
                 asks: vec![],
                 digest: "d".into(),
             };
-            let question = Question { id: "q".into(), calls: vec![call], limit: GRACE };
+            let question =
+                Question { id: "q".into(), agent: "main".into(), calls: vec![call], limit: GRACE };
             super::shown(&question, Style::on_stderr(When::Never)).contains("not all of it")
         };
         let quotes = 2;

@@ -18,9 +18,9 @@ use axum::{
     response::{IntoResponse, Response, Sse, sse},
     routing::post,
 };
-use cotter::{Agent, Run, Session};
+use cotter::{Agent, Session};
 use cotter_test::{Scripted, Step};
-use futures_util::stream;
+use futures_util::StreamExt;
 use tokio::{net::TcpListener, sync::Mutex};
 
 /// The agent, and the sessions that are open.
@@ -50,14 +50,13 @@ async fn ask(
 ) -> Result<Response, Failed> {
     let run = service.session(&name).await?.prompt(prompt);
     if headers.get(ACCEPT).is_some_and(|accept| accept == "text/event-stream") {
-        return Ok(Sse::new(stream::unfold(run, next)).into_response());
+        let events = run.map(|event| {
+            let name = event.kind.name();
+            Ok::<_, Infallible>(sse::Event::default().event(name).data(event.to_json()))
+        });
+        return Ok(Sse::new(events).into_response());
     }
     Ok(run.await?.text().into_response())
-}
-
-async fn next(mut run: Run) -> Option<(Result<sse::Event, Infallible>, Run)> {
-    let event = run.next().await?;
-    Some((Ok(sse::Event::default().event(event.kind.name()).data(event.to_json())), run))
 }
 
 struct Failed(String);

@@ -11,6 +11,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_core::Stream;
 use serde::Serialize;
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
@@ -222,31 +223,32 @@ impl Run {
     }
 
     /// The next event of the run, the last being `session.end`; then nothing. Where a command comes
-    /// first, also what it did, the last being `command.result`.
+    /// first, also what it did, the last being `command.result`. A run is a stream of the same.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
+        std::future::poll_fn(|task| self.poll_event(task)).await
+    }
+
+    fn poll_event(&mut self, task: &mut Context<'_>) -> Poll<Option<Arc<Event>>> {
         if self.events.is_none() && self.running.is_some() {
             self.events = Some(self.session.shared.hub.subscribe());
         }
-        std::future::poll_fn(|task| {
-            self.drive(task);
-            let Some(events) = &mut self.events else { return Poll::Ready(None) };
-            loop {
-                match events.poll_next(task) {
-                    // Another run of the session, served before this one.
-                    Poll::Ready(event) if !is_of(self.id.get(), self.led, &event) => {}
-                    Poll::Ready(event) => {
-                        let own = self.id.get() == Some(&event.run_id);
-                        if own && matches!(event.kind, EventKind::SessionEnd { .. }) {
-                            self.events = None;
-                        }
-                        return Poll::Ready(Some(event));
+        self.drive(task);
+        let Some(events) = &mut self.events else { return Poll::Ready(None) };
+        loop {
+            match events.poll_next(task) {
+                // Another run of the session, served before this one.
+                Poll::Ready(event) if !is_of(self.id.get(), self.led, &event) => {}
+                Poll::Ready(event) => {
+                    let own = self.id.get() == Some(&event.run_id);
+                    if own && matches!(event.kind, EventKind::SessionEnd { .. }) {
+                        self.events = None;
                     }
-                    Poll::Pending if self.reply.is_some() => return Poll::Ready(None),
-                    Poll::Pending => return Poll::Pending,
+                    return Poll::Ready(Some(event));
                 }
+                Poll::Pending if self.reply.is_some() => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
             }
-        })
-        .await
+        }
     }
 
     /// The reply of a run whose events have been read to the end.
@@ -269,6 +271,14 @@ impl Run {
             self.running = None;
             self.reply = Some(reply);
         }
+    }
+}
+
+impl Stream for Run {
+    type Item = Arc<Event>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_event(task)
     }
 }
 

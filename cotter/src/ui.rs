@@ -106,6 +106,9 @@ impl Ui for Headless {
 pub struct Question {
     /// Its id, unique within the session.
     pub id: SmolStr,
+    /// The agent whose calls these are, by id: `main`, or a subagent's.
+    #[serde(skip)]
+    pub agent: SmolStr,
     /// The calls, in call order.
     pub calls: Vec<AskedCall>,
     /// How long the person has.

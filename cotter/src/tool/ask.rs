@@ -31,7 +31,7 @@ pub(super) async fn one_question(
         return Ok(());
     }
     let limit = scene.agent().limits().question;
-    let question = Arc::new(Question { id, calls, limit });
+    let question = Arc::new(Question { id, agent: scene.agent().id().clone(), calls, limit });
     store_question(scene, &question)?;
     let answers = settle(scene, &question, judged).await?;
     store_answers(scene, &question, &answers)?;
