@@ -378,10 +378,10 @@
 //!     let english = cx.controls.complete(ask).await?;
 //!     Ok::<_, cotter::controls::ControlError>(HookResult::rewrite(english.text))
 //! };
-//! let model = Recording::new(Scripted::new([Step::text("Where is it?"), Step::text("Here.")]));
+//! let model = Recording::new(Scripted::new([Step::text("Where are you going?"), Step::text("Here.")]));
 //! let agent = Agent::builder(model.clone()).define_hook("en", translate).build()?;
-//! agent.process_request("/en Wo ist es?").await?;
-//! assert_eq!(model.shown(), "user: Wo ist es?\n--\nuser: Where is it?\n");
+//! agent.process_request("/en Quo vadis?").await?;
+//! assert_eq!(model.shown(), "user: Quo vadis?\n--\nuser: Where are you going?\n");
 //! # Ok(())
 //! # }
 //! ```
