@@ -200,6 +200,7 @@ impl Entry {
         Entry::new(id.clone(), None, Timestamp::default(), Body::Message(message))
     }
 
+    #[cfg(feature = "jsonl")]
     pub(crate) fn lazy(id: SmolStr, parent_id: Option<SmolStr>, kind: EntryKind, raw: Raw) -> Self {
         Entry { id, parent_id, kind, raw: Some(raw), parsed: OnceLock::new() }
     }

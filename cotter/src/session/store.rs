@@ -13,7 +13,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::{
     Header,
-    entry::{Entry, Raw, Timestamp},
+    entry::{Entry, Timestamp},
     wire,
 };
 use crate::ledger::{HashChain, Record};
@@ -121,28 +121,30 @@ impl Opened {
 #[derive(Clone)]
 pub(crate) enum StoredRecord {
     Typed(Arc<Record>),
-    Raw(&'static str, Raw),
+    #[cfg(feature = "jsonl")]
+    Raw(&'static str, super::entry::Raw),
 }
 
 impl StoredRecord {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             StoredRecord::Typed(record) => record.kind(),
+            #[cfg(feature = "jsonl")]
             StoredRecord::Raw(kind, _) => kind,
         }
     }
 
     /// The record as a plain object.
     pub(crate) fn json(&self) -> serde_json::Value {
-        let bytes = match self {
+        match self {
             StoredRecord::Typed(record) => {
                 let mut line = vec![];
                 wire::write_record(&mut line, record, &mut HashChain::after(""));
-                return serde_json::from_slice(&line).unwrap_or_default();
+                serde_json::from_slice(&line).unwrap_or_default()
             }
-            StoredRecord::Raw(_, raw) => raw.bytes(),
-        };
-        serde_json::from_slice(bytes).unwrap_or_default()
+            #[cfg(feature = "jsonl")]
+            StoredRecord::Raw(_, raw) => serde_json::from_slice(raw.bytes()).unwrap_or_default(),
+        }
     }
 }
 
@@ -178,10 +180,12 @@ impl StoreError {
         StoreError { message: message.into(), hint: None, source: None }
     }
 
+    #[cfg(feature = "jsonl")]
     pub(crate) fn io(message: impl Into<String>, source: std::io::Error) -> Self {
         StoreError { message: message.into(), hint: None, source: Some(source) }
     }
 
+    #[cfg(feature = "jsonl")]
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         StoreError { hint: Some(hint.into()), ..self }
     }

@@ -128,6 +128,7 @@ pub(crate) fn write_header(out: &mut Vec<u8>, header: &Header) {
     });
 }
 
+#[cfg(feature = "jsonl")]
 pub(crate) fn read_header(line: &[u8]) -> Option<Header> {
     let value: Value = serde_json::from_slice(line).ok()?;
     (value["type"] == "session").then_some(())?;
