@@ -91,13 +91,7 @@ impl<'a> Conversation<'a> {
 fn words(content: &Content) -> &str {
     match content {
         Content::Text(text) => text,
-        Content::Parts(parts) => {
-            let texts = parts.iter().filter_map(|part| match part {
-                Part::Text(text) => Some(text.as_str()),
-                _ => None,
-            });
-            texts.take(1).next().unwrap_or_default()
-        }
+        Content::Parts(parts) => parts.iter().find_map(Part::as_text).unwrap_or_default(),
     }
 }
 

@@ -203,7 +203,7 @@ fn s19_piped_input_is_never_a_command() {
     world.check_piped(&R, b"/name stolen\n", expect![[r#"
         exit 0
         --- stdout
-        rehearsal: nothing was asked
+        rehearsal: I do not understand "/name stolen"
 
         I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
 

@@ -123,9 +123,8 @@ fn piped_input_can_be_the_whole_prompt() {
         expect![[r#"
             exit 0
             --- stdout
-            rehearsal: nothing was asked
-
-            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+            rehearsal: `list` {"path":"src"} gave 1 line:
+            b.txt
 
             (rehearsal is an offline stand-in, not a model)
         "#]],
@@ -156,9 +155,7 @@ fn piped_input_can_be_the_whole_prompt() {
     world.check_piped(&R, b"list \xff\n", expect![[r#"
         exit 0
         --- stdout
-        rehearsal: nothing was asked
-
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+        rehearsal: `list` {"path":"�"} failed (not_found): cannot list �: No such file or directory (os error 2)
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
