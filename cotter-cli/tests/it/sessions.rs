@@ -414,3 +414,15 @@ fn s29_a_list_names_sessions_by_their_files() {
     let shown = String::from_utf8(world.output(&["sessions", "list"]).stdout).unwrap();
     assert!(shown.starts_with("abc  ") && !shown.contains('\u{1b}'), "{shown:?}");
 }
+
+#[test]
+fn a_session_that_has_a_name_is_listed_by_it() {
+    let world = World::new();
+    world.output(&with(&["read a.txt"]));
+    world.output(&["-p", "--continue", "/name the pier"]);
+    world.check(&["sessions", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        [ID1]  [TIME]  [T]/project  the pier
+    "#]]);
+}

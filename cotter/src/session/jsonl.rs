@@ -11,7 +11,7 @@ mod tail;
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::Arc,
     time::UNIX_EPOCH,
@@ -56,18 +56,24 @@ impl JsonlStore {
 
     /// The head of a session file: as little of it as a list needs.
     fn summary(&self, path: &Path) -> Option<Summary> {
-        const HEAD: usize = 64 * 1024;
+        const HEAD: u64 = 64 * 1024;
         // The name of the file is the session's id, as when it is opened.
         let id = path.file_stem()?.to_str().filter(|id| self.path(id).is_ok())?;
         let file = File::open(path).ok()?;
         let about = file.metadata().ok()?;
-        let mut head = BufReader::new(file.take(HEAD as u64));
+        let mut head = BufReader::new((&file).take(HEAD));
         let mut line = vec![];
         head.read_until(b'\n', &mut line).ok()?;
         let header = wire::read_header(&line)?;
         let mut rest = vec![];
         head.read_to_end(&mut rest).ok()?;
-        let title = load::first_words(&rest).unwrap_or_default();
+        let mut end = vec![];
+        if about.len() > HEAD {
+            (&file).seek(SeekFrom::Start(about.len() - HEAD)).ok()?;
+            (&file).take(HEAD).read_to_end(&mut end).ok()?;
+        }
+        let name = load::last_name(&end).or_else(|| load::last_name(&rest)).flatten();
+        let title = name.or_else(|| load::first_words(&rest)).unwrap_or_default();
         let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         Some(Summary {
             id: id.into(),

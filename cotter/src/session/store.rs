@@ -13,7 +13,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::{
     Header,
-    entry::{Entry, Timestamp},
+    entry::{Body, Entry, Timestamp},
     wire,
 };
 use crate::ledger::{HashChain, Record};
@@ -160,7 +160,8 @@ pub struct Summary {
     pub created_at: Timestamp,
     /// When it was last written.
     pub modified_at: Timestamp,
-    /// The first words of the person.
+    /// Its name, or the first words of the person. A name that stands neither near the beginning nor
+    /// near the end of a long session is not looked for.
     pub title: String,
     /// Its size in bytes.
     pub bytes: u64,
@@ -289,12 +290,20 @@ impl Store for MemoryStore {
                 }
                 LineKind::Record(_) => None,
             });
+            let name = lines.iter().rev().find_map(|line| match &line.0 {
+                LineKind::Entry(entry) => match entry.body() {
+                    Body::SessionInfo(name) => Some(name.clone()),
+                    _ => None,
+                },
+                LineKind::Record(_) => None,
+            });
+            let name = name.flatten();
             Summary {
                 id: header.id.clone(),
                 cwd: header.cwd.clone(),
                 created_at: header.created_at,
                 modified_at: header.created_at,
-                title: first.unwrap_or_default(),
+                title: name.or(first).unwrap_or_default(),
                 bytes: 0,
             }
         };

@@ -78,6 +78,16 @@ pub(super) fn first_words(bytes: &[u8]) -> Option<String> {
     texts.take(1).next()
 }
 
+/// The last name given in some lines; `Some(None)` where it was taken away.
+pub(super) fn last_name(bytes: &[u8]) -> Option<Option<String>> {
+    let lines = bytes.rsplit(|byte| *byte == b'\n');
+    let mut names = lines.filter(|line| line.starts_with(b"{\"type\":\"session_info\""));
+    names.find_map(|line| match wire::read_body(EntryKind::SessionInfo, line).1 {
+        Body::SessionInfo(name) => Some(name),
+        _ => None,
+    })
+}
+
 impl Loaded {
     /// The entries from the root to the leaf, oldest first.
     pub fn path(&self) -> Entries {
