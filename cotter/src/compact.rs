@@ -17,7 +17,7 @@ use crate::{
     points::{Admit, CompactPost, CompactPre, Compacted, Compacting, Stop},
     run::Reason,
     scene::Scene,
-    session::{Body, Compaction, Entry},
+    session::{Body, Compaction, Entry, Session},
     tool::ToolSet,
     turn::Exit,
 };
@@ -40,6 +40,9 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
     can go on from your summary alone. Keep what was asked, what was decided and why, what was done \
     (files, commands, results that still matter), what is under way and what is left to do. Leave \
     out what no longer matters. Write plain text, no preamble.";
+
+/// How far back a reply that was counted is looked for.
+const RECENT: usize = 256;
 
 /// What stands round a summary: attached skills follow the end.
 const SUMMARY_START: &str = "[Summary of the conversation so far]";
@@ -82,7 +85,7 @@ fn is_near_the_end(scene: &Scene, model: &Arc<dyn Model>) -> bool {
         reason = "a share of a window, in tokens"
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
-    context_tokens(&scene.session().messages()) > limit
+    context_tokens(scene.session()) > limit
 }
 
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
@@ -120,7 +123,7 @@ pub(crate) async fn compact(scene: &Scene, cause: Cause) -> Result<(), Exit> {
 async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
     let Cause { trigger, words } = cause;
     let context = scene.context().await?;
-    let tokens_before = context_tokens(&scene.session().messages());
+    let tokens_before = context_tokens(scene.session());
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
     let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
@@ -265,22 +268,49 @@ fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usiz
     first
 }
 
-/// How many tokens a context has: what the last reply's provider counted, and an estimate of what
-/// came after. A reply from before a summary counts nothing.
-pub(crate) fn context_tokens(messages: &Messages) -> u64 {
+/// How many tokens a session's context has: what the provider of a recent reply counted and an estimate
+/// of what came after, or an estimate of all of it.
+pub(crate) fn context_tokens(session: &Session) -> u64 {
+    let messages = session.messages();
+    counted(&messages).unwrap_or_else(|| session.state().choose().estimate(messages))
+}
+
+/// What the last reply's provider counted and an estimate of what came after. A reply from before a
+/// summary counts nothing; where none of the last has a count, none is looked for.
+fn counted(messages: &Messages) -> Option<u64> {
     let mut after = 0;
-    for entry in messages.entries().rev() {
+    for entry in messages.entries().rev().take(RECENT) {
         match entry.in_context() {
             Some(Message::Assistant(reply))
                 if reply.usage.total() > 0 && !is_before_summary(messages, entry) =>
             {
-                return reply.usage.total() + after;
+                return Some(reply.usage.total() + after);
             }
             Some(message) => after += message_tokens(message),
             None => {}
         }
     }
-    after
+    None
+}
+
+/// An estimate that is kept: one more turn costs what it adds.
+#[derive(Clone, Default)]
+pub(crate) struct Estimate {
+    of: Messages,
+    tokens: u64,
+}
+
+impl Estimate {
+    pub(crate) fn take(&mut self, messages: Messages) -> u64 {
+        if messages.after(&self.of).is_none() {
+            *self = Estimate::default();
+        }
+        let added = messages.after(&self.of).into_iter().flatten();
+        let added = added.filter_map(|entry| entry.in_context()).map(message_tokens);
+        self.tokens += added.sum::<u64>();
+        self.of = messages;
+        self.tokens
+    }
 }
 
 /// Whether an entry was kept beside a summary that was made after it.

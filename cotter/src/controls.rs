@@ -310,7 +310,7 @@ impl Controls {
         Counts {
             messages: messages.len(),
             entries: self.entries().len(),
-            context_tokens: context_tokens(&messages),
+            context_tokens: context_tokens(self.session()),
             usage: spent.usage,
             cost_usd: spent.cost,
         }

@@ -420,9 +420,12 @@ fn a_session_that_has_a_name_is_listed_by_it() {
     let world = World::new();
     world.output(&with(&["read a.txt"]));
     world.output(&["-p", "--continue", "/name the pier"]);
-    world.check(&["sessions", "list"], expect![[r#"
+    world.check(
+        &["sessions", "list"],
+        expect![[r#"
         exit 0
         --- stdout
         [ID1]  [TIME]  [T]/project  the pier
-    "#]]);
+    "#]],
+    );
 }

@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Body, Entry, Record, State, StoreError};
 use crate::{
+    compact::Estimate,
     message::Content,
+    messages::Messages,
     model::{Model, Thinking},
 };
 
@@ -54,6 +56,15 @@ pub(crate) struct Choices {
     steering: Vec<(By, Content)>,
     /// What was set before the prompt that is being staged changed it.
     before_prompt: Option<Box<Choices>>,
+    /// How long the conversation is, where no provider counts.
+    estimate: Option<Box<Estimate>>,
+}
+
+impl Choices {
+    /// About how many tokens these messages have.
+    pub(crate) fn estimate(&mut self, messages: Messages) -> u64 {
+        self.estimate.get_or_insert_default().take(messages)
+    }
 }
 
 static NOTHING_CHOSEN: Choices = Choices {
@@ -64,6 +75,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     compact: None,
     steering: Vec::new(),
     before_prompt: None,
+    estimate: None,
 };
 
 impl State {
