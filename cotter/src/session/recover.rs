@@ -162,6 +162,11 @@ fn is_nested(run: &str) -> bool {
     run.contains('/')
 }
 
+/// Whether a question is about a handler's own call: `r1.2.1`, not a step's `r1.2`.
+fn is_inner(question: &str) -> bool {
+    question.matches('.').count() > 1
+}
+
 impl LastRun {
     fn read(records: &[StoredRecord]) -> Self {
         let mut last = LastRun { ended: true, ..LastRun::default() };
@@ -206,6 +211,8 @@ impl LastRun {
                 }
                 "outcome" => last.finished.push(text(&value, "callId")),
                 "answer" => last.answered.push(text(&value, "id")),
+                // What a tool at work asked for its own sake cannot be taken up without the tool.
+                "question" if is_inner(&text(&value, "id")) => {}
                 "question" => last.question = Some(value),
                 _ => {}
             }
