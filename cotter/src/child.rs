@@ -143,13 +143,11 @@ struct ParentLog(Session);
 
 impl Log for ParentLog {
     fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
-        let mut state = self.0.state();
-        for line in lines {
-            if let LineKind::Record(record) = &line.0 {
-                state.record_shared(record.clone());
-            }
-        }
-        state.commit()
+        let records = lines.iter().filter_map(|line| match &line.0 {
+            LineKind::Record(record) => Some(record.clone()),
+            LineKind::Entry(_) => None,
+        });
+        self.0.state().commit_records(records)
     }
 
     fn sync(&mut self) -> Syncing {

@@ -258,11 +258,13 @@ impl Controls {
     /// Uses another model from the next request on.
     pub fn set_model(&self, model: impl Model, scope: ModelScope) -> Result<(), StoreError> {
         let model: Arc<dyn Model> = Arc::new(model);
+        // Asked before the lock is taken: it may look at the session.
+        let name = model.name().clone();
         let mut state = self.session().state();
         match scope {
             ModelScope::Turn => state.choose().turn_model = Some(model),
             ModelScope::Session => {
-                state.add(Body::ModelChange(model.name().clone()), self.by())?;
+                state.add(Body::ModelChange(name), self.by())?;
                 state.choose_by(self.by()).model = Some(model);
             }
         }
@@ -378,8 +380,12 @@ impl Controls {
 
     /// Whether what is added belongs to the prompt that is being staged.
     fn by(&self) -> By {
-        let staging = self.cx.step() == 0 && !self.cx.run_id().is_empty();
-        if staging { By::Prompt } else { By::Others }
+        if self.is_staging() { By::Prompt } else { By::Others }
+    }
+
+    /// Whether this is of a run that has not sent its first request. A handle may be kept longer.
+    fn is_staging(&self) -> bool {
+        self.cx.step() == 0 && !self.cx.run_id().is_empty() && !self.cx.run.is_over()
     }
 
     fn scene(&self) -> Scene {
@@ -400,10 +406,10 @@ impl Controls {
 
     /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.
     fn is_within_a_step(&self) -> bool {
-        let (step, busy) = (self.cx.step(), self.session().state().is_busy());
+        let busy = self.session().state().is_busy();
         match &self.cx.speaker {
             Speaker::Hook(_) | Speaker::Tool(_) => busy,
-            _ => busy && (step > 0 || self.cx.run_id().is_empty()),
+            Speaker::Runtime | Speaker::Called(_) => busy && !self.is_staging(),
         }
     }
 }

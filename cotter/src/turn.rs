@@ -154,14 +154,11 @@ impl Turn {
     async fn next_step(&mut self) -> Result<(), Exit> {
         self.step = self.step.saturating_add(1);
         self.scene.cx.run.set_step(self.step);
-        let (settled, steering, is_current) = {
+        let (settled, steering) = {
             let mut state = self.scene.state();
-            let limited = state.choices().active_tools.as_ref().map(Arc::as_ptr);
-            let is_current = self.agent().live().number() == self.scene.generation().number
-                && limited == self.scene.face.limited_to.as_ref().map(Arc::as_ptr);
-            (state.settle(), state.take_steering(), is_current)
+            (state.settle(), state.take_steering())
         };
-        if !is_current {
+        if !self.scene.session().still_shows(&self.scene.face) {
             self.scene = self.scene.newest();
         }
         self.models = self.scene.session().models();
@@ -255,6 +252,7 @@ impl Turn {
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;
+        self.scene.cx.run.end();
         Reply {
             session_id: self.scene.session().id().clone(),
             run_id: self.scene.run_id().clone(),
