@@ -192,7 +192,10 @@ impl Agent {
     async fn opened(&self, mut state: State, how: &'static str) -> Session {
         let crashed = state.crashed.take();
         let session = Session::new(self.clone(), state);
-        session.shared.hub.opened(how);
+        // Of one who works for another, that one's listeners are told by its run.
+        if self.parent().is_none() {
+            session.shared.hub.opened(how);
+        }
         session.scene(SmolStr::default()).fire::<SessionOpen>(|| SessionOpened { how }).await;
         if let Some(run) = crashed {
             let ended = || SessionEnded { reason: Reason::Crashed };

@@ -198,8 +198,17 @@ impl Controls {
         self.session().messages()
     }
 
-    /// Adds a message to the conversation. Gives its id.
+    /// Adds a message to the conversation. Gives its id. Calls and their results are the loop's own,
+    /// so that each call has exactly one result: a message with either is an error.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
+        let calls = match &message {
+            Message::Assistant(reply) => reply.calls().next().is_some(),
+            Message::ToolResult(_) => true,
+            Message::User(_) => false,
+        };
+        if calls {
+            return Err(StoreError::new("calls and their results cannot be added by hand"));
+        }
         self.session().store_by(Body::Message(message), self.by())
     }
 

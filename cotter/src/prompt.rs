@@ -16,14 +16,16 @@ use crate::{
     mention::MentionMode,
     message::{
         AssistantMessage, AssistantPart, Content, Message, Part, Rewrite, Rewritten, StopReason,
-        ToolCall, Usage, UserMessage,
+        ToolCall, ToolResultMessage, Usage, UserMessage,
     },
     notes::Speaker,
     points::{Admit, Power, Prompt, RunFailed, Stop, UserPromptSubmit},
+    request::with_ids,
     run::{Reason, Reply},
     scene::Scene,
     session::{Body, Entry, Session},
-    skill, tool,
+    skill,
+    tool::{self, ErrorKind},
     turn::Exit,
 };
 
@@ -323,10 +325,25 @@ fn store(
 /// Stores the prompt with a hook's answer.
 fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result<Staged, Exit> {
     crate::budget::book(&scene.cx.run, answer.usage, Some(0.0));
-    let count = answer.messages.len();
-    let replies = answer.messages.into_iter().map(Message::Assistant);
+    let numbered = (0..).zip(answer.messages);
+    let replies = numbered.flat_map(|(number, reply)| paired(scene, number, reply));
+    let replies: Vec<_> = replies.collect();
+    let count = replies.len();
     let mut entries = store(scene, std::iter::once(Message::User(message)).chain(replies))?;
-    Ok(Staged::Answered(entries.split_off(entries.len() - count)))
+    let mut entries = entries.split_off(entries.len() - count);
+    entries.retain(|entry| matches!(entry.message(), Some(Message::Assistant(_))));
+    Ok(Staged::Answered(entries))
+}
+
+/// A hook's reply, and a result for each call in it: nobody runs what no model called for.
+fn paired(scene: &Scene, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
+    reply.parts = with_ids(reply.parts, scene.run_id(), number);
+    let words = "Not run: it was part of a hook's answer.";
+    let results = reply.calls().map(|call| {
+        Message::ToolResult(ToolResultMessage::closing(call, ErrorKind::Cancelled, words))
+    });
+    let results: Vec<_> = results.collect();
+    std::iter::once(Message::Assistant(reply)).chain(results).collect()
 }
 
 /// The subagent a leading `@name` calls without asking the model, where that is wanted.

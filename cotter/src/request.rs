@@ -188,7 +188,7 @@ impl Replied {
 }
 
 /// Every call has an id of its own, whatever the provider gave.
-fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
+pub(crate) fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
     let mut seen = HashSet::new();
     let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
     for part in &mut parts {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ledger::{OutcomeRow, Record},
-    message::{Content, Message, ToolCall, ToolResultMessage, Usage},
+    message::{Message, ToolCall, ToolResultMessage, Usage},
     run::Reason,
     tool::ErrorKind,
 };
@@ -87,13 +87,8 @@ impl State {
         kind: ErrorKind,
         words: &str,
     ) -> Arc<Entry> {
-        self.append(Body::Message(Message::ToolResult(ToolResultMessage {
-            call_id: call.id.clone(),
-            tool_name: call.name.clone(),
-            content: Content::Text(words.into()),
-            error: Some(kind),
-            render_data: None,
-        })))
+        let result = ToolResultMessage::closing(call, kind, words);
+        self.append(Body::Message(Message::ToolResult(result)))
     }
 }
 
