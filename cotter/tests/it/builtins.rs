@@ -255,7 +255,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
     let root = folder.path().canonicalize().unwrap();
     let model = Recording::new(Scripted::new([
         Step::call("invoke_subagent", json!({"name": "reviewer", "prompt": "look at a.txt"})),
-        Step::call("read", json!({"path": "a.txt"})).and_call("shout", json!({})),
+        Step::call("shout", json!({})).and_call("read", json!({"path": "a.txt"})),
         Step::text("It has one line."),
         Step::text("The reviewer says that it has one line."),
     ]));
@@ -275,9 +275,9 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
     expect![[r#"
         tool.call c1.1 invoke_subagent {"name":"reviewer","prompt":"look at a.txt"}
         subagent.start
-        tool.call c2.1 read {"path":"a.txt"}
-        tool.refused c2.2 scope: The tool `shout` is not available to this agent.
-        tool.result c2.1 "     1\tone"
+        tool.refused c2.1 scope: The tool `shout` is not available to this agent.
+        tool.call c2.2 read {"path":"a.txt"}
+        tool.result c2.2 "     1\tone"
         subagent.end
         tool.result c1.1 "{\"status\":\"success\",\"data\":{\"subagent\":\"reviewer\",\"content\":\"It has one line.\"}}""#]].assert_eq(&told.collect::<Vec<_>>().join("\n"));
     let requests = model.requests();
