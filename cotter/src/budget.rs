@@ -3,7 +3,8 @@
 //!
 //! A request is sent only with a [`Leave`]. Near the end of a budget leaves are given one at a time,
 //! so that many children at once spend no more than one agent would: at most the last request goes
-//! over.
+//! over. What a request under way will cost is taken from the dearest reply so far, so before there
+//! is one, or where the next are dearer, those under way may go over together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

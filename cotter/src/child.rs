@@ -49,8 +49,9 @@ impl ChildBuilder {
     pub(crate) fn new(cx: Cx) -> Self {
         let agent = &cx.session().agent;
         let mut limits = agent.limits().clone();
-        // The parent's own are kept through its budget; these would be the child's alone.
-        (limits.max_steps, limits.max_budget_usd, limits.max_tokens) = (None, None, None);
+        // The parent's own are kept through its budget; these would be the child's alone. Of steps it
+        // has as many as its parent: nobody else counts them.
+        (limits.max_budget_usd, limits.max_tokens) = (None, None);
         ChildBuilder { config: AgentConfig::new("child"), model: None, limits, cx }
     }
 

@@ -188,7 +188,9 @@ impl Controls {
         &self.session().agent
     }
 
-    /// The session. Awaiting its runs from within one waits for oneself.
+    /// The session. Awaiting its runs, or what waits for them (`idle`, `navigate`, `fork`, `close`,
+    /// `store_compaction`), waits for oneself: within a run, and in a command that has the session to
+    /// itself.
     pub fn session(&self) -> &Session {
         self.cx.session()
     }
@@ -198,17 +200,8 @@ impl Controls {
         self.session().messages()
     }
 
-    /// Adds a message to the conversation. Gives its id. Calls and their results are the loop's own,
-    /// so that each call has exactly one result: a message with either is an error.
+    /// Adds a message to the conversation. Gives its id. Whoever adds a call adds its result too.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
-        let calls = match &message {
-            Message::Assistant(reply) => reply.calls().next().is_some(),
-            Message::ToolResult(_) => true,
-            Message::User(_) => false,
-        };
-        if calls {
-            return Err(StoreError::new("calls and their results cannot be added by hand"));
-        }
         self.session().store_by(Body::Message(message), self.by())
     }
 

@@ -12,16 +12,14 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentConfig, Command, Cx, FnTool, Hook, HookCx, HookResult, Mention, Message, Origin,
-    Owner, Skill, Verdict,
+    Agent, AgentConfig, Command, Cx, FnTool, Hook, HookCx, HookResult, Mention, Origin, Owner,
+    Skill, Verdict,
     command::CommandCx,
     controls::{Controls, ModelScope},
     ext::ShortCircuit,
     hook::Hooking,
     mention::MentionCx,
-    message::{
-        AssistantMessage, AssistantPart, Part, StopReason, ToolCall, ToolResultMessage, Usage,
-    },
+    message::{AssistantMessage, AssistantPart, Part, StopReason, ToolCall, Usage},
     model::{Model, Request, Streaming},
     named,
     permission::Zone,
@@ -654,7 +652,8 @@ async fn g9_calls_in_an_answer_in_the_models_stead_are_paired() {
         call b: write {}
         result b (cancelled): Not run: it was part of a hook's answer.
         assistant: done
-    "#]].assert_eq(&format!("{}\n{}", ending(&reply), transcript(&session)));
+    "#]]
+    .assert_eq(&format!("{}\n{}", ending(&reply), transcript(&session)));
 }
 
 /// SECURITY 3: a tool at work is its own owner's also when another's has taken its name meanwhile.
@@ -689,39 +688,20 @@ async fn s3_a_replaced_tool_skips_no_gate_of_its_successors_owner() {
     assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
 }
 
-/// G17: calls and results are not added by hand, so that every call has one result.
+/// L21: agents that work for a run have no more steps than the run itself.
 #[tokio::test]
-async fn g17_no_handler_adds_a_call_without_a_result_or_a_result_without_a_call() {
+async fn l21_a_child_has_no_more_steps_than_its_parent() {
     let diary = Diary::default();
-    let told = diary.clone();
-    let add = move |cx: CommandCx| {
-        let input = Arc::new(json!({}));
-        let call = ToolCall { id: "a".into(), name: "write".into(), input };
-        let reply = AssistantMessage {
-            parts: vec![AssistantPart::ToolCall(call)],
-            model: "hand".into(),
-            usage: Usage::default(),
-            stop_reason: StopReason::ToolUse,
-        };
-        let result = ToolResultMessage {
-            call_id: "b".into(),
-            tool_name: "write".into(),
-            content: "written".into(),
-            error: None,
-            render_data: None,
-        };
-        for message in [Message::Assistant(reply), Message::ToolResult(result)] {
-            told.add(cx.controls.append_message(message).unwrap_err().to_string());
-        }
-        async {}
-    };
-    let agent = Agent::builder(Scripted::new([Step::text("done")]))
-        .define_command(Command::new("add", add))
+    let looks = (0..20).map(|_| Step::call("look", json!({})));
+    let script = std::iter::once(sub_call("sub")).chain(looks);
+    let agent = Agent::builder(Scripted::new(script))
+        .limits(|limits| limits.max_steps = Some(3))
+        .define_mention(Mention::agent(AgentConfig::new("sub")))
+        .tool(probe("look", Zone::Safe, &diary))
         .build()
         .unwrap();
     let session = fresh(&agent).await;
-    session.prompt("/add").await.unwrap();
-    session.prompt("go").await.unwrap();
-    assert_eq!(transcript(&session), "user: go\nassistant: done\n");
-    assert_eq!(diary.shown(), "calls and their results cannot be added by hand\n".repeat(2));
+    let reply = session.prompt("go").await;
+    assert_eq!(ending(&reply), "max_turns: max_turns: the run took as many steps as it may: 3");
+    assert_eq!(diary.lines().len(), 5, "{}", transcript(&session));
 }
