@@ -16,7 +16,7 @@ async fn citations(cx: SkillCx) -> Result<Content, BoxError> {
     let style = cx.args.unwrap_or_else(|| "plain".into());
     Ok(match cx.source {
         Source::Agent => format!("Cite every claim, in {style} style."),
-        Source::User => "Cite every claim.".to_owned(),
+        _ => "Cite every claim.".to_owned(),
     }
     .into())
 }

@@ -192,7 +192,10 @@ impl Agent {
     async fn opened(&self, mut state: State, how: &'static str) -> Session {
         let crashed = state.crashed.take();
         let session = Session::new(self.clone(), state);
-        session.shared.hub.opened(how);
+        // Of one who works for another, that one's listeners are told by its run.
+        if self.parent().is_none() {
+            session.shared.hub.opened(how);
+        }
         session.scene(SmolStr::default()).fire::<SessionOpen>(|| SessionOpened { how }).await;
         if let Some(run) = crashed {
             let ended = || SessionEnded { reason: Reason::Crashed };
@@ -467,12 +470,13 @@ impl Agent {
 
     pub(crate) fn set_config(&self, config: AgentConfig) {
         *self.0.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
-        *self.0.face.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let old = self.0.face.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(old);
     }
 
     /// What aborts a run of it: also an abort of the run it works for.
     pub(crate) fn new_cancel(&self) -> CancellationToken {
-        self.parent().map_or_else(CancellationToken::new, |parent| parent.cx.cancel().child_token())
+        self.parent().map_or_else(CancellationToken::new, |parent| parent.cx.run.cancel_below())
     }
 
     /// The model of that name among those it has.

@@ -3,7 +3,11 @@
 //! Hooks are told of both. What they keep for an agent is in place before anybody can see the agent,
 //! and gone by the time nobody can.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use futures_util::FutureExt;
 use smol_str::SmolStr;
@@ -31,13 +35,13 @@ pub struct AgentConfig {
     pub tools: Vec<String>,
     /// The skills it may use, by name.
     pub skills: Vec<SmolStr>,
-    /// The MCP servers it may use, by name.
+    /// The MCP servers it may use, by name: for the hook that has them.
     pub mcps: Vec<SmolStr>,
     /// The subagents it may call, by name.
     pub agents: Vec<SmolStr>,
-    /// Whether it remembers things.
+    /// Whether it remembers things: for the hook that does.
     pub memory: bool,
-    /// What it is at: `code`, unless it says otherwise.
+    /// What it is at, for hooks: `code`, unless it says otherwise.
     pub mode: SmolStr,
 }
 
@@ -84,6 +88,10 @@ impl Agent {
     async fn register(&self, config: AgentConfig) -> Result<(), RegisterError> {
         self.told().await?;
         let name = config.name.clone();
+        // A namesake that is refused only after hooks were told would take along what they keep.
+        let Some(_arrival) = self.live().arriving.begin(&name) else {
+            return Err(RegisterError::new(format!("subagent `{name}` is being registered")));
+        };
         let generation = self.generation();
         let taken = generation.names.find(Kind::Subagent, &name);
         if taken.is_some_and(|(owner, _)| owner.is(&Owner::embedder())) {
@@ -161,6 +169,34 @@ impl Agent {
             agent.set_config(config);
         }
         Ok(())
+    }
+}
+
+/// The names of agents that are on their way into a registry: one at a time of each.
+#[derive(Default)]
+pub(crate) struct Arriving(Mutex<Vec<SmolStr>>);
+
+/// An agent on its way in.
+struct Arrival<'a>(&'a Arriving, SmolStr);
+
+impl Arriving {
+    fn names(&self) -> MutexGuard<'_, Vec<SmolStr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, name: &SmolStr) -> Option<Arrival<'_>> {
+        let mut names = self.names();
+        if names.contains(name) {
+            return None;
+        }
+        names.push(name.clone());
+        Some(Arrival(self, name.clone()))
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.0.names().retain(|name| *name != self.1);
     }
 }
 

@@ -49,8 +49,9 @@ impl ChildBuilder {
     pub(crate) fn new(cx: Cx) -> Self {
         let agent = &cx.session().agent;
         let mut limits = agent.limits().clone();
-        // The parent's own are kept through its budget; these would be the child's alone.
-        (limits.max_steps, limits.max_budget_usd, limits.max_tokens) = (None, None, None);
+        // The parent's own are kept through its budget; these would be the child's alone. Of steps it
+        // has as many as its parent: nobody else counts them.
+        (limits.max_budget_usd, limits.max_tokens) = (None, None);
         ChildBuilder { config: AgentConfig::new("child"), model: None, limits, cx }
     }
 
@@ -143,13 +144,11 @@ struct ParentLog(Session);
 
 impl Log for ParentLog {
     fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
-        let mut state = self.0.state();
-        for line in lines {
-            if let LineKind::Record(record) = &line.0 {
-                state.record_shared(record.clone());
-            }
-        }
-        state.commit()
+        let records = lines.iter().filter_map(|line| match &line.0 {
+            LineKind::Record(record) => Some(record.clone()),
+            LineKind::Entry(_) => None,
+        });
+        self.0.state().commit_records(records)
     }
 
     fn sync(&mut self) -> Syncing {

@@ -218,7 +218,9 @@ pub(crate) async fn invoke(
     let name = command.name.clone();
     let args = split_args(&args_raw);
     let told = CommandCx { name: name.clone(), args, args_raw, attachments, controls };
-    let result = command.function.call(told, cancel).await?;
+    let result = command.function.call(told, cancel).await;
+    scene.cx.run.end();
+    let result = result?;
     let status = match &result {
         CommandResult::Status(status) => Some(status.clone()),
         _ => None,

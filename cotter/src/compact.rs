@@ -9,7 +9,7 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
-    directives::format_skill_message,
+    directives::{escape_skill_tags, format_skill_message},
     events::EventKind,
     message::{AssistantPart, Content, Mark, Message, Part, UserMessage},
     messages::Messages,
@@ -138,7 +138,9 @@ async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
         return Err(Exit::aborted());
     }
     let attached = active_skills(&event.messages, &scene.agent().invoking_tools()[0]);
-    let stored = format!("{SUMMARY_START}\n\n{}\n\n{SUMMARY_END}{attached}", summary.trim());
+    let summary = plain_words(summary.trim());
+    let attached = crate::notes::escape(&attached);
+    let stored = format!("{SUMMARY_START}\n\n{summary}\n\n{SUMMARY_END}{attached}");
     let compaction =
         Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
     let entry = {
@@ -156,6 +158,13 @@ async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
         summary: stored,
         by,
     })
+}
+
+/// A summary whose words are only words: no end of the summary, no skill, no note. Its author has read
+/// what tools brought in.
+fn plain_words(summary: &str) -> String {
+    let words = summary.replace(SUMMARY_END, "[End of a summary]");
+    crate::notes::escape(&escape_skill_tags(&words))
 }
 
 /// Lets hooks refuse the summing-up or give the summary; who gave it, where one did.

@@ -64,6 +64,7 @@ pub struct Controls {
 
 /// How long a model is set for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ModelScope {
     /// Until the end of the run under way, or of the next one.
     Turn,
@@ -73,6 +74,7 @@ pub enum ModelScope {
 
 /// When a text reaches the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum When {
     /// At once: the run under way is aborted, and this is the next prompt.
     Now,
@@ -193,8 +195,9 @@ impl Controls {
         &self.session().agent
     }
 
-    /// The session. Whatever waits for its run (`prompt`, `navigate`, `fork`, `close`, `idle`) waits for
-    /// itself when it is awaited from within one, or from a command.
+    /// The session. Awaiting its runs, or what waits for them (`idle`, `navigate`, `fork`, `close`,
+    /// `store_compaction`), waits for oneself: within a run, and in a command that has the session to
+    /// itself.
     pub fn session(&self) -> &Session {
         self.cx.session()
     }
@@ -204,8 +207,10 @@ impl Controls {
         self.session().messages()
     }
 
-    /// Adds a message to the conversation. Gives its id.
+    /// Adds a message to the conversation. Gives its id. A result is taken only for a call that has none,
+    /// and neither calls nor results while a run is under way: history is always well paired.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
+        self.session().state().check_paired(&message)?;
         self.session().store_by(Body::Message(message), self.by())
     }
 
@@ -264,11 +269,13 @@ impl Controls {
     /// Uses another model from the next request on.
     pub fn set_model(&self, model: impl Model, scope: ModelScope) -> Result<(), StoreError> {
         let model: Arc<dyn Model> = Arc::new(model);
+        // Asked before the lock is taken: it may look at the session.
+        let name = model.name().clone();
         let mut state = self.session().state();
         match scope {
             ModelScope::Turn => state.choose().turn_model = Some(model),
             ModelScope::Session => {
-                state.add(Body::ModelChange(model.name().clone()), self.by())?;
+                state.add(Body::ModelChange(name), self.by())?;
                 state.choose_by(self.by()).model = Some(model);
             }
         }
@@ -405,8 +412,12 @@ impl Controls {
 
     /// Whether what is added belongs to the prompt that is being staged.
     fn by(&self) -> By {
-        let staging = self.cx.step() == 0 && !self.cx.run_id().is_empty();
-        if staging { By::Prompt } else { By::Others }
+        if self.is_staging() { By::Prompt } else { By::Others }
+    }
+
+    /// Whether this is of a run that has not sent its first request. A handle may be kept longer.
+    fn is_staging(&self) -> bool {
+        self.cx.step() == 0 && !self.cx.run_id().is_empty() && !self.cx.run.is_over()
     }
 
     fn scene(&self) -> Scene {
@@ -427,10 +438,10 @@ impl Controls {
 
     /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.
     fn is_within_a_step(&self) -> bool {
-        let (step, busy) = (self.cx.step(), self.session().state().is_busy());
+        let busy = self.session().state().is_busy();
         match &self.cx.speaker {
             Speaker::Hook(_) | Speaker::Tool(_) => busy,
-            _ => busy && (step > 0 || self.cx.run_id().is_empty()),
+            Speaker::Runtime | Speaker::Called(_) => busy && !self.is_staging(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -118,7 +118,16 @@ pub(crate) struct RunCx {
     pub(crate) budget: Budget,
     /// How many runs and calls were started from within this run, besides the model's own.
     pub(crate) started: AtomicU32,
+    /// Fires when the run is aborted or over; made when somebody works for it.
+    pub(crate) over: OnceLock<CancellationToken>,
 }
+
+/// What fires for whoever comes after the end of a run.
+static OVER: LazyLock<CancellationToken> = LazyLock::new(|| {
+    let over = CancellationToken::new();
+    over.cancel();
+    over
+});
 
 impl RunCx {
     /// This run, the run it works for, and so on.
@@ -130,6 +139,21 @@ impl RunCx {
 
     pub(crate) fn set_step(&self, step: u32) {
         self.step.store(step, Ordering::Relaxed);
+    }
+
+    /// What somebody who works for this run is aborted by: its abort, and its end.
+    pub(crate) fn cancel_below(&self) -> CancellationToken {
+        self.over.get_or_init(|| self.cancel.child_token()).child_token()
+    }
+
+    /// The run is over: nobody works for it any more.
+    pub(crate) fn end(&self) {
+        self.over.get_or_init(|| OVER.clone()).cancel();
+    }
+
+    /// Whether it is over, or aborted.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.get().is_some_and(CancellationToken::is_cancelled)
     }
 
     /// The next number of something started from within.

@@ -122,10 +122,26 @@ pub fn format_skill_message(name: &str, text: &str) -> String {
     out
 }
 
+/// Text in which no skill begins or ends.
+pub(crate) fn escape_skill_tags(text: &str) -> String {
+    let mut pieces = text.split('<');
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let is_tag = is_tag(piece, "skill") || closes_skill(piece);
+        out.push_str(if is_tag { "&lt;" } else { "<" });
+        out.push_str(piece);
+    }
+    out
+}
+
 /// Whether what follows a `<` makes it a closing tag of a skill.
 fn closes_skill(text: &str) -> bool {
+    is_tag(text, "/skill")
+}
+
+fn is_tag(text: &str, tag: &str) -> bool {
     let mut said = text.chars().filter(|c| !c.is_whitespace() && !shown::is_hidden(*c));
-    "/skill".chars().all(|wanted| said.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
+    tag.chars().all(|wanted| said.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
 }
 
 fn leave_out_code(text: &str, bound: &mut Vec<Candidate<'_>>) {

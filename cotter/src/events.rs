@@ -437,7 +437,8 @@ fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
         (&last.kind, &event.kind),
         (TextDelta { .. }, TextDelta { .. }) | (ThinkingDelta { .. }, ThinkingDelta { .. })
     );
-    if !of_a_kind {
+    // Agents that work side by side are heard through one hub: nobody says another's words.
+    if !of_a_kind || last.run_id != event.run_id {
         return false;
     }
     let joined = Arc::make_mut(last);
@@ -500,6 +501,14 @@ mod tests {
             parent_call_id: None,
             kind: EventKind::TextDelta { text: text.into() },
         })
+    }
+
+    #[test]
+    fn r8_text_of_one_agent_is_not_joined_to_anothers() {
+        let mut last = said(0, "one");
+        let other = Event { run_id: "r1/2".into(), ..Event::clone(&said(1, "two")) };
+        assert!(!join(Some(&mut last), &other));
+        assert!(matches!(&last.kind, EventKind::TextDelta { text } if text == "one"));
     }
 
     /// A listener who never listens costs no more than the text itself: a piece is added in place,

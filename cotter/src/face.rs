@@ -57,6 +57,9 @@ impl Agent {
     pub(crate) fn face(&self) -> Arc<Face> {
         let above = self.parent().map(|parent| parent.cx.session().face());
         let number = self.live().number();
+        // One generation for all of a lineage: whose tools are shown, those gates are asked.
+        let generation =
+            || above.as_ref().map_or_else(|| self.generation(), |above| above.generation.clone());
         let is_current = |face: &Arc<Face>| {
             let as_above = match (&face.above, &above) {
                 (None, None) => true,
@@ -71,8 +74,10 @@ impl Agent {
         {
             return face.clone();
         }
-        let face = Arc::new(Face::build(self, self.generation(), above));
-        *slot.write().unwrap_or_else(PoisonError::into_inner) = Some(face.clone());
+        let face = Arc::new(Face::build(self, generation(), above));
+        let old = slot.write().unwrap_or_else(PoisonError::into_inner).replace(face.clone());
+        // Outside the lock: what only the old generation held may look at the agent as it goes.
+        drop(old);
         face
     }
 }
@@ -86,6 +91,18 @@ impl Session {
             None => face,
             Some(names) => Arc::new(face.limited(names)),
         }
+    }
+
+    /// Whether a face is what would be shown now, by this session and by those it works for.
+    pub(crate) fn still_shows(&self, face: &Face) -> bool {
+        let limited = self.state().choices().active_tools.as_ref().map(Arc::as_ptr);
+        self.agent.live().number() == face.generation.number
+            && limited == face.limited_to.as_ref().map(Arc::as_ptr)
+            && match (self.agent.parent(), &face.above) {
+                (Some(parent), Some(above)) => parent.cx.session().still_shows(above),
+                (None, None) => true,
+                _ => false,
+            }
     }
 }
 

@@ -77,7 +77,8 @@ pub type Hooking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A subsystem: tools it owns, words for the system prompt, state it keeps per agent.
 ///
 /// Every method has a default that does nothing; `()` is a hook that does nothing at all. `schema` and
-/// `system_prompt` are asked once, when the hook is installed. A method that panics counts as having
+/// `system_prompt` are asked when the hook is installed; `schema` also by `scoped_tools`, unless that
+/// is written anew. A method that panics counts as having
 /// done nothing, but for tools, whose calls fail, for a person's text, which is refused, and for
 /// installing the hook and registering an agent, which fail.
 pub trait Hook: Send + Sync + 'static {

@@ -134,10 +134,11 @@ impl Registered {
     }
 
     async fn work(&self, cx: MentionCx) -> Result<Content, Failure> {
-        let gone = self.gone.read().await;
-        if *gone {
+        // Whoever is about to leave waits for its runs: one of them that waited here, within another,
+        // would be waited for by itself.
+        let Some(_there) = self.gone.try_read().ok().filter(|gone| !**gone) else {
             return Err(Failure::Error(format!("subagent `{}` is no longer there", cx.name)));
-        }
+        };
         let agent =
             cx.child().config(AgentConfig::clone(&self.config())).build().map_err(failed)?;
         let reply = agent.process_request(cx.prompt.as_str()).await.map_err(failed)?;

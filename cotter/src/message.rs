@@ -264,6 +264,19 @@ pub struct ToolResultMessage {
     pub render_data: Option<Value>,
 }
 
+impl ToolResultMessage {
+    /// The answer to a call that gets none of its own.
+    pub(crate) fn closing(call: &ToolCall, kind: ErrorKind, words: &str) -> Self {
+        ToolResultMessage {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content: Content::Text(words.into()),
+            error: Some(kind),
+            render_data: None,
+        }
+    }
+}
+
 /// Tokens of a reply, or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

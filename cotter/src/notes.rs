@@ -48,6 +48,8 @@ pub(crate) enum Speaker {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Calling {
     pub(crate) tool: SmolStr,
+    /// Of the tool at work; its name may be another's by now.
+    pub(crate) owner: Owner,
     pub(crate) call_id: SmolStr,
 }
 

@@ -1,5 +1,6 @@
 //! The prompt's way into the session: directives, hooks on them, `user.prompt.submit`, skills; then
-//! the whole turn is stored at once. Whatever fails on the way leaves nothing behind.
+//! the whole turn is stored at once. Whatever fails on the way leaves nothing of the turn behind; a
+//! compaction that a hook made stands by itself.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,18 +13,20 @@ use crate::{
     command::{self, CommandResult},
     directives::{Token, leading_mention, parse_tokens},
     events::EventKind,
-    ext::{Called, Decided, Failure, HookCx, HookResult, Kind, ShortCircuit},
+    ext::{Called, Decided, Failure, HookCx, HookResult, Kind, Owner, ShortCircuit},
     mention::MentionMode,
     message::{
         AssistantMessage, AssistantPart, Content, Message, Part, Rewrite, Rewritten, StopReason,
-        ToolCall, Usage, UserMessage,
+        ToolCall, ToolResultMessage, Usage, UserMessage,
     },
     notes::Speaker,
     points::{Admit, Power, Prompt, RunFailed, Stop, UserPromptSubmit},
+    request::with_ids,
     run::{Reason, Reply},
     scene::Scene,
     session::{Body, Entry, Session},
-    skill, tool,
+    skill,
+    tool::{self, ErrorKind},
     turn::Exit,
 };
 
@@ -204,7 +207,7 @@ async fn run_hooks(
         let Some(Called::Hook(hook)) = scene.face.find(Kind::Hook, name) else { continue };
         let owner = scene.face.owner_of(Kind::Hook, name);
         let origin = owner.origin.to_string();
-        let cx = scene.cx.spoken_by(Speaker::called("hook", name, owner));
+        let cx = scene.cx.spoken_by(Speaker::called("hook", name, owner.clone()));
         let told = HookCx {
             name: name.clone(),
             raw_text: raw.to_owned(),
@@ -214,6 +217,7 @@ async fn run_hooks(
         };
         let started = Instant::now();
         let done = hook.function.call(told, &scene.cx.run.cancel).await;
+        let done = done.and_then(|result| within_its_power(result, &owner));
         let (verdict, reason) = match &done {
             Ok(HookResult { short_circuit: Some(_), .. }) => ("short_circuit", None),
             Ok(HookResult { rewrite: Some(_), .. }) => ("rewrite", None),
@@ -240,6 +244,15 @@ async fn run_hooks(
         }
     }
     Ok(None)
+}
+
+/// Whoever may not transform may not change or answer a prompt either; it may do all else.
+fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, Failure> {
+    let changes = result.rewrite.is_some() || result.short_circuit.is_some();
+    if changes && !owner.may(Power::Transform) {
+        return Err(Failure::Error(format!("{owner} may not change or answer a prompt")));
+    }
+    Ok(result)
 }
 
 /// The raw text stays beside the rewritten one, with the name of who rewrote it.
@@ -328,10 +341,25 @@ fn store(
 /// Stores the prompt with a hook's answer.
 fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result<Staged, Exit> {
     crate::budget::book(&scene.cx.run, answer.usage, Some(0.0));
-    let count = answer.messages.len();
-    let replies = answer.messages.into_iter().map(Message::Assistant);
+    let numbered = (0..).zip(answer.messages);
+    let replies = numbered.flat_map(|(number, reply)| paired(scene, number, reply));
+    let replies: Vec<_> = replies.collect();
+    let count = replies.len();
     let mut entries = store(scene, std::iter::once(Message::User(message)).chain(replies))?;
-    Ok(Staged::Answered(entries.split_off(entries.len() - count)))
+    let mut entries = entries.split_off(entries.len() - count);
+    entries.retain(|entry| matches!(entry.message(), Some(Message::Assistant(_))));
+    Ok(Staged::Answered(entries))
+}
+
+/// A hook's reply, and a result for each call in it: nobody runs what no model called for.
+fn paired(scene: &Scene, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
+    reply.parts = with_ids(reply.parts, scene.run_id(), number);
+    let words = "Not run: it was part of a hook's answer.";
+    let results = reply.calls().map(|call| {
+        Message::ToolResult(ToolResultMessage::closing(call, ErrorKind::Cancelled, words))
+    });
+    let results: Vec<_> = results.collect();
+    std::iter::once(Message::Assistant(reply)).chain(results).collect()
 }
 
 /// The subagent a leading `@name` calls without asking the model, where that is wanted.

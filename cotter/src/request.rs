@@ -3,7 +3,6 @@
 
 use std::{collections::HashSet, future::poll_fn, sync::Arc, time::Duration};
 
-use serde_json::Value;
 use smol_str::format_smolstr;
 use tokio_util::sync::CancellationToken;
 
@@ -187,12 +186,15 @@ impl Replied {
     }
 }
 
-/// Every call has an id of its own, whatever the provider gave.
-fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
+/// Every call has an id of its own, whatever the provider gave, and an input that can be read again.
+pub(crate) fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
     let mut seen = HashSet::new();
     let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
     for part in &mut parts {
         let AssistantPart::ToolCall(call) = part else { continue };
+        if is_too_deep(&call.input) {
+            call.input = Arc::new("(nested too deep)".into());
+        }
         // What is made may be what the provider gave another call.
         while call.id.is_empty() || !seen.insert(call.id.clone()) {
             call.id = made.next().unwrap_or_default();
@@ -291,9 +293,7 @@ impl<'a> Hearing<'a> {
             }
             Delta::Call { id, name, input } => {
                 self.close();
-                // What could not be read again when the session is opened is not taken.
-                let too_deep = || Value::from("(nested too deep)");
-                let input = Arc::new(if is_too_deep(&input) { too_deep() } else { input });
+                let input = Arc::new(input);
                 self.parts.push(AssistantPart::ToolCall(ToolCall { id, name, input }));
             }
             Delta::Done { stop_reason, usage } => self.done = Some((stop_reason, usage)),

@@ -120,6 +120,7 @@ impl Reply {
 
 /// A run that failed, and what came of it until then.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunError {
     /// What kind of failure, one word.
     pub code: SmolStr,

@@ -43,7 +43,7 @@ pub(crate) mod wire;
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU32},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU32},
 };
 
 use serde_json::{Map, Value};
@@ -361,6 +361,7 @@ impl Session {
             cancel,
             budget: Budget::new(self.agent.limits()),
             started: AtomicU32::new(0),
+            over: OnceLock::new(),
         }))
     }
 
@@ -521,11 +522,7 @@ impl State {
     }
 
     pub(crate) fn record(&mut self, record: Record) {
-        self.record_shared(Arc::new(record));
-    }
-
-    pub(crate) fn record_shared(&mut self, record: Arc<Record>) {
-        self.staged.push(Line(LineKind::Record(record)));
+        self.staged.push(Line(LineKind::Record(Arc::new(record))));
     }
 
     /// Stores what was added: after this a killed process loses none of it.
@@ -538,6 +535,17 @@ impl State {
         self.staged.clear();
         self.unsynced = true;
         Ok(())
+    }
+
+    /// Stores records of somebody who keeps them until they are stored: all or none of them are kept
+    /// here, so that none is stored twice.
+    pub(crate) fn commit_records(
+        &mut self,
+        records: impl Iterator<Item = Arc<Record>>,
+    ) -> Result<(), StoreError> {
+        let own = self.staged.len();
+        self.staged.extend(records.map(|record| Line(LineKind::Record(record))));
+        self.commit().inspect_err(|_| self.staged.truncate(own))
     }
 
     /// Stores what was added; it is on the disk once the answer is there.

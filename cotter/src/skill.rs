@@ -89,6 +89,7 @@ impl Skill {
 
 /// Who called for a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Source {
     /// A person, with `/name`.
     User,
@@ -158,13 +159,14 @@ pub(crate) async fn materialise(
     Some(content.map(|content| injection(name, content)))
 }
 
-/// A skill's text as a message before the person's own.
+/// A skill's text as a message before the person's own. It cannot pose as a note.
 fn injection(name: &str, content: Content) -> UserMessage {
+    let told = |text: &str| crate::notes::escape(&format_skill_message(name, text));
     let content = match content {
-        Content::Text(text) => Content::Text(format_skill_message(name, &text)),
+        Content::Text(text) => Content::Text(told(&text)),
         Content::Parts(parts) => {
-            let text = format_skill_message(name, &Content::Parts(parts.clone()).text());
-            let others = parts.into_iter().filter(|part| !matches!(part, Part::Text(_)));
+            let text = told(&Content::Parts(parts.clone()).text());
+            let others = parts.into_iter().filter(|part| part.as_text().is_none());
             Content::Parts(std::iter::once(Part::Text(text)).chain(others).collect())
         }
     };

@@ -161,9 +161,8 @@ impl Turn {
             let mut state = self.scene.state();
             (state.settle(), state.take_steering())
         };
-        let face = self.scene.session().face();
-        if !face.is(&self.scene.face) {
-            self.scene.face = face;
+        if !self.scene.session().still_shows(&self.scene.face) {
+            self.scene = self.scene.newest();
         }
         self.models = self.scene.session().models();
         for entry in settled {
@@ -256,6 +255,8 @@ impl Turn {
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;
+        self.send_on(reason);
+        self.scene.cx.run.end();
         Reply {
             session_id: self.scene.session().id().clone(),
             run_id: self.scene.run_id().clone(),
@@ -271,6 +272,14 @@ impl Turn {
 }
 
 impl Turn {
+    /// What came too late for this run is the next prompt; whoever aborted it wants none of it.
+    fn send_on(&self, reason: Reason) {
+        let late = self.scene.state().take_steering();
+        if reason != Reason::Aborted {
+            late.into_iter().for_each(|text| self.scene.session().prompt_plain(text).detach());
+        }
+    }
+
     /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
     async fn tell_end(&mut self, reason: Reason, failed: Option<&RunFailed>) {
         let scene = &self.scene;

@@ -19,6 +19,7 @@ use super::{
     registry::{Item, RegisterError, Registry, Reload},
 };
 use crate::{
+    agents::Arriving,
     hook::{Hook, Installed},
     permission::{Policy, Rule},
     points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
@@ -204,6 +205,7 @@ pub(crate) struct Live {
     number: AtomicU64,
     current: RwLock<Arc<Generation>>,
     writing: Mutex<Writing>,
+    pub(crate) arriving: Arriving,
 }
 
 #[derive(Default)]
@@ -219,6 +221,7 @@ impl Live {
             number: AtomicU64::new(0),
             current: RwLock::new(Arc::new(Generation::build(0, vec![], &[]))),
             writing: Mutex::new(Writing::default()),
+            arriving: Arriving::default(),
         }
     }
 
@@ -364,8 +367,10 @@ impl Live {
         &self,
         change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
     ) -> Result<T, RegisterError> {
+        // Dropped after the lock: what only the old generation held may use the registry as it goes.
+        let current;
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.current();
+        current = self.current();
         let mut units = current.units.clone();
         let answer = change(&mut writing, &mut units)?;
         let next = Generation::build(current.number + 1, units, &writing.off);

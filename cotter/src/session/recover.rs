@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ledger::{OutcomeRow, Record},
-    message::{Content, Message, ToolCall, ToolResultMessage, Usage},
+    message::{Message, ToolCall, ToolResultMessage, Usage},
     run::Reason,
     tool::ErrorKind,
 };
@@ -87,13 +87,8 @@ impl State {
         kind: ErrorKind,
         words: &str,
     ) -> Arc<Entry> {
-        self.append(Body::Message(Message::ToolResult(ToolResultMessage {
-            call_id: call.id.clone(),
-            tool_name: call.name.clone(),
-            content: Content::Text(words.into()),
-            error: Some(kind),
-            render_data: None,
-        })))
+        let result = ToolResultMessage::closing(call, kind, words);
+        self.append(Body::Message(Message::ToolResult(result)))
     }
 }
 
@@ -162,6 +157,11 @@ fn is_nested(run: &str) -> bool {
     run.contains('/')
 }
 
+/// Whether a question is about a handler's own call: `r1.2.1`, not a step's `r1.2`.
+fn is_inner(question: &str) -> bool {
+    question.matches('.').count() > 1
+}
+
 impl LastRun {
     fn read(records: &[StoredRecord]) -> Self {
         let mut last = LastRun { ended: true, ..LastRun::default() };
@@ -206,6 +206,8 @@ impl LastRun {
                 }
                 "outcome" => last.finished.push(text(&value, "callId")),
                 "answer" => last.answered.push(text(&value, "id")),
+                // What a tool at work asked for its own sake cannot be taken up without the tool.
+                "question" if is_inner(&text(&value, "id")) => {}
                 "question" => last.question = Some(value),
                 _ => {}
             }

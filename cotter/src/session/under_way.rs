@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Body, Entry, Record, State, StoreError};
 use crate::{
     compact::Estimate,
-    message::Content,
+    message::{Content, Message, ToolResultMessage},
     messages::Messages,
     model::{Model, Thinking},
 };
@@ -127,6 +127,24 @@ impl State {
         let entry = self.append(body);
         self.commit_behind()?;
         Ok(entry.id().clone())
+    }
+
+    /// Whether a message that somebody adds leaves every call with exactly one result.
+    pub(crate) fn check_paired(&self, message: &Message) -> Result<(), StoreError> {
+        let busy = self.is_busy();
+        let answers = |result: &ToolResultMessage| {
+            !busy && self.open_calls().iter().any(|call| call.id == result.call_id)
+        };
+        match message {
+            Message::ToolResult(result) if !answers(result) => {
+                let call = &result.call_id;
+                Err(StoreError::new(format!("there is no call `{call}` that waits for a result")))
+            }
+            Message::Assistant(reply) if busy && reply.calls().next().is_some() => {
+                Err(StoreError::new("a run is under way, and nobody would answer these calls"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A safe moment: what waited is added. Gives the entries.

@@ -69,7 +69,7 @@ fn caller(scene: &Scene) -> Option<Owner> {
     match &scene.cx.speaker {
         Speaker::Runtime => None,
         Speaker::Hook(id) => scene.generation().meta(*id).map(|meta| meta.owner.clone()),
-        Speaker::Tool(calling) => scene.face.tools.row(&calling.tool).map(|row| row.owner.clone()),
+        Speaker::Tool(calling) => Some(calling.owner.clone()),
         Speaker::Called(by) => Some(by.owner.clone()),
     }
 }

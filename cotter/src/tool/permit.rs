@@ -8,6 +8,7 @@ use smol_str::SmolStr;
 use super::Facts;
 use crate::{
     cx::Cx,
+    ext::Owner,
     message::ToolCall,
     notes::{Calling, Speaker},
 };
@@ -27,11 +28,13 @@ impl Permit {
         call: &ToolCall,
         input: Arc<Value>,
         facts: Arc<Facts>,
+        owner: &Owner,
         mut cx: Cx,
     ) -> Self {
         let (tool, call_id) = (call.name.clone(), call.id.clone());
-        cx.speaker =
-            Speaker::Tool(Arc::new(Calling { tool: tool.clone(), call_id: call_id.clone() }));
+        let calling =
+            Calling { tool: tool.clone(), owner: owner.clone(), call_id: call_id.clone() };
+        cx.speaker = Speaker::Tool(Arc::new(calling));
         Permit { call_id, tool, input, facts, cx }
     }
 

@@ -306,7 +306,8 @@ async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
         let (call_id, name) = (call.id.clone(), call.name.clone());
         scene.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
     }
-    let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), scene.cx.clone());
+    let (owner, cx) = (&row.owner, scene.cx.clone());
+    let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), owner, cx);
     let started = Instant::now();
     let output = work(&row, permit, scene).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);

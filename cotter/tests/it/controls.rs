@@ -355,7 +355,7 @@ async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
                 assistant: two
             "#]]
             .assert_eq(&shown),
-            When::Now => expect![[r#"
+            _ => expect![[r#"
                 aborted
                 user: go
                 call c1.1: work {}

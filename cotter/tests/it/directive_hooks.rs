@@ -474,7 +474,14 @@ fn g1_clashes_and_names_that_are_none_are_refused() {
 async fn g1_nearer_origins_shadow_others() {
     let model = model();
     let agent = Agent::builder(model.clone()).build().unwrap();
-    let says = |word: &'static str| move |_: HookCx| async move { HookResult::short_circuit(word) };
+    let said = Diary::default();
+    let says = |word: &'static str| {
+        let said = said.clone();
+        move |_: HookCx| {
+            said.add(word);
+            async {}
+        }
+    };
     let origins = [
         (Origin::Embedder, "embedder"),
         (Origin::Project, "project"),
@@ -490,7 +497,11 @@ async fn g1_nearer_origins_shadow_others() {
     }
     let mut found = vec![];
     loop {
-        let text = agent.process_request("/x").await.unwrap().text();
+        agent.process_request("/x").await.unwrap();
+        let text = said.shown().lines().last().unwrap_or_default().to_owned();
+        if found.last() == Some(&text) {
+            break;
+        }
         found.push(text.clone());
         let Some((origin, _)) = origins.iter().find(|(_, word)| *word == text) else { break };
         let shadowed: Vec<_> =
@@ -499,7 +510,39 @@ async fn g1_nearer_origins_shadow_others() {
         assert_eq!(shadowed[0].owner.origin, *origin);
         assert!(agent.unload(&Owner::new(origin.clone(), "unit")));
     }
-    assert_eq!(found, ["project", "user", "profile", "space", "operator", "embedder", "ok"]);
+    assert_eq!(found, ["project", "user", "profile", "space", "operator", "embedder"]);
+}
+
+/// SECURITY 3: a hook on a directive changes or answers a prompt only where its owner may transform.
+#[tokio::test]
+async fn g1_s3_a_prompt_is_changed_only_by_those_who_may_transform() {
+    let owners = [
+        Owner::new(Origin::User, "unit"),
+        Owner::new(Origin::Project, "unit"),
+        Owner::new(Origin::Project, "unit").with_rewrite(),
+        Owner::new(Origin::Profile("p".into()), "unit").with_rewrite(),
+    ];
+    let mut shown = String::new();
+    for owner in owners {
+        for result in [HookResult::rewrite("else"), HookResult::short_circuit("no")] {
+            let model = model();
+            let agent = Agent::builder(model.clone()).build().unwrap();
+            let gives = move |_: HookCx| std::future::ready(result.clone());
+            agent.extend(owner.clone(), |unit| _ = unit.define_hook("x", gives)).unwrap();
+            let ended = ending(&agent.process_request("/x hello").await);
+            shown += &format!("{owner}: {ended}\n");
+        }
+    }
+    expect![[r#"
+        user (unit): end_turn
+        user (unit): short_circuit
+        project (unit): error: hook: hook "x" failed: project (unit) may not change or answer a prompt
+        project (unit): error: hook: hook "x" failed: project (unit) may not change or answer a prompt
+        project (unit): end_turn
+        project (unit): short_circuit
+        profile:p (unit): error: hook: hook "x" failed: profile:p (unit) may not change or answer a prompt
+        profile:p (unit): error: hook: hook "x" failed: profile:p (unit) may not change or answer a prompt
+    "#]].assert_eq(&shown);
 }
 
 /// G1: a hook that undefines itself and defines others while it runs: the turn under way is not

@@ -40,3 +40,4 @@ mod structure;
 mod formats;
 mod examples;
 mod attacks;
+mod attacks_surface;

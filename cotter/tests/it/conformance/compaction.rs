@@ -64,9 +64,9 @@ fn reply(parts: Vec<AssistantPart>, tokens: u64) -> Message {
     })
 }
 
-fn result(content: Content) -> Message {
+fn result(id: &str, content: Content) -> Message {
     Message::ToolResult(ToolResultMessage {
-        call_id: "1".into(),
+        call_id: id.into(),
         tool_name: "t".into(),
         content,
         error: None,
@@ -96,11 +96,15 @@ async fn holding(agent: &Agent, messages: Vec<Message>) -> Session {
 
 /// How many tokens a context of one message is taken to have.
 async fn counted(message: Message) -> u64 {
+    counted_all(vec![message]).await
+}
+
+async fn counted_all(messages: Vec<Message>) -> u64 {
     let count = Command::new("count", |cx: CommandCx| async move {
         CommandResult::status(cx.controls.counts().context_tokens.to_string())
     });
     let (agent, _) = windowed(1000, [], |agent| agent.define_command(count));
-    let session = holding(&agent, vec![message]).await;
+    let session = holding(&agent, messages).await;
     session.prompt("/count").await.expect("it counts").text().parse().expect("a number")
 }
 
@@ -124,7 +128,9 @@ pub(super) async fn tokens_are_estimated() {
     };
     assert_eq!(counted(Message::user("12345")).await, 2);
     assert_eq!(counted(reply(parts, 0)).await, 6);
-    assert_eq!(counted(result(Content::Parts(vec![picture]))).await, 1200);
+    let call = reply(vec![tool_call("1")], 0);
+    let pair = vec![call.clone(), result("1", Content::Parts(vec![picture]))];
+    assert_eq!(counted_all(pair).await - counted(call).await, 1200);
     assert_eq!(counted(Message::User(summary)).await, 2);
 }
 
@@ -163,7 +169,7 @@ pub(super) async fn cuts(keep: u64, first_kept: usize) {
         let text = "x".repeat(400 - r#"ab{"x":1}"#.len());
         reply(vec![AssistantPart::Text(text), tool_call(id)], 0)
     };
-    let turn = |id: &str| [Message::user(words()), calling(id), result(words().into())];
+    let turn = |id: &str| [Message::user(words()), calling(id), result(id, words().into())];
     let session = holding(&agent, [turn("1"), turn("2")].concat()).await;
     session.prompt("/compact").await.expect("it is summed up");
     let entries = session.entries();
@@ -179,7 +185,7 @@ pub(super) async fn a_long_result_is_cut_for_the_summary() {
     let messages = vec![
         Message::user("u"),
         reply(vec![tool_call("1")], 0),
-        result("x".repeat(5000).into()),
+        result("1", "x".repeat(5000).into()),
         Message::user("y".repeat(400)),
     ];
     let session = holding(&agent, messages).await;
