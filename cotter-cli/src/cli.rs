@@ -116,40 +116,8 @@ fn definition() -> clap::Command {
             "List the subagents the model may call",
             "The subagents there are",
         ))
-        .subcommand(
-            clap::Command::new("sessions")
-                .about("List and show stored sessions")
-                .subcommand_required(true)
-                .disable_help_subcommand(true)
-                .subcommand(
-                    clap::Command::new("list")
-                        .about("The sessions there are, the last one first")
-                        .arg(json("One JSON object per line")),
-                )
-                .subcommand(
-                    clap::Command::new("show")
-                        .about("The conversation of a session")
-                        .arg(id())
-                        .arg(json("The entries as they are stored, one JSON object per line")),
-                ),
-        )
-        .subcommand(
-            clap::Command::new("ledger")
-                .about("Every decision about every tool call of a session")
-                .arg(id())
-                .disable_help_subcommand(true)
-                .subcommand(
-                    clap::Command::new("verify")
-                        .about(
-                            "Check that no row of the ledger is missing, changed or out of order",
-                        )
-                        .arg(value(
-                            "head",
-                            "HASH",
-                            "A hash of this ledger that was kept elsewhere",
-                        )),
-                ),
-        )
+        .subcommand(sessions())
+        .subcommand(ledger())
 }
 
 /// The row of something that is called by name.
@@ -159,6 +127,36 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(clap::Command::new("list").about(list).arg(json("One JSON object per line")))
+}
+
+fn sessions() -> clap::Command {
+    clap::Command::new("sessions")
+        .about("List and show stored sessions")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            clap::Command::new("list")
+                .about("The sessions there are, the last one first")
+                .arg(json("One JSON object per line")),
+        )
+        .subcommand(
+            clap::Command::new("show")
+                .about("The conversation of a session")
+                .arg(id())
+                .arg(json("The entries as they are stored, one JSON object per line")),
+        )
+}
+
+fn ledger() -> clap::Command {
+    clap::Command::new("ledger")
+        .about("Every decision about every tool call of a session")
+        .arg(id())
+        .disable_help_subcommand(true)
+        .subcommand(
+            clap::Command::new("verify")
+                .about("Check that no row of the ledger is missing, changed or out of order")
+                .arg(value("head", "HASH", "A hash of this ledger that was kept elsewhere")),
+        )
 }
 
 fn run_args() -> Vec<Arg> {
@@ -235,12 +233,13 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             Some((_, matches)) => Command::SessionsList { json: matches.get_flag("json") },
             None => Command::SessionsList { json: false },
         }),
-        Some((_, matches)) => Ok(match matches.subcommand() {
+        Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {
                 Command::LedgerVerify { id: id_of(matches), head: text_of(verify, "head") }
             }
             None => Command::Ledger { id: id_of(matches) },
         }),
+        Some((word, _)) => unreachable!("`{word}` has a row in `definition` and no arm here"),
         None => run_of(matches).map(|args| Command::Run(Box::new(args))),
     }
 }
@@ -279,9 +278,9 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
 
 fn no_chat(prompt: Option<&str>) -> Failure {
     let failure = Failure::usage("this version has no chat in the terminal yet");
-    let near =
-        prompt.and_then(|word| text::nearest(word, ["sessions", "ledger", "commands", "agents"]));
-    match near {
+    let table = definition();
+    let words = table.get_subcommands().map(clap::Command::get_name);
+    match prompt.and_then(|word| text::nearest(word, words)) {
         Some(near) => failure.with_hint(format!("did you mean `cotter {near}`?")),
         None => {
             failure.with_hint("`cotter -p PROMPT` runs one prompt, `cotter --help` shows the rest")

@@ -1,18 +1,23 @@
-//! The subagents and commands that come with the library: there for whoever takes them.
+//! What comes with the library: the kernel's gates, which every agent has, and the subagents and
+//! commands, there for whoever takes them.
+
+use std::path::Path;
 
 use cotter::{
-    Agent, AgentBuilder, Command, Place, Skill,
+    Agent, AgentBuilder, Command, FnTool, Place, Skill,
     builtin::{self, List, Read},
     command::{CommandCx, CommandResult},
     ext::Kind,
     message::{Content, Part},
+    permission::Zone,
     points::{CompactPre, Compacting},
+    tool::Facts,
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{fresh, to_the_end};
+use crate::kit::{fresh, spec, to_the_end};
 
 fn builder(steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
     Agent::builder(Scripted::new(steps)).extend(builtin::subagents).extend(builtin::commands)
@@ -260,7 +265,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
         Step::text("It has one line."),
         Step::text("The reviewer says that it has one line."),
     ]));
-    let shout = cotter::FnTool::new(crate::kit::spec("shout"), |_| async { Ok("!".into()) });
+    let shout = FnTool::new(spec("shout"), |_| async { Ok("!".into()) });
     let agent = Agent::builder(model.clone())
         .place(Place::new(&root))
         .tool(Read::default())
@@ -271,8 +276,12 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
         .unwrap();
     let (events, reply) = to_the_end(fresh(&agent).await.prompt("@reviewer?")).await;
     assert_eq!(reply.unwrap().text(), "The reviewer says that it has one line.");
-    let told =
-        events.lines().filter(|line| line.starts_with("tool.") || line.starts_with("subagent"));
+    let told = events.lines();
+    let told = told.filter(|line| line.starts_with("tool.") || line.starts_with("subagent"));
+    // Reading takes its time: whether its result is told before the refusal is open.
+    let (refused, told): (Vec<_>, Vec<_>) = told.partition(|line| line.starts_with("tool.refused"));
+    let words = "tool.refused c2.2 scope: The tool `shout` is not available to this agent.";
+    assert_eq!(refused, [words]);
     expect![[r#"
         tool.call c1.1 invoke_subagent {"name":"reviewer","prompt":"look at a.txt"}
         subagent.start
@@ -280,7 +289,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
         tool.result c2.1 "     1\tone"
         tool.refused c3.1 scope: The tool `shout` is not available to this agent.
         subagent.end
-        tool.result c1.1 "{\"status\":\"success\",\"data\":{\"subagent\":\"reviewer\",\"content\":\"It has one line.\"}}""#]].assert_eq(&told.collect::<Vec<_>>().join("\n"));
+        tool.result c1.1 "{\"status\":\"success\",\"data\":{\"subagent\":\"reviewer\",\"content\":\"It has one line.\"}}""#]].assert_eq(&told.join("\n"));
     let requests = model.requests();
     let offered = requests[1].tools.specs().map(|spec| spec.name.as_str());
     assert_eq!(offered.collect::<Vec<_>>(), ["read", "list"]);
@@ -312,4 +321,32 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
         assistant: all is well
     "#]]
     .assert_eq(&transcript(&session));
+}
+
+/// A kernel gate: what the model is told of a call that touches this, in the project `/project`.
+async fn check_gate(facts: Facts, expected: Expect) {
+    let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(facts);
+    let script = [Step::call("touch", json!({})), Step::text("done")];
+    let agent =
+        Agent::builder(Scripted::new(script)).place(Place::new(Path::new("/project"))).tool(tool);
+    let session = fresh(&agent.build().unwrap()).await;
+    let _ = session.prompt("go").await;
+    let shown = transcript(&session);
+    expected.assert_eq(shown.lines().nth(2).unwrap_or_default());
+}
+
+#[tokio::test]
+async fn project_roots_keeps_calls_inside() {
+    let safe = || Facts::zone(Zone::Safe);
+    check_gate(
+        Facts { reads: vec!["/project/a".into()], writes: vec!["/project/b".into()], ..safe() },
+        expect!["result c1.1: touched"],
+    )
+    .await;
+    check_gate(
+        Facts { reads: vec!["/project/a".into(), "/projects/b".into()], ..safe() },
+        expect![[r#"result c1.1 (denied): Hook "project-roots" blocked the action: /projects/b is outside the project. Adjust your approach; do not retry the exact same call."#]],
+    )
+    .await;
+    check_gate(Facts { writes: vec!["/tmp/a".into()], ..safe() }, expect![[r#"result c1.1 (denied): Hook "project-roots" blocked the action: /tmp/a is outside the project. Adjust your approach; do not retry the exact same call."#]]).await;
 }

@@ -19,7 +19,7 @@ use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, ending, fresh, probe, to_the_end};
+use crate::kit::{Diary, ending, every_point, fresh, probe, to_the_end};
 
 /// What goes wrong with a handler.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -485,14 +485,15 @@ fn observe(builder: AgentBuilder, point: PointId, ill: Option<Ill>) -> AgentBuil
                     let cancels = |at: At<points::$point>| async move { at.cx().cancel().cancel() };
                     builder.observe(points::$point, named("sick", cancels))
                 } )*
-                (other, _) => panic!("{other} is a point this test does not know"),
+                (other, _) => panic!("`{other}` is not in `every_point!` (kit.rs)"),
             }
         };
     }
-    at!(SessionOpen SessionStart UserPromptSubmit Context ModelPre ModelPost ToolPre PermissionAsk
-        ToolPost ToolRefused CompactPre CompactPost SubagentStart SubagentEnd TurnEnd Error
-        SessionEnd SessionClose)
+    every_point!(at)
 }
+
+/// What fires outside the runs of a session, where nobody listens here.
+const OUTSIDE_RUNS: [PointId; 2] = [PointId::SessionOpen, PointId::SessionClose];
 
 /// A session that passes every point: a call that runs, one that is asked about, one that is refused,
 /// a subagent, a run that ends well, a compaction, and a run that fails.
@@ -529,15 +530,19 @@ async fn l10_a_sick_observer_changes_nothing_at_any_point() {
         for ill in [Ill::Errs, Ill::Panics, Ill::PanicsAtOnce, Ill::Hangs] {
             let (sick, events) = grand_tour(|builder| observe(builder, row.id, Some(ill))).await;
             assert_eq!(sick, well, "{} {ill:?}", row.name);
-            // What opens and closes a session is outside its runs, where nobody listens here.
-            if !matches!(row.id, PointId::SessionOpen | PointId::SessionClose) {
+            if !OUTSIDE_RUNS.contains(&row.id) {
                 let word = match ill {
                     Ill::Errs => "failed",
                     Ill::Hangs => "timed_out",
                     _ => "panicked",
                 };
                 let told = format!("hook {} sick observe {word}\n", row.name);
-                assert!(events.contains(&told), "{} {ill:?}\n{events}", row.name);
+                assert!(
+                    events.contains(&told),
+                    "{} {ill:?}: `grand_tour` must pass every point; one that fires outside a run \
+                     is named in `OUTSIDE_RUNS`\n{events}",
+                    row.name
+                );
             }
         }
     }

@@ -37,6 +37,17 @@ impl Diary {
     }
 }
 
+/// Every point, handed to a macro: the one list of them in the tests.
+macro_rules! every_point {
+    ($take:ident) => {
+        $take!(SessionOpen SessionStart UserPromptSubmit Context ModelPre ModelPost ToolPre
+            PermissionAsk ToolPost ToolRefused CompactPre CompactPost SubagentStart SubagentEnd
+            TurnEnd Error SessionEnd SessionClose)
+    };
+}
+
+pub(crate) use every_point;
+
 /// A tool that takes any object, writes `NAME INPUT` into the diary and answers `NAME ran`.
 pub(crate) fn probe(name: &'static str, zone: Zone, diary: &Diary) -> impl Tool {
     let diary = diary.clone();

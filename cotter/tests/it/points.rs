@@ -11,7 +11,7 @@ use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, echo, fresh, probe};
+use crate::kit::{Diary, echo, every_point, fresh, probe};
 
 /// Writes down every time a point fires, with what its handlers are shown.
 fn noting<P: Point>(diary: &Diary, builder: AgentBuilder, point: P) -> AgentBuilder {
@@ -43,9 +43,7 @@ async fn l1_every_point_fires_with_its_payload() {
     macro_rules! note {
         ($($point:ident)*) => { $( builder = noting(&diary, builder, points::$point); )* };
     }
-    note!(SessionOpen SessionStart UserPromptSubmit Context ModelPre ModelPost ToolPre PermissionAsk
-        ToolPost ToolRefused CompactPre CompactPost SubagentStart SubagentEnd TurnEnd Error
-        SessionEnd SessionClose);
+    every_point!(note);
     let agent = builder.build().unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
@@ -53,7 +51,11 @@ async fn l1_every_point_fires_with_its_payload() {
     session.close().await;
     let shown = diary.shown();
     let missing = |row: &&points::Row| !shown.contains(&format!("{} ", row.name));
-    assert_eq!(POINTS.iter().filter(missing).map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
+    assert_eq!(
+        POINTS.iter().filter(missing).map(|row| row.name).collect::<Vec<_>>(),
+        [""; 0],
+        "not heard: a point must be in `every_point!` (kit.rs), and the session above must pass it"
+    );
     expect![[r#"
         session.open {"how":"created"}
         session.start {"model":"test/scripted"}

@@ -353,7 +353,7 @@ async fn unloading_drops_everything_of_an_owner() {
             unit.mode(Mode::Plan);
         })
         .unwrap();
-    assert_eq!(names(&agent), ("echo ship".into(), "project-roots gate seen".into()));
+    assert_eq!(names(&agent), ("echo ship".into(), before.1.clone() + " gate seen"));
     assert!(agent.unload(&space));
     assert_eq!(names(&agent), before);
     assert!(!agent.unload(&space), "there is nothing left");
@@ -367,6 +367,7 @@ async fn unloading_drops_everything_of_an_owner() {
 #[test]
 fn a_unit_with_an_error_leaves_nothing() {
     let agent = plain().tool(echo()).build().unwrap();
+    let kernel = agent.hooks();
     let project = Owner::new(Origin::Project, "settings.json");
     let change = |_: &ToolCalled| CallChange::Keep;
     let error = agent.extend(project.clone(), |unit| {
@@ -378,7 +379,7 @@ fn a_unit_with_an_error_leaves_nothing() {
     let error = agent.extend(project.clone(), |unit| _ = unit.rule(rule(RuleKind::Allow, "*")));
     let message = "allow rule `allow *` from project (settings.json), which may only tighten";
     assert_eq!(error.unwrap_err().to_string(), message);
-    assert_eq!(agent.hooks().len(), 1, "the kernel's own");
+    assert_eq!(agent.hooks(), kernel);
     // With a grant it may rewrite; a profile never may, granted or not.
     agent.extend(project.with_rewrite(), |unit| _ = unit.transform(ToolPre, change)).unwrap();
     let profile = Owner::new(Origin::Profile("bot".into()), "agent.json").with_rewrite();
@@ -406,13 +407,16 @@ async fn r2_a_tool_has_one_owner() {
 #[test]
 fn the_kernels_gates_stay() {
     let agent = plain().build().unwrap();
-    let kernel = agent.hooks()[0].clone();
-    assert_eq!((kernel.name.as_str(), &kernel.owner.origin), ("project-roots", &Origin::Kernel));
-    assert!(!agent.remove(kernel.id));
-    assert!(!agent.set_enabled(kernel.id, false));
-    assert!(!agent.unload(&kernel.owner));
+    let kernel = agent.hooks();
+    assert_eq!(kernel[0].name, "project-roots");
+    for gate in &kernel {
+        assert_eq!(gate.owner.origin, Origin::Kernel, "an agent with nothing has the kernel's");
+        assert!(!agent.remove(gate.id));
+        assert!(!agent.set_enabled(gate.id, false));
+        assert!(!agent.unload(&gate.owner));
+    }
     assert!(!agent.unload_origin(&Origin::Kernel));
-    assert_eq!(agent.hooks(), [kernel]);
+    assert_eq!(agent.hooks(), kernel);
 }
 
 /// C1, C3, C4: hooks round tools, by name or glob, in order; switched off, taken out, asked by hand.

@@ -2,8 +2,8 @@
 //! nothing registered.
 
 use cotter::{
-    Agent, Command, FnTool, Hook, HookCx, HookResult, Mention, Message, Messages, Skill, ToolError,
-    ToolSpec,
+    Agent, AgentBuilder, At, Command, FnTool, Hook, HookCx, HookResult, Mention, Message, Messages,
+    Skill, ToolError, ToolSpec,
     command::CommandCx,
     message::{
         AssistantMessage, AssistantPart, Content, Mark, Part, StopReason, ToolCall,
@@ -12,21 +12,17 @@ use cotter::{
     model::{Request, Thinking},
     permission::Zone,
     points::{
-        Admit, CallChange, CompactChange, CompactPost, CompactPre, Compacted, Compacting, Context,
-        ContextBuild, ContextChange, Error, ModelPost, ModelPre, PermissionAsk, Prompt,
-        PromptChange, Refused, Replied, Requesting, ResultChange, RunFailed, SessionClose,
-        SessionClosed, SessionEnd, SessionEnded, SessionOpen, SessionOpened, SessionStart,
-        SessionStarted, SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted, ToolCalled,
-        ToolPost, ToolPre, ToolRan, ToolRefused, TurnEnd, TurnEnding, UserPromptSubmit,
+        self, Admit, CallChange, CompactChange, CompactPre, Compacting, Context, ContextBuild,
+        ContextChange, ModelPre, Point, Prompt, PromptChange, Requesting, ResultChange, ToolCalled,
+        ToolPost, ToolPre, ToolRan, UserPromptSubmit,
     },
     tool::{ErrorKind, Facts},
-    ui::Question,
 };
 use cotter_test::{Recording, Scripted, Step};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::kit::{files, fresh};
+use crate::kit::{every_point, files, fresh};
 
 /// A subsystem that does nothing but be there.
 struct Idle;
@@ -40,9 +36,19 @@ impl Hook for Idle {
 /// The names that bind in the agent with everything.
 const BOUND: [&str; 4] = ["compact", "concise", "exposed", "pop"];
 
+/// Registers an observer that does nothing.
+fn ignoring<P: Point>(builder: AgentBuilder, point: P) -> AgentBuilder {
+    builder.observe(point, |_: At<P>| async {})
+}
+
 fn with_everything(model: Recording<Scripted>) -> Agent {
     let rewrite = |_: HookCx| async { HookResult::rewrite("never") };
-    Agent::builder(model)
+    let mut builder = Agent::builder(model);
+    macro_rules! ignore {
+        ($($point:ident)*) => { $( builder = ignoring(builder, points::$point); )* };
+    }
+    every_point!(ignore);
+    builder
         .define_hook("compact", rewrite)
         .define_skill(Skill::text("concise", "Be terse."))
         .define_skill(Skill::text("exposed", "Be seen.").expose_to_agent())
@@ -50,24 +56,6 @@ fn with_everything(model: Recording<Scripted>) -> Agent {
         .define_command(Command::new("pop", |_: CommandCx| async { "never" }))
         .hook(Idle)
         .hook(())
-        .observe(SessionOpen, |_: &SessionOpened| {})
-        .observe(SessionStart, |_: &SessionStarted| {})
-        .observe(UserPromptSubmit, |_: &Prompt| {})
-        .observe(Context, |_: &ContextBuild| {})
-        .observe(ModelPre, |_: &Requesting| {})
-        .observe(ModelPost, |_: &Replied| {})
-        .observe(ToolPre, |_: &ToolCalled| {})
-        .observe(PermissionAsk, |_: &Question| {})
-        .observe(ToolPost, |_: &ToolRan| {})
-        .observe(ToolRefused, |_: &Refused| {})
-        .observe(CompactPre, |_: &Compacting| {})
-        .observe(CompactPost, |_: &Compacted| {})
-        .observe(SubagentStart, |_: &SubagentStarted| {})
-        .observe(SubagentEnd, |_: &SubagentEnded| {})
-        .observe(TurnEnd, |_: &TurnEnding| {})
-        .observe(Error, |_: &RunFailed| {})
-        .observe(SessionEnd, |_: &SessionEnded| {})
-        .observe(SessionClose, |_: &SessionClosed| {})
         .on(UserPromptSubmit, |_: &Prompt| Admit::Pass)
         .transform(UserPromptSubmit, |_: &Prompt| PromptChange::Keep)
         .transform(Context, |_: &ContextBuild| ContextChange::Keep)
