@@ -68,6 +68,7 @@ use crate::{
     events::Event,
     ext::{Registry, panic_words},
     points::{Prompt, PromptChange},
+    text,
     tool::{ErrorKind, Facts, Permit, Tool, ToolError, ToolSpec, Working},
 };
 
@@ -151,6 +152,9 @@ pub trait Hook: Send + Sync + 'static {
 
 impl Hook for () {}
 
+/// The most bytes of one hook's words in a system prompt.
+const FRAGMENT_BYTES: usize = 64 * 1024;
+
 /// A hook in the registry.
 pub(crate) struct Installed {
     pub(crate) name: SmolStr,
@@ -176,6 +180,7 @@ pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
         unit.hook_tool(tool, hook.clone());
     }
     let fragment = fragment.filter(|words| !words.trim().is_empty());
+    let fragment = fragment.map(|words| text::cut(&words, FRAGMENT_BYTES));
     let preprocessing = hook.clone();
     unit.preprocess(&name, move |prompt: &Prompt, cx: &Cx| {
         match preprocessing.preprocess(cx.agent_id(), &prompt.prompt) {

@@ -143,7 +143,7 @@ pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<Se
             Some((_, bytes)) => bytes,
             None => &mut used.push_mut((owner.clone(), 0)).1,
         };
-        let words = cut(&note.text, CAP_PER_OWNER.saturating_sub(*room));
+        let words = text::cut(&note.text, CAP_PER_OWNER.saturating_sub(*room));
         *room += words.len();
         let words = escape(&format!("{lead}{words}"));
         if !text.is_empty() {
@@ -223,12 +223,4 @@ fn from(origin: &Origin) -> String {
         Origin::Profile(profile) => format!(" of the profile \"{profile}\""),
         _ => String::new(),
     }
-}
-
-fn cut(text: &str, room: usize) -> String {
-    if text.len() <= room {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(room);
-    format!("{}… [{} bytes left out]", &text[..end], text.len() - end)
 }

@@ -42,6 +42,7 @@ use crate::{
     permission::Zone,
     scene::Scene,
     session::wire,
+    text,
     tool::{ErrorKind, Facts, Output, Permit, Tool, ToolError, ToolSpec, Working},
 };
 
@@ -161,7 +162,9 @@ pub(crate) async fn materialise(
 
 /// A skill's text as a message before the person's own. It cannot pose as a note.
 fn injection(name: &str, content: Content) -> UserMessage {
-    let told = |text: &str| crate::notes::escape(&format_skill_message(name, text));
+    let told = |text: &str| {
+        crate::notes::escape(&format_skill_message(name, &text::cut(text, INJECTED_BYTES)))
+    };
     let content = match content {
         Content::Text(text) => Content::Text(told(&text)),
         Content::Parts(parts) => {
@@ -192,6 +195,9 @@ async fn bring(
 
 /// The most bytes the list of skills takes in the description of `invoke_skill`.
 const LIST_BYTES: usize = 8 * 1024;
+
+/// The most bytes of one skill that go before a person's message.
+const INJECTED_BYTES: usize = 1024 * 1024;
 
 /// From how many bytes on a text is kept for renderers besides what the model gets.
 const LONG: usize = 16 * 1024;
@@ -333,7 +339,7 @@ pub(crate) fn unavailable<'a>(
     how: &str,
     known: impl Iterator<Item = &'a str>,
 ) -> ToolError {
-    let name = crate::text::clip(&crate::text::show_line(name), 80).into_owned();
+    let name = text::clip(&text::show_line(name), 80).into_owned();
     let known = known.collect::<Vec<_>>().join(", ");
     unshaped(&format!("{what} \"{name}\" {how}. Use one of: {known}."), ErrorKind::NotFound)
 }

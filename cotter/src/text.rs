@@ -40,6 +40,15 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The beginning of a text that has to fit, and how much of it is left out.
+pub(crate) fn cut(text: &str, room: usize) -> String {
+    if text.len() <= room {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(room);
+    format!("{}… [{} bytes left out]", &text[..end], text.len() - end)
+}
+
 /// Cuts text to at most `max_chars` characters; what was cut ends in `…`, which counts as one of them.
 pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
     // A text of so few bytes cannot have more characters.

@@ -280,14 +280,13 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
     let told = told.filter(|line| line.starts_with("tool.") || line.starts_with("subagent"));
     // Reading takes its time: whether its result is told before the refusal is open.
     let (refused, told): (Vec<_>, Vec<_>) = told.partition(|line| line.starts_with("tool.refused"));
-    let words = "tool.refused c2.2 scope: The tool `shout` is not available to this agent.";
+    let words = "tool.refused c3.1 scope: The tool `shout` is not available to this agent.";
     assert_eq!(refused, [words]);
     expect![[r#"
         tool.call c1.1 invoke_subagent {"name":"reviewer","prompt":"look at a.txt"}
         subagent.start
         tool.call c2.1 read {"path":"a.txt"}
         tool.result c2.1 "     1\tone"
-        tool.refused c3.1 scope: The tool `shout` is not available to this agent.
         subagent.end
         tool.result c1.1 "{\"status\":\"success\",\"data\":{\"subagent\":\"reviewer\",\"content\":\"It has one line.\"}}""#]].assert_eq(&told.join("\n"));
     let requests = model.requests();
