@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn r8_text_of_one_agent_is_not_joined_to_anothers() {
+    fn r8_text_of_one_agent_is_not_joined_to_that_of_another() {
         let mut last = said(0, "one");
         let other = Event { run_id: "r1/2".into(), ..Event::clone(&said(1, "two")) };
         assert!(!join(Some(&mut last), &other));

@@ -180,7 +180,7 @@ impl Hook for Late {
 
 /// SECURITY 2: a gate that comes while a child is shown its tools is heard about the child's calls.
 #[tokio::test]
-async fn s2_a_gate_that_comes_while_a_childs_tools_are_listed_still_blocks() {
+async fn s2_a_gate_that_comes_while_a_child_tools_are_listed_still_blocks() {
     let diary = Diary::default();
     let (armed, slot) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Option<Agent>>>::default());
     let arm = armed.clone();
@@ -479,7 +479,7 @@ async fn g16_a_child_that_is_kept_does_nothing_after_its_run() {
 
 /// SECURITY 27: a disk that stumbles over a child's decision does not make two of it.
 #[tokio::test]
-async fn s27_a_childs_decision_is_on_record_once_also_when_the_store_stumbles() {
+async fn s27_a_child_decision_is_on_record_once_also_when_the_store_stumbles() {
     for stumble in 1..40 {
         let diary = Diary::default();
         let seen = Arc::new(AtomicUsize::new(0));
