@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 use crate::{
     agent::Agent,
     agents::AgentConfig,
-    ext::{Called, Generation, Kind, Owner, ToolRow, tool_globs},
+    ext::{Called, Generation, Kind, Origin, Owner, ToolRow, tool_globs},
     hook::{Hook, Installed},
     mention::InvokeSubagent,
     session::Session,
@@ -207,10 +207,11 @@ impl Face {
         all.filter(move |called| called.kind() == kind && self.allows(kind, called.name()))
     }
 
-    /// Who registered what a name stands for.
+    /// Who registered what a name stands for. Where it has just been taken away, nobody whose hooks would
+    /// not be asked.
     pub(crate) fn owner_of(&self, kind: Kind, name: &str) -> Owner {
         let found = self.generation.names.find(kind, name);
-        found.map_or_else(Owner::embedder, |(owner, _)| owner.clone())
+        found.map_or_else(|| Owner::new(Origin::Embedder, ""), |(owner, _)| owner.clone())
     }
 
     fn allows(&self, kind: Kind, name: &str) -> bool {
