@@ -208,7 +208,8 @@ impl Controls {
     }
 
     /// Adds a message to the conversation. Gives its id. A result is taken only for a call that has none,
-    /// and neither calls nor results while a run is under way: history is always well paired.
+    /// nothing else while a call has none, and neither calls nor results while a run is under way:
+    /// history is always well paired.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
         self.session().state().check_paired(&message)?;
         self.session().store_by(Body::Message(message), self.by())
@@ -269,16 +270,18 @@ impl Controls {
     /// Uses another model from the next request on.
     pub fn set_model(&self, model: impl Model, scope: ModelScope) -> Result<(), StoreError> {
         let model: Arc<dyn Model> = Arc::new(model);
-        // Asked before the lock is taken: it may look at the session.
+        // A model may look at the session: asked before the lock is taken, dropped after it is given up.
         let name = model.name().clone();
         let mut state = self.session().state();
-        match scope {
-            ModelScope::Turn => state.choose().turn_model = Some(model),
+        let old = match scope {
+            ModelScope::Turn => state.choose().turn_model.replace(model),
             ModelScope::Session => {
                 state.add(Body::ModelChange(name), self.by())?;
-                state.choose_by(self.by()).model = Some(model);
+                state.choose_by(self.by()).model.replace(model)
             }
-        }
+        };
+        drop(state);
+        drop(old);
         Ok(())
     }
 

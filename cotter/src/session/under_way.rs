@@ -85,8 +85,7 @@ impl State {
         self.under_way = Some(Box::new(run));
     }
 
-    /// The end of a run: what waited for it is added, and what was set for it alone is unset. Gives
-    /// the entries.
+    /// The end of a run: what waited for it is added. Gives the entries.
     pub(crate) fn finish_run(
         &mut self,
         end: impl FnOnce() -> Record,
@@ -94,14 +93,17 @@ impl State {
         let writable = self.check_writable().is_ok();
         let settled = if writable { self.settle() } else { vec![] };
         self.under_way = None;
-        if let Some(chosen) = &mut self.chosen {
-            chosen.turn_model = None;
-        }
         if writable {
             self.record(end());
             self.commit_behind()?;
         }
         Ok(settled)
+    }
+
+    /// The model that was set for the run alone, which no longer counts. Whoever takes it drops it
+    /// outside the lock: a model is somebody's own, and may look at the session as it goes.
+    pub(crate) fn take_turn_model(&mut self) -> Option<Arc<dyn Model>> {
+        self.chosen.as_mut()?.turn_model.take()
     }
 
     /// Whether a run is under way.
@@ -129,21 +131,29 @@ impl State {
         Ok(entry.id().clone())
     }
 
-    /// Whether a message that somebody adds leaves every call with exactly one result.
+    /// Whether a message that somebody adds leaves every call with exactly one result: while calls wait
+    /// for theirs, nothing else is taken.
     pub(crate) fn check_paired(&self, message: &Message) -> Result<(), StoreError> {
-        let busy = self.is_busy();
-        let answers = |result: &ToolResultMessage| {
-            !busy && self.open_calls().iter().any(|call| call.id == result.call_id)
-        };
+        if self.is_busy() {
+            return match message {
+                Message::User(_) => Ok(()),
+                Message::Assistant(reply) if reply.calls().next().is_none() => Ok(()),
+                _ => Err(StoreError::new("a run is under way, and calls and results are its own")),
+            };
+        }
+        let open = self.open_calls();
         match message {
-            Message::ToolResult(result) if !answers(result) => {
-                let call = &result.call_id;
-                Err(StoreError::new(format!("there is no call `{call}` that waits for a result")))
+            Message::ToolResult(ToolResultMessage { call_id, .. }) => {
+                let waits = open.iter().any(|call| call.id == *call_id);
+                let why = || format!("there is no call `{call_id}` that waits for a result");
+                waits.then_some(()).ok_or_else(|| StoreError::new(why()))
             }
-            Message::Assistant(reply) if busy && reply.calls().next().is_some() => {
-                Err(StoreError::new("a run is under way, and nobody would answer these calls"))
-            }
-            _ => Ok(()),
+            _ => match open.first() {
+                None => Ok(()),
+                Some(call) => {
+                    Err(StoreError::new(format!("the call `{}` waits for its result", call.id)))
+                }
+            },
         }
     }
 

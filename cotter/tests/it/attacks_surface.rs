@@ -89,7 +89,13 @@ impl Model for Nosy {
     }
 }
 
-/// G17: no lock is held while a model is asked its name, its window, its price.
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        self.look();
+    }
+}
+
+/// G17: no lock is held while a model is asked its name, its window, its price, or dropped.
 #[test]
 fn g17_a_model_may_look_at_the_session_that_asks_it() {
     comes_back(|| async {
@@ -109,6 +115,7 @@ fn g17_a_model_may_look_at_the_session_that_asks_it() {
             .build()
             .unwrap();
         let session = fresh(&agent).await;
+        session.prompt("/set").await.unwrap();
         session.prompt("/set").await.unwrap();
         assert_eq!(session.prompt("hi").await.unwrap().text(), "hello");
         let _ = session.prompt("again").await;

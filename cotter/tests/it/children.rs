@@ -480,6 +480,7 @@ async fn l21_many_children_at_once_keep_to_the_parents_budget() {
     let usd = |limits: &mut Limits| limits.max_budget_usd = Some(3.5);
     assert_eq!(check_budget(tokens, 100, 100).await.1, 4, "the fourth goes over");
     assert_eq!(check_budget(usd, 100, 100).await.1, 4);
+    assert_eq!(check_budget(tokens, 0, 400).await.1, 2, "nobody knows what a first one costs");
     let free = check_budget(|_| {}, 100, 100).await;
     assert_eq!(free, ("end_turn".to_owned(), 10));
 }

@@ -10,7 +10,7 @@ use cotter::{
     command::{CommandCx, CommandResult},
     controls::{Completion, ModelScope, When},
     ext::BoxError,
-    message::Usage,
+    message::{AssistantMessage, AssistantPart, StopReason, ToolCall, ToolResultMessage, Usage},
     model::Thinking,
     named,
     permission::Zone,
@@ -612,4 +612,117 @@ fn p1_completions_that_panic_are_none() {
     assert_eq!(agent.complete_command("bad", "x"), [""; 0]);
     assert_eq!(agent.complete_command("good", "x"), ["x!"]);
     assert_eq!(agent.complete_command("none", "x"), [""; 0]);
+}
+
+fn replying(parts: Vec<AssistantPart>) -> Message {
+    Message::Assistant(AssistantMessage {
+        parts,
+        model: "test/by-hand".into(),
+        usage: Usage::default(),
+        stop_reason: StopReason::EndTurn,
+    })
+}
+
+fn calling(id: &str) -> Message {
+    let input = Arc::new(json!({}));
+    let call = ToolCall { id: id.into(), name: "t".into(), input };
+    replying(vec![AssistantPart::ToolCall(call)])
+}
+
+fn answering(id: &str) -> Message {
+    Message::ToolResult(ToolResultMessage {
+        call_id: id.into(),
+        tool_name: "t".into(),
+        content: "done".into(),
+        error: None,
+        render_data: None,
+    })
+}
+
+/// DESIGN section 8: whatever is added by hand, every call has exactly one result.
+#[tokio::test]
+async fn g17_what_is_added_by_hand_keeps_calls_and_results_paired() {
+    let said = || replying(vec![AssistantPart::Text("so it is".into())]);
+    let added = move || {
+        let user = || Message::user("and then?");
+        [
+            answering("a"),
+            calling("a"),
+            user(),
+            said(),
+            answering("b"),
+            answering("a"),
+            answering("a"),
+            said(),
+            user(),
+            calling("b"),
+        ]
+    };
+    let (by_command, by_hook) = (Diary::default(), Diary::default());
+    let try_all = move |controls: &Controls, diary: &Diary| {
+        for message in added() {
+            let kind = match &message {
+                Message::User(_) => "user",
+                Message::Assistant(reply) if reply.calls().next().is_some() => "call",
+                Message::Assistant(_) => "reply",
+                _ => "result",
+            };
+            match controls.append_message(message) {
+                Ok(_) => diary.add(format!("{kind}: taken")),
+                Err(error) => diary.add(format!("{kind}: {error}")),
+            }
+        }
+    };
+    let (told, tries) = (by_command.clone(), try_all);
+    let fill = Command::new("fill", move |cx: CommandCx| {
+        tries(&cx.controls, &told);
+        async {}
+    });
+    let (told, tries) = (by_hook.clone(), try_all);
+    let agent = doing(Agent::builder(model()).define_command(fill), move |controls| {
+        tries(&controls, &told);
+        async { Ok(()) }
+    });
+    let session = fresh(&agent).await;
+    let _ = session.prompt("/fill").await;
+    let _ = session.prompt("/do go").await;
+    expect![[r#"
+        result: there is no call `a` that waits for a result
+        call: taken
+        user: the call `a` waits for its result
+        reply: the call `a` waits for its result
+        result: there is no call `b` that waits for a result
+        result: taken
+        result: there is no call `a` that waits for a result
+        reply: taken
+        user: taken
+        call: taken
+        --
+        result: a run is under way, and calls and results are its own
+        call: a run is under way, and calls and results are its own
+        user: taken
+        reply: taken
+        result: a run is under way, and calls and results are its own
+        result: a run is under way, and calls and results are its own
+        result: a run is under way, and calls and results are its own
+        reply: taken
+        user: taken
+        call: a run is under way, and calls and results are its own
+    "#]]
+    .assert_eq(&format!("{}--\n{}", by_command.shown(), by_hook.shown()));
+    expect![[r#"
+        call a: t {}
+        result a: done
+        assistant: so it is
+        user: and then?
+        call b: t {}
+        result b (unavailable): The result of this call is not on this branch of the session.
+        user: and then?
+        assistant: so it is
+        assistant: so it is
+        user: and then?
+        user: go
+        assistant: answer 0
+    "#]]
+    .assert_eq(&transcript(&session));
 }
