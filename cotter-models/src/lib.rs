@@ -1,8 +1,28 @@
-//! Models for an agent. For now there is one: [`Rehearsal`], which works offline.
+//! Models for an agent: providers over HTTP, cassettes of what was said, and [`Rehearsal`], which works
+//! offline.
 
+mod key;
+mod http;
+mod body;
+mod conversation;
+mod adapter;
+mod failure;
+mod input;
+mod catalog;
+mod anthropic;
+mod providers;
+mod cassette;
 mod rehearsal;
 
-pub use self::rehearsal::Rehearsal;
+pub use self::{
+    adapter::HttpModel,
+    cassette::{Player, Recorder, Tape},
+    catalog::Known,
+    http::Http,
+    key::ApiKey,
+    providers::{Override, Provider, Providers, READY, Ready, Speaks},
+    rehearsal::Rehearsal,
+};
 
 /// The README's snippets, compiled and run with the doctests.
 #[cfg(doctest)]

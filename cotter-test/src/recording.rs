@@ -56,4 +56,8 @@ impl<M: Model> Model for Recording<M> {
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {
         self.model.cost_usd(usage)
     }
+
+    fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
+        self.model.break_at(before, now)
+    }
 }

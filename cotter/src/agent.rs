@@ -27,7 +27,7 @@ use crate::{
     hook::Hook,
     mention::{Mention, MentionMode},
     message::{Content, ToolCall},
-    model::Model,
+    model::{Model, ModelError, Models},
     permission::{Level, Mode, Rule},
     points::{
         Answered, Gated, Point, SessionEnd, SessionEnded, SessionOpen, SessionOpened, Transformed,
@@ -68,6 +68,7 @@ struct Inner {
     id: SmolStr,
     live: Arc<Live>,
     models: RwLock<Arc<[Arc<dyn Model>]>>,
+    directory: Arc<dyn Models>,
     store: Arc<dyn Store>,
     ui: Arc<dyn Ui>,
     config: RwLock<Arc<AgentConfig>>,
@@ -479,11 +480,15 @@ impl Agent {
         self.parent().map_or_else(CancellationToken::new, |parent| parent.cx.run.cancel_below())
     }
 
-    /// The model of that name among those it has.
-    pub(crate) fn model_named(&self, name: &str) -> Result<Arc<dyn Model>, RegisterError> {
-        let models = self.models();
-        let found = models.iter().find(|model| model.name() == name).cloned();
-        found.ok_or_else(|| RegisterError::new(format!("model `{name}` is not known here")))
+    /// The model of that name: among those it has, then among those that can be reached.
+    pub(crate) fn model_named(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+        let own = self.models().iter().find(|model| model.name() == name).cloned();
+        own.map_or_else(|| self.directory().find(name), Ok)
+    }
+
+    /// The models that can be reached by name.
+    pub(crate) fn directory(&self) -> &Arc<dyn Models> {
+        &self.0.directory
     }
 
     /// An agent that works for another.
@@ -504,6 +509,7 @@ impl Agent {
             id: config.name.clone(),
             live: above.live.clone(),
             models: RwLock::new(models),
+            directory: above.directory.clone(),
             store: Arc::new(ParentStore(session.clone())),
             ui: above.ui.clone(),
             config: RwLock::new(Arc::new(config)),
@@ -542,6 +548,7 @@ impl Agent {
 /// An agent in the making. Registration errors are reported by `build`.
 pub struct AgentBuilder {
     models: Vec<Arc<dyn Model>>,
+    directory: Arc<dyn Models>,
     store: Arc<dyn Store>,
     ui: Arc<dyn Ui>,
     config: AgentConfig,
@@ -559,6 +566,7 @@ impl AgentBuilder {
     fn new(model: Arc<dyn Model>) -> Self {
         AgentBuilder {
             models: vec![model],
+            directory: Arc::new(()),
             store: Arc::new(MemoryStore::new()),
             ui: Arc::new(Headless),
             config: AgentConfig::new("main"),
@@ -582,6 +590,12 @@ impl AgentBuilder {
     /// A model to turn to when the ones before it fail.
     pub fn fallback(mut self, model: impl Model) -> Self {
         self.models.push(Arc::new(model));
+        self
+    }
+
+    /// The models that hooks, commands and subagents may name.
+    pub fn models(mut self, models: impl Models) -> Self {
+        self.directory = Arc::new(models);
         self
     }
 
@@ -775,6 +789,7 @@ impl AgentBuilder {
             id: self.config.name.clone(),
             live: Arc::new(live),
             models: RwLock::new(self.models.into()),
+            directory: self.directory,
             store: self.store,
             ui: self.ui,
             config: RwLock::new(Arc::new(self.config)),

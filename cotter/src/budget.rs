@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::{agent::Limits, cx::RunCx, message::Usage};
+use crate::{agent::Limits, cx::RunCx, message::Usage, model::Model};
 
 /// The spending of one run.
 #[derive(Debug)]
@@ -156,7 +156,12 @@ pub(crate) fn free_leave(run: &Arc<RunCx>) -> Option<Leave> {
 
 /// Waits for the leave to send a request, or says why there will be none. Whoever this run works for
 /// is asked first.
-pub(crate) async fn leave(run: &Arc<RunCx>) -> Result<Leave, String> {
+pub(crate) async fn leave(run: &Arc<RunCx>, model: &Arc<dyn Model>) -> Result<Leave, String> {
+    let has_price = || model.cost_usd(&Usage::default()).is_some();
+    if RunCx::lineage(run).any(|run| run.budget.max_usd.is_some()) && !has_price() {
+        let name = model.name();
+        return Err(format!("the price of `{name}` is not known, so the budget cannot be kept"));
+    }
     let mut limited: Vec<_> = RunCx::lineage(run).filter(|run| run.budget.is_limited()).collect();
     limited.reverse();
     let mut leave = Leave { run: run.clone(), limited: Vec::with_capacity(limited.len()) };

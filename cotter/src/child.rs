@@ -91,6 +91,11 @@ impl ChildBuilder {
         self
     }
 
+    fn named(&self, name: &str) -> Result<Arc<dyn Model>, RegisterError> {
+        let found = self.cx.session().agent.model_named(name);
+        found.map_err(|error| RegisterError::new(error.message))
+    }
+
     /// The agent. Fails where agents are nested too deep, or its model is not known.
     pub fn build(self) -> Result<Agent, RegisterError> {
         if depth(&self.cx) >= DEEPEST {
@@ -101,10 +106,10 @@ impl ChildBuilder {
             Speaker::Tool(calling) => Some(calling.call_id.clone()),
             _ => None,
         };
-        let model = match (self.model, &self.config.model) {
-            (Some(model), _) => Some(model),
+        let model = match (&self.model, &self.config.model) {
+            (Some(model), _) => Some(model.clone()),
             (None, None) => None,
-            (None, Some(name)) => Some(self.cx.session().agent.model_named(name)?),
+            (None, Some(name)) => Some(self.named(name)?),
         };
         let parent = Parent { cx: self.cx, call_id };
         Agent::child(parent, self.config, model, self.limits)

@@ -18,7 +18,6 @@ use crate::{
     run::Reason,
     scene::Scene,
     session::{Body, Compaction, Entry, Session},
-    tool::ToolSet,
     turn::Exit,
 };
 
@@ -122,7 +121,7 @@ pub(crate) async fn compact(scene: &Scene, cause: Cause) -> Result<(), Exit> {
 
 async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
     let Cause { trigger, words } = cause;
-    let context = scene.context().await?;
+    let context = scene.context().await?.messages;
     let tokens_before = context_tokens(scene.session());
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
@@ -205,7 +204,7 @@ async fn ask_model(scene: &Scene, messages: &Messages, words: &str) -> Result<St
         system: SUMMARISE.into(),
         messages: std::iter::once(Message::user(ask)).collect(),
         notes: 0,
-        tools: Arc::new(ToolSet::new(vec![])),
+        tools: Arc::default(),
         thinking: Thinking::Off,
         max_tokens: None,
     };

@@ -38,9 +38,10 @@ use crate::{
     compact::{self, context_tokens},
     cx::Cx,
     events::Events,
+    ext::Origin,
     message::{Content, Message, Usage},
     messages::Messages,
-    model::{Model, Request, Thinking},
+    model::{Model, ModelError, ModelInfo, Request, Thinking},
     notes::Speaker,
     points::PointId,
     run::Reason,
@@ -237,7 +238,7 @@ impl Controls {
                 return Err(ControlError { code: "context".into(), message });
             }
         }
-        Ok(scene.context().await?)
+        Ok(scene.context().await?.messages)
     }
 
     /// What the model is told first.
@@ -283,6 +284,24 @@ impl Controls {
         drop(state);
         drop(old);
         Ok(())
+    }
+
+    /// The model of that name, or why there is none: one of the agent's own, or one it may reach.
+    pub fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+        self.agent().model_named(name)
+    }
+
+    /// The models that can be reached by name.
+    pub fn available_models(&self) -> Vec<ModelInfo> {
+        self.agent().directory().available()
+    }
+
+    /// The key to a provider. Keys stay in the core: only a program, the operator and the person get
+    /// them, and whoever else asks gets none.
+    pub fn resolve_api_key(&self, provider: &str) -> Option<String> {
+        let owner = self.scene().speaker()?;
+        let trusted = matches!(owner.origin, Origin::Embedder | Origin::Operator | Origin::User);
+        trusted.then(|| self.agent().directory().api_key(provider)).flatten()
     }
 
     /// How hard the model is to think.
@@ -338,7 +357,7 @@ impl Controls {
             system: completion.system.into(),
             messages: completion.messages.into_iter().collect(),
             notes: 0,
-            tools: Arc::new(ToolSet::new(vec![])),
+            tools: Arc::default(),
             thinking: Thinking::Off,
             max_tokens: completion.max_tokens,
         };

@@ -1,7 +1,7 @@
 //! What an agent shows its model: system prompt and tools, worked out once per generation from the
 //! agent's config and from what is registered. What is shown is what may be called.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use globset::GlobSet;
 use smol_str::SmolStr;
@@ -12,6 +12,7 @@ use crate::{
     ext::{Called, Generation, Kind, Origin, Owner, ToolRow, tool_globs},
     hook::{Hook, Installed},
     mention::InvokeSubagent,
+    prefix::{self, Outline},
     session::Session,
     skill::InvokeSkill,
     tool::ToolSet,
@@ -45,11 +46,31 @@ pub(crate) struct Face {
     pub(crate) generation: Arc<Generation>,
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) system: Arc<str>,
+    /// What the system prompt is made of.
+    pub(crate) sections: Vec<Section>,
+    outline: OnceLock<Arc<Outline>>,
+    /// The names of the tools for skills and for subagents.
+    invoking: [SmolStr; 2],
     config: Arc<AgentConfig>,
     /// The tools a session was limited to.
     pub(crate) limited_to: Option<Arc<[SmolStr]>>,
     /// Of the agent this one works for.
     above: Option<Arc<Face>>,
+}
+
+/// A section of the system prompt.
+#[derive(Clone)]
+pub(crate) struct Section {
+    pub(crate) text: String,
+    pub(crate) by: SmolStr,
+    /// The kind of names it lists, where it does.
+    pub(crate) lists: Option<Kind>,
+}
+
+impl Section {
+    fn new(by: &SmolStr, text: String) -> Self {
+        Section { text, by: by.clone(), lists: None }
+    }
 }
 
 impl Agent {
@@ -110,16 +131,26 @@ impl Face {
     fn build(agent: &Agent, generation: Arc<Generation>, above: Option<Arc<Face>>) -> Self {
         let config = agent.config();
         let tools = above.as_ref().map_or(&generation.tools, |above| &above.tools).clone();
-        let mut face =
-            Face { generation, tools, system: "".into(), config, limited_to: None, above };
+        let mut face = Face {
+            generation,
+            tools,
+            system: "".into(),
+            sections: vec![],
+            outline: OnceLock::new(),
+            invoking: agent.invoking_tools().clone(),
+            config,
+            limited_to: None,
+            above,
+        };
         let scope = Scope::of(agent, &face.config, &face.generation.hooks);
         let invoking = agent.invoking_tools();
-        let own =
-            |row: &&Arc<ToolRow>| !invoking.contains(&row.tool.spec().name) && scope.allows(row);
+        let own = |row: &&Arc<ToolRow>| !invoking.contains(&row.spec.name) && scope.allows(row);
         let own: Vec<_> = face.tools.rows().filter(own).cloned().collect();
         let rows = own.into_iter().chain(face.invoking(invoking, &scope));
         face.tools = Arc::new(ToolSet::new(rows.collect()));
-        face.system = face.compose(agent, &scope.lines).into();
+        face.sections = face.compose(agent, &scope.lines);
+        let texts: Vec<_> = face.sections.iter().map(|section| section.text.as_str()).collect();
+        face.system = texts.join("\n\n").into();
         face
     }
 
@@ -148,33 +179,64 @@ impl Face {
     }
 
     /// The agent's prompt, then whatever has something to say, in this order.
-    fn compose(&self, agent: &Agent, scope: &[String]) -> String {
+    fn compose(&self, agent: &Agent, scope: &[String]) -> Vec<Section> {
         let block = |name: &str, lines: &[String]| {
-            (!lines.is_empty()).then(|| format!("<{name}>\n{}\n</{name}>", lines.join("\n")))
+            let text = || format!("<{name}>\n{}\n</{name}>", lines.join("\n"));
+            (!lines.is_empty()).then(|| Section::new(agent.id(), text()))
         };
         let environment = agent.environment().map(|Environment { os, shell, platform }| {
             vec![format!("os: {os}"), format!("shell: {shell}"), format!("platform: {platform}")]
         });
         let skills: Vec<_> = self.exposed_skills().map(|skill| skill.name.as_str()).collect();
         let resources = (!skills.is_empty()).then(|| format!("skills: {}", skills.join(", ")));
+        let resources = block("resources", resources.as_slice());
         let prompt = Some(self.config.system_prompt.clone()).filter(|prompt| !prompt.is_empty());
-        let fragments = self.generation.hooks.iter().filter_map(|hook| hook.fragment.clone());
-        let sections = prompt
+        let fragments = self
+            .generation
+            .hooks
+            .iter()
+            .filter_map(|hook| Some(Section::new(&hook.name, hook.fragment.clone()?)));
+        let prompt = prompt.map(|text| Section::new(agent.id(), text));
+        prompt
             .into_iter()
             .chain(block("environment", &environment.unwrap_or_default()))
             .chain(fragments)
-            .chain(block("resources", resources.as_slice()))
-            .chain(block("scope", scope));
-        sections.collect::<Vec<_>>().join("\n\n")
+            .chain(resources.map(|section| Section { lists: Some(Kind::Skill), ..section }))
+            .chain(block("scope", scope))
+            .collect()
+    }
+
+    /// Whose every piece of it is, worked out when somebody asks.
+    pub(crate) fn outline(&self) -> Arc<Outline> {
+        self.outline.get_or_init(|| prefix::outline(self)).clone()
+    }
+
+    /// What kind of names the description of a tool lists, where it is one of the runtime's own.
+    pub(crate) fn lists(&self, tool: &str) -> Option<Kind> {
+        let row = self.tools.row(tool)?;
+        let kinds = [Kind::Skill, Kind::Subagent].into_iter().zip(&self.invoking);
+        let is_own = row.owner.origin == Origin::Kernel;
+        kinds.filter(|(_, name)| is_own && *name == tool).map(|(kind, _)| kind).next()
+    }
+
+    /// The names of a kind that the model is shown, with what it is told of them.
+    pub(crate) fn listed(&self, kind: Kind) -> impl Iterator<Item = (&str, &str)> {
+        let skills = self.exposed_skills().filter(move |_| kind == Kind::Skill);
+        let skills = skills.map(|skill| (skill.name.as_str(), skill.description.as_str()));
+        let subagents = self.subagents().filter(move |_| kind == Kind::Subagent);
+        skills.chain(subagents.map(|agent| (agent.name.as_str(), agent.description.as_str())))
     }
 
     /// The same with some of the tools only.
     fn limited(&self, names: Arc<[SmolStr]>) -> Face {
-        let rows = self.tools.rows().filter(|row| names.contains(&row.tool.spec().name));
+        let rows = self.tools.rows().filter(|row| names.contains(&row.spec.name));
         Face {
             generation: self.generation.clone(),
             tools: Arc::new(ToolSet::new(rows.cloned().collect())),
             system: self.system.clone(),
+            sections: self.sections.clone(),
+            outline: OnceLock::new(),
+            invoking: self.invoking.clone(),
             config: self.config.clone(),
             limited_to: Some(names),
             above: self.above.clone(),
@@ -270,7 +332,7 @@ impl<'a> Scope<'a> {
     }
 
     fn allows(&self, row: &ToolRow) -> bool {
-        let name = row.tool.spec().name.as_str();
+        let name = row.spec.name.as_str();
         let by_owner = row.hook.as_ref().is_none_or(|owner| {
             let of_owner = self.by_hook.iter().find(|(hook, _)| Arc::ptr_eq(hook, owner));
             of_owner.is_some_and(|(_, names)| names.iter().any(|allowed| allowed == name))

@@ -3,7 +3,7 @@
 //! Full blocks of 64 are shared for good, so an adapter may keep the bytes it made of a block; only
 //! the last, growing block is ever copied.
 
-use std::{fmt, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use smol_str::SmolStr;
 
@@ -27,9 +27,10 @@ impl Block {
         self.items().iter().filter_map(Item::message)
     }
 
-    /// The bytes an adapter made of this block, made on first use and kept.
-    pub fn wire(&self, make: impl FnOnce(&Block) -> Box<[u8]>) -> &[u8] {
-        self.kept(|| make(self))
+    /// What an adapter made of this block, made on first use and kept. The key names everything it
+    /// depends on besides the messages: several models may be asked about one conversation.
+    pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Block) -> T) -> &T {
+        self.kept(key, || make(self))
     }
 }
 

@@ -39,7 +39,7 @@ use smol_str::SmolStr;
 use crate::{
     message::{StopReason, Usage},
     messages::Messages,
-    tool::ToolSet,
+    tool::ShownTools,
 };
 
 /// The reply of a model as it comes.
@@ -63,9 +63,18 @@ pub trait Model: Send + Sync + 'static {
         None
     }
 
-    /// What a reply of that usage cost, where the price is known.
+    /// What a reply of that usage cost, where the price is known. A run with a budget in dollars sends
+    /// nothing to a model that does not know its price.
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {
         let _ = usage;
+        None
+    }
+
+    /// The byte of the body of `now` at which it ceases to be what `before` was followed by more: from
+    /// there on a provider's cache is of no use. Asked only where something differs; `None` where nobody
+    /// knows.
+    fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
+        let _ = (before, now);
         None
     }
 }
@@ -87,6 +96,87 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {
         (**self).cost_usd(usage)
     }
+
+    fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
+        (**self).break_at(before, now)
+    }
+}
+
+/// The models there are, by name, and the keys to them: what `find_model`, `available_models` and
+/// `resolve_api_key` ask, and models that are named rather than given.
+///
+/// Whoever builds an agent knows which there are; the library does not look. Everything here is asked
+/// when somebody asks, answers at once and sends nothing.
+pub trait Models: Send + Sync + 'static {
+    /// The model of that name, or why there is none.
+    fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError>;
+
+    /// The models that can be reached.
+    fn available(&self) -> Vec<ModelInfo>;
+
+    /// The key that requests to a provider carry, where there is one.
+    fn api_key(&self, provider: &str) -> Option<String>;
+}
+
+/// Nobody but those an agent was given.
+impl Models for () {
+    fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+        let message = format!("model `{name}` is not known here");
+        Err(ModelError::new(ModelErrorKind::BadRequest, message))
+    }
+
+    fn available(&self) -> Vec<ModelInfo> {
+        vec![]
+    }
+
+    fn api_key(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// A model, as lists show it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ModelInfo {
+    /// `provider/model`.
+    pub name: SmolStr,
+    /// How many tokens a conversation with it may have.
+    pub context_window: Option<u64>,
+    /// How many tokens a reply may have.
+    pub max_output: Option<u64>,
+    /// What a million tokens cost.
+    pub price: Option<Price>,
+}
+
+impl ModelInfo {
+    /// A model of which nothing more is known.
+    pub fn new(name: impl Into<SmolStr>) -> Self {
+        ModelInfo { name: name.into(), ..ModelInfo::default() }
+    }
+}
+
+/// What a million tokens cost, in dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Price {
+    /// Tokens read.
+    pub input: f64,
+    /// Tokens written.
+    pub output: f64,
+    /// Tokens read from the provider's cache.
+    pub cache_read: f64,
+    /// Tokens written to the provider's cache.
+    pub cache_write: f64,
+}
+
+impl Price {
+    /// What that usage costs, in dollars.
+    #[expect(clippy::cast_precision_loss, reason = "tokens of a reply, for a sum of money")]
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let Usage { input_tokens, output_tokens, cache_read, cache_write } = *usage;
+        let dear = input_tokens as f64 * self.input + output_tokens as f64 * self.output;
+        let kept = cache_read as f64 * self.cache_read + cache_write as f64 * self.cache_write;
+        (dear + kept) / 1e6
+    }
 }
 
 /// What is sent. Cloning it copies no message.
@@ -99,7 +189,7 @@ pub struct Request {
     /// How many messages at the end are this request's notes: a cache mark belongs before them.
     pub notes: usize,
     /// The tools that may be called.
-    pub tools: Arc<ToolSet>,
+    pub tools: Arc<ShownTools>,
     /// How hard the model is to think.
     pub thinking: Thinking,
     /// The most tokens of the reply, where somebody set a limit.
@@ -151,7 +241,8 @@ pub enum Delta {
     Text(String),
     /// Thinking.
     Thinking(String),
-    /// The provider's signature over the thinking before it.
+    /// The provider's signature over the thinking before it, which it ends. Without any before it, it
+    /// stands for thinking that is not shown. Only the adapter that gave it understands it.
     Signature(String),
     /// A whole tool call.
     Call {

@@ -28,7 +28,7 @@ pub use self::{
     compact::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
     context::{Context, ContextBuild, ContextChange, MessageChange, each_message},
     failure::{Error, RunFailed},
-    model::{ModelPost, ModelPre, Replied, Requesting},
+    model::{CacheBreak, ModelPost, ModelPre, Replied, Requesting},
     permission::{Answer, PermissionAsk},
     prompt::{Prompt, PromptChange, UserPromptSubmit},
     session::{

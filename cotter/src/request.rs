@@ -12,7 +12,7 @@ use crate::{
     events::EventKind,
     message::{AssistantMessage, AssistantPart, StopReason, ToolCall, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
-    points::{ModelPost, ModelPre, Point, Replied, Requesting},
+    points::{CacheBreak, ModelPost, ModelPre, Point, Replied, Requesting},
     run::Reason,
     scene::Scene,
     session::wire::is_too_deep,
@@ -31,16 +31,16 @@ pub(crate) enum Overflow {
 }
 
 impl Scene {
-    /// Waits for the leave to send a request.
-    pub(crate) async fn leave(&self) -> Result<Leave, Exit> {
+    /// Waits for the leave to send a request to a model.
+    pub(crate) async fn leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
         match budget::free_leave(&self.cx.run) {
             Some(leave) => Ok(leave),
-            None => Box::pin(self.wait_for_leave()).await,
+            None => Box::pin(self.wait_for_leave(model)).await,
         }
     }
 
-    async fn wait_for_leave(&self) -> Result<Leave, Exit> {
-        let asked = budget::leave(&self.cx.run);
+    async fn wait_for_leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
+        let asked = budget::leave(&self.cx.run, model);
         let leave = tokio::select! {
             biased;
             () = self.cx.run.cancel.cancelled() => return Err(Exit::aborted()),
@@ -65,16 +65,22 @@ impl Scene {
         }
     }
 
+    /// Whether anybody hears of replies.
+    pub(crate) fn is_told_of_replies(&self) -> bool {
+        self.is_heard() || self.generation().has(ModelPost::ID)
+    }
+
     /// Tells of a reply that was booked, whoever listens and the hooks at `model.post`.
     pub(crate) async fn tell_reply(
         &self,
         reply: &AssistantMessage,
         cost: Option<f64>,
+        cache_break: Option<CacheBreak>,
     ) -> Result<(), Exit> {
-        if !self.is_heard() && !self.generation().has(ModelPost::ID) {
+        if !self.is_told_of_replies() {
             return Ok(());
         }
-        let replied = Box::new(Replied::of(reply, cost));
+        let replied = Box::new(Replied { cache_break, ..Replied::of(reply, cost) });
         self.tell(|| EventKind::ModelPost(Replied::clone(&replied)))?;
         self.fire_stored::<ModelPost>(|| *replied).await?;
         Ok(())
@@ -107,7 +113,7 @@ impl Scene {
         let message_count = request.messages.len();
         let pre = || Requesting { model: model.name().clone(), message_count, attempt };
         self.fire_stored::<ModelPre>(pre).await?;
-        let leave = self.leave().await?;
+        let leave = self.leave(model).await?;
         self.state().commit()?;
         let mut hearing = Hearing::new(None);
         match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
@@ -118,7 +124,7 @@ impl Scene {
         let reply = hearing.reply(model, self);
         let cost = model.cost_usd(&reply.usage);
         leave.settle(reply.usage, cost);
-        self.tell_reply(&reply, cost).await?;
+        self.tell_reply(&reply, cost, None).await?;
         Ok(Ok(reply))
     }
 }
@@ -182,6 +188,7 @@ impl Replied {
             cache_write,
             cost_usd,
             tool_call_count: reply.calls().count(),
+            cache_break: None,
         }
     }
 }
@@ -282,13 +289,22 @@ impl<'a> Hearing<'a> {
                 self.open(Open::Thinking);
                 self.tell(|| EventKind::ThinkingDelta { text: text.clone() });
                 match self.parts.last_mut() {
-                    Some(AssistantPart::Thinking { text: so_far, .. }) => so_far.push_str(&text),
+                    Some(AssistantPart::Thinking { text: so_far, signature: None }) => {
+                        so_far.push_str(&text);
+                    }
                     _ => self.parts.push(AssistantPart::Thinking { text, signature: None }),
                 }
             }
             Delta::Signature(signed) => {
-                if let Some(AssistantPart::Thinking { signature, .. }) = self.parts.last_mut() {
-                    *signature = Some(signed);
+                self.close();
+                match self.parts.last_mut() {
+                    Some(AssistantPart::Thinking { signature: signature @ None, .. }) => {
+                        *signature = Some(signed);
+                    }
+                    _ => {
+                        let text = String::new();
+                        self.parts.push(AssistantPart::Thinking { text, signature: Some(signed) });
+                    }
                 }
             }
             Delta::Call { id, name, input } => {

@@ -9,7 +9,7 @@ use crate::{
     agent::Agent,
     cx::Cx,
     events::{Event, EventKind, Hub},
-    ext::{Chain, Decided, Generation, Ran, dispatch},
+    ext::{Chain, Decided, Generation, Owner, Ran, dispatch},
     face::Face,
     notes::Speaker,
     points::Point,
@@ -69,6 +69,16 @@ impl Scene {
         match &self.cx.speaker {
             Speaker::Tool(calling) => Some(calling.call_id.clone()),
             _ => self.agent().parent().and_then(|parent| parent.call_id.clone()),
+        }
+    }
+
+    /// Who acts here; nobody where it is the runtime itself.
+    pub(crate) fn speaker(&self) -> Option<Owner> {
+        match &self.cx.speaker {
+            Speaker::Runtime => None,
+            Speaker::Hook(id) => self.generation().meta(*id).map(|meta| meta.owner.clone()),
+            Speaker::Tool(calling) => Some(calling.owner.clone()),
+            Speaker::Called(by) => Some(by.owner.clone()),
         }
     }
 

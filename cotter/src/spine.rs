@@ -1,7 +1,9 @@
 //! A list that is cheap to clone and to extend, however long it is: full blocks are shared for good,
 //! and only the last, growing one is ever copied.
 
-use std::sync::{Arc, OnceLock};
+use std::{any::Any, sync::Arc};
+
+use crate::kept::Kept;
 
 const BLOCK: usize = 64;
 
@@ -17,7 +19,7 @@ pub(crate) struct Spine<T> {
 /// Sixty-four items that will never change.
 pub struct Chunk<T> {
     items: Vec<T>,
-    wire: OnceLock<Box<[u8]>>,
+    kept: Kept,
 }
 
 impl<T> Chunk<T> {
@@ -25,9 +27,9 @@ impl<T> Chunk<T> {
         &self.items
     }
 
-    /// The bytes somebody made of this block, made on first use and kept.
-    pub(crate) fn kept(&self, make: impl FnOnce() -> Box<[u8]>) -> &[u8] {
-        self.wire.get_or_init(make)
+    /// What somebody made of this block, made on first use and kept.
+    pub(crate) fn kept<V: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> V) -> &V {
+        self.kept.get_or_make(key, make)
     }
 }
 
@@ -49,7 +51,7 @@ impl<T: Clone> Spine<T> {
         tail.push(item);
         if tail.len() == BLOCK {
             let items = std::mem::take(tail);
-            let block = Chunk { items, wire: OnceLock::new() };
+            let block = Chunk { items, kept: Kept::default() };
             Arc::make_mut(&mut self.blocks).push(Arc::new(block));
         }
     }

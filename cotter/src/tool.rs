@@ -47,7 +47,9 @@ mod prepare;
 mod run;
 mod schema;
 
-use std::{collections::HashMap, fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc};
+use std::{
+    any::Any, collections::HashMap, fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc,
+};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -60,7 +62,7 @@ pub(crate) use self::{
     schema::Schema,
 };
 pub use self::{check::PreChecked, permit::Permit};
-use crate::{cx::Place, ext::ToolRow, message::Content, permission::Zone};
+use crate::{cx::Place, ext::ToolRow, kept::Kept, message::Content, permission::Zone};
 
 /// The future of a tool at work.
 pub type Working<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
@@ -290,13 +292,15 @@ impl Facts {
 pub struct ToolSet {
     rows: Vec<Arc<ToolRow>>,
     by_name: HashMap<SmolStr, usize>,
+    shown: Arc<ShownTools>,
 }
 
 impl ToolSet {
     pub(crate) fn new(rows: Vec<Arc<ToolRow>>) -> Self {
         let names = rows.iter().enumerate();
-        let by_name = names.map(|(index, row)| (row.tool.spec().name.clone(), index)).collect();
-        ToolSet { rows, by_name }
+        let by_name = names.map(|(index, row)| (row.spec.name.clone(), index)).collect();
+        let specs = rows.iter().map(|row| row.spec.clone()).collect();
+        ToolSet { by_name, shown: Arc::new(ShownTools { specs, kept: Kept::default() }), rows }
     }
 
     /// The tools with whatever applies to them, in order.
@@ -310,7 +314,12 @@ impl ToolSet {
 
     /// How the tools present themselves, in order.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.rows.iter().map(|row| row.tool.spec())
+        self.shown.specs()
+    }
+
+    /// The tools as a request shows them.
+    pub fn shown(&self) -> &Arc<ShownTools> {
+        &self.shown
     }
 
     /// Whether there is none.
@@ -320,6 +329,44 @@ impl ToolSet {
 }
 
 impl fmt::Debug for ToolSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shown.fmt(f)
+    }
+}
+
+/// The tools as a request shows them to the model: how they present themselves, and nothing of the
+/// tools themselves, so that a request keeps none of them alive.
+#[derive(Default)]
+pub struct ShownTools {
+    specs: Vec<Arc<ToolSpec>>,
+    kept: Kept,
+}
+
+impl ShownTools {
+    /// How the tools present themselves, in order.
+    pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
+        self.specs.iter().map(|spec| &**spec)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.specs.is_empty()
+    }
+
+    /// What an adapter made of these tools, made on first use and kept. The key names everything it
+    /// depends on besides the tools.
+    pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Self) -> T) -> &T {
+        self.kept.get_or_make(key, || make(self))
+    }
+}
+
+impl FromIterator<ToolSpec> for ShownTools {
+    fn from_iter<I: IntoIterator<Item = ToolSpec>>(specs: I) -> Self {
+        ShownTools { specs: specs.into_iter().map(Arc::new).collect(), kept: Kept::default() }
+    }
+}
+
+impl fmt::Debug for ShownTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.specs().map(|spec| &spec.name)).finish()
     }

@@ -3,7 +3,7 @@
 use cotter::{
     message::{ToolCall, ToolResultMessage},
     text,
-    tool::{ErrorKind, ToolSet},
+    tool::{ErrorKind, ShownTools},
 };
 
 use super::{
@@ -19,7 +19,7 @@ const CHARS: usize = 4000;
 const FOOT: &str = "\n\n(rehearsal is an offline stand-in, not a model)";
 
 /// The answer to a request whose calls have all been made.
-pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolSet) -> String {
+pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ShownTools) -> String {
     let mut said: Vec<String> = vec![];
     for call in &conversation.calls {
         let mut results = conversation.results.iter();
@@ -79,7 +79,7 @@ fn of_subagent(call: &ToolCall, content: &str) -> Option<(String, String)> {
     Some((name.into(), said.strip_suffix(FOOT).unwrap_or(said).into()))
 }
 
-fn of_missing(missing: &Missing, tools: &ToolSet) -> String {
+fn of_missing(missing: &Missing, tools: &ShownTools) -> String {
     let Missing { tool, request } = missing;
     let names: Vec<_> = tools.specs().map(|spec| format!("`{}`", spec.name)).collect();
     let there = match names.as_slice() {

@@ -1,6 +1,6 @@
 //! From a request in plain words to the calls it means.
 
-use cotter::tool::ToolSet;
+use cotter::tool::ShownTools;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -69,7 +69,7 @@ pub(super) const CALL: &str = "call TOOL JSON";
 
 impl Plan {
     /// Reads a request: a sentence per line, or several with `and` (one step) or `then` (steps).
-    pub(super) fn parse(request: &str, tools: &ToolSet) -> Self {
+    pub(super) fn parse(request: &str, tools: &ShownTools) -> Self {
         let mut plan = Plan::default();
         for step in request.lines().flat_map(steps) {
             let mut calls = vec![];
@@ -83,7 +83,7 @@ impl Plan {
         plan
     }
 
-    fn take(&mut self, sentence: &str, tools: &ToolSet, calls: &mut Vec<Task>) {
+    fn take(&mut self, sentence: &str, tools: &ShownTools, calls: &mut Vec<Task>) {
         let sentence = unadorned(sentence);
         if sentence.is_empty() {
             return;
@@ -104,7 +104,7 @@ impl Plan {
 }
 
 /// The tool of that name. A program may have given the one for subagents a prefix.
-fn offered(tool: &str, tools: &ToolSet) -> Option<SmolStr> {
+fn offered(tool: &str, tools: &ShownTools) -> Option<SmolStr> {
     let named = |name: &&SmolStr| {
         let prefix = name.strip_suffix(tool);
         prefix

@@ -23,7 +23,7 @@ use crate::{
     hook::{Hook, Installed},
     permission::{Policy, Rule},
     points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
-    tool::{Schema, Tool, ToolSet},
+    tool::{Schema, Tool, ToolSet, ToolSpec},
 };
 
 /// One snapshot of the registry.
@@ -53,6 +53,7 @@ struct Unit {
 /// A tool and the handlers that apply to it, matched once per generation.
 pub(crate) struct ToolRow {
     pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) spec: Arc<ToolSpec>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) owner: Owner,
     /// The subsystem that owns it.
@@ -115,9 +116,10 @@ impl Generation {
 
     /// The row of a tool: the handlers that apply to it.
     pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolRow> {
-        let schema = Schema::of_our_own(&tool.spec().schema);
-        let owner = crate::builtin::owner();
-        Arc::new(ToolRow::new(&self.chains, &tool, &Arc::new(schema), owner, None))
+        let spec = Arc::new(tool.spec().clone());
+        let schema = Arc::new(Schema::of_our_own(&spec.schema));
+        let item = Item::Tool { tool, spec, schema, hook: None };
+        Arc::new(ToolRow::new(&self.chains, &item, crate::builtin::owner()).expect("it is a tool"))
     }
 
     fn build(number: u64, mut units: Vec<Unit>, off: &[HandlerId]) -> Self {
@@ -131,9 +133,7 @@ impl Generation {
                 match item {
                     Item::Handler { meta, .. } if off.contains(&meta.id) => {}
                     Item::Handler { meta, install } => install(&mut chains, meta.clone()),
-                    Item::Tool { tool, schema, hook } => {
-                        tools.push((tool, schema, &unit.owner, hook));
-                    }
+                    Item::Tool { .. } => tools.push((item, &unit.owner)),
                     Item::Called(called) => names.add(&unit.owner, called),
                     Item::Hook(installed) => hooks.push(installed.clone()),
                     Item::Rule(rule) => policy.add(Rule::clone(rule)),
@@ -142,41 +142,37 @@ impl Generation {
                 }
             }
         }
-        let rows = tools.into_iter().map(|(tool, schema, owner, hook)| {
-            Arc::new(ToolRow::new(&chains, tool, schema, owner.clone(), hook.clone()))
-        });
+        let row = |(item, owner): (_, &Owner)| ToolRow::new(&chains, item, owner.clone());
+        let rows = tools.into_iter().filter_map(row).map(Arc::new);
         let tools = Arc::new(ToolSet::new(rows.collect()));
         Generation { number, mask: chains.mask(), chains, tools, policy, names, hooks, units }
     }
 }
 
 impl ToolRow {
-    fn new(
-        chains: &Chains,
-        tool: &Arc<dyn Tool>,
-        schema: &Arc<Schema>,
-        owner: Owner,
-        hook: Option<Arc<dyn Hook>>,
-    ) -> Self {
-        let name = &tool.spec().name;
+    /// The row of an item, where that is a tool.
+    fn new(chains: &Chains, item: &Item, owner: Owner) -> Option<Self> {
+        let Item::Tool { tool, spec, schema, hook } = item else { return None };
+        let name = &spec.name;
         let pre = ToolPre::chain(chains).filtered(|meta| meta.matches(name));
-        ToolRow {
+        Some(ToolRow {
             tool: tool.clone(),
+            spec: spec.clone(),
             schema: schema.clone(),
             owner,
-            hook,
+            hook: hook.clone(),
             watched: !pre.filtered(|meta| meta.owner.origin != Origin::Kernel).is_empty(),
             shaping: pre.filtered(|meta| meta.power == Power::Transform),
             judging: pre.filtered(|meta| meta.power != Power::Transform),
             post: ToolPost::chain(chains).filtered(|meta| meta.matches(name)),
             refused: ToolRefused::chain(chains).filtered(|meta| meta.matches(name)),
-        }
+        })
     }
 
     /// Whether it is still the tool a call was decided on. Of the runtime's own, the description tells
     /// what there is just now.
     pub(crate) fn is_same_tool(&self, other: &ToolRow) -> bool {
-        let (ours, theirs) = (self.tool.spec(), other.tool.spec());
+        let (ours, theirs) = (&self.spec, &other.spec);
         let is_own = |row: &ToolRow| row.owner.origin == Origin::Kernel;
         ours == theirs || (is_own(self) && is_own(other) && ours.schema == theirs.schema)
     }
@@ -186,6 +182,7 @@ impl ToolRow {
         let kept = |meta: &Meta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);
         ToolRow {
             tool: self.tool.clone(),
+            spec: self.spec.clone(),
             schema: self.schema.clone(),
             owner: self.owner.clone(),
             hook: self.hook.clone(),
@@ -298,7 +295,7 @@ impl Live {
 
     /// Drops one tool; whether it was there.
     pub(crate) fn remove_tool(&self, name: &str) -> bool {
-        self.retain(|_, item| !matches!(item, Item::Tool { tool, .. } if tool.spec().name == name))
+        self.retain(|_, item| !matches!(item, Item::Tool { spec, .. } if spec.name == name))
     }
 
     /// Switches a handler off or on; whether it is there. Kernel gates stay on.
@@ -353,7 +350,7 @@ impl Live {
 
     fn check_names(&self, units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
         let reserved = new.items.iter().find_map(|item| match item {
-            Item::Tool { tool, .. } => self.reserved.iter().find(|name| **name == tool.spec().name),
+            Item::Tool { spec, .. } => self.reserved.iter().find(|name| **name == spec.name),
             _ => None,
         });
         match reserved {
@@ -404,9 +401,9 @@ fn check_names(units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
     for unit in units.iter().chain([new]) {
         for item in &unit.items {
             let clash = match item {
-                Item::Tool { tool, .. } => tools
-                    .insert(tool.spec().name.clone(), &unit.owner)
-                    .map(|owner| ("tool", tool.spec().name.clone(), owner)),
+                Item::Tool { spec, .. } => tools
+                    .insert(spec.name.clone(), &unit.owner)
+                    .map(|owner| ("tool", spec.name.clone(), owner)),
                 Item::Called(called) => {
                     let key = (called.kind(), called.name().clone());
                     let by_origin = names.entry(key).or_insert_with(BTreeMap::new);
@@ -488,7 +485,7 @@ fn describe(item: &Item) -> String {
         Item::Handler { meta, .. } => {
             format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point)
         }
-        Item::Tool { tool, .. } => format!("tool `{}`", tool.spec().name),
+        Item::Tool { spec, .. } => format!("tool `{}`", spec.name),
         Item::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
         Item::Hook(installed) => format!("hook `{}`", installed.name),
         Item::Rule(rule) => format!("rule `{rule}`"),

@@ -25,7 +25,7 @@ use crate::{
         UserPromptSubmit,
     },
     skill::Skill,
-    tool::{Schema, Tool},
+    tool::{Schema, Tool, ToolSpec},
 };
 
 /// The registrations of one owner, on their way into the registry.
@@ -98,11 +98,17 @@ impl Registry {
 
     /// Registers a tool that is shared already.
     pub fn shared_tool(&mut self, tool: Arc<dyn Tool>) -> &mut Self {
-        if !is_tool_name(&tool.spec().name) {
-            let shown = crate::text::show_line(&tool.spec().name).into_owned();
+        let spec = Arc::new(tool.spec().clone());
+        if !is_tool_name(&spec.name) {
+            let shown = crate::text::show_line(&spec.name).into_owned();
             self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAMES.into()));
         }
-        self.push_tool(tool, None);
+        match Schema::new(&spec.schema) {
+            Ok(schema) => {
+                self.items.push(Item::Tool { tool, spec, schema: Arc::new(schema), hook: None });
+            }
+            Err(cause) => self.fail(format!("tool `{}`: {cause}", spec.name), None),
+        }
         self
     }
 
@@ -111,13 +117,6 @@ impl Registry {
         self.shared_tool(tool);
         if let Some(Item::Tool { hook: owner, .. }) = self.items.last_mut() {
             *owner = Some(hook);
-        }
-    }
-
-    fn push_tool(&mut self, tool: Arc<dyn Tool>, hook: Option<Arc<dyn Hook>>) {
-        match Schema::new(&tool.spec().schema) {
-            Ok(schema) => self.items.push(Item::Tool { tool, schema: Arc::new(schema), hook }),
-            Err(cause) => self.fail(format!("tool `{}`: {cause}", tool.spec().name), None),
         }
     }
 
@@ -322,8 +321,17 @@ pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
 /// One thing an owner registered.
 #[derive(Clone)]
 pub(crate) enum Item {
-    Handler { meta: Arc<Meta>, install: Arc<Install> },
-    Tool { tool: Arc<dyn Tool>, schema: Arc<Schema>, hook: Option<Arc<dyn Hook>> },
+    Handler {
+        meta: Arc<Meta>,
+        install: Arc<Install>,
+    },
+    Tool {
+        tool: Arc<dyn Tool>,
+        /// How it presented itself when it was registered, which is how it stays.
+        spec: Arc<ToolSpec>,
+        schema: Arc<Schema>,
+        hook: Option<Arc<dyn Hook>>,
+    },
     Called(Called),
     Hook(Arc<Installed>),
     Rule(Arc<Rule>),

@@ -12,6 +12,7 @@ use crate::{
     message::{Content, Message, ToolResultMessage},
     messages::Messages,
     model::{Model, Thinking},
+    prefix::Answered,
 };
 
 /// The run under way.
@@ -58,6 +59,8 @@ pub(crate) struct Choices {
     before_prompt: Option<Box<Choices>>,
     /// How long the conversation is, where no provider counts.
     estimate: Option<Box<Estimate>>,
+    /// What was sent last, where somebody hears of replies.
+    pub(crate) sent: Option<Box<Answered>>,
 }
 
 impl Choices {
@@ -76,6 +79,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     steering: Vec::new(),
     before_prompt: None,
     estimate: None,
+    sent: None,
 };
 
 impl State {

@@ -167,7 +167,7 @@ fn preview(judged: &Judged) -> String {
 /// Binds an answer to session, call, tool definition, input and working folder.
 fn call_digest(scene: &Scene, judged: &Judged) -> SmolStr {
     let run = &scene.cx.run;
-    let spec = judged.row.as_ref().map(|row| row.tool.spec());
+    let spec = judged.row.as_ref().map(|row| &row.spec);
     let schema = spec.map(|spec| spec.schema.to_string()).unwrap_or_default();
     let description = spec.map_or("", |spec| spec.description.as_str());
     digest(&[

@@ -13,7 +13,6 @@ use super::{
 use crate::{
     child::{DEEPEST, depth},
     cx::Cx,
-    ext::Owner,
     message::ToolCall,
     notes::Speaker,
     scene::Scene,
@@ -44,7 +43,8 @@ async fn take(
     call: ToolCall,
     number: u32,
 ) -> Result<Result<Output, ToolError>, StoreError> {
-    let caller = caller(scene);
+    // That owner's own hooks are not asked about it.
+    let caller = scene.speaker();
     let own = match (&caller, scene.face.tools.row(&call.name)) {
         (Some(caller), Some(row)) => ToolSet::new(vec![Arc::new(row.without(caller))]),
         _ => ToolSet::new(scene.face.tools.rows().cloned().collect()),
@@ -62,14 +62,4 @@ async fn take(
         None => Ok(Output { content: result.content, render_data: result.render_data }),
         Some(kind) => Err(ToolError::new(kind, result.content.text())),
     })
-}
-
-/// Whose call it is: that owner's own hooks are not asked about it.
-fn caller(scene: &Scene) -> Option<Owner> {
-    match &scene.cx.speaker {
-        Speaker::Runtime => None,
-        Speaker::Hook(id) => scene.generation().meta(*id).map(|meta| meta.owner.clone()),
-        Speaker::Tool(calling) => Some(calling.owner.clone()),
-        Speaker::Called(by) => Some(by.owner.clone()),
-    }
 }

@@ -10,10 +10,10 @@ use crate::{
     message::{
         AssistantMessage, AssistantPart, Content, Mark, Message, StopReason, Usage, UserMessage,
     },
-    messages::Messages,
     model::{Model, ModelError, ModelErrorKind, Request},
     notes::{self, Sent},
-    points::{Context, ContextBuild, ModelPre, Requesting, Stop},
+    points::{CacheBreak, Context, ContextBuild, ModelPre, Requesting, Stop},
+    prefix::{Answered, Built},
     request::{Ended, Hearing, Overflow, Tries},
     run::Reason,
     scene::Scene,
@@ -58,13 +58,14 @@ impl Turn {
     async fn attempt(&mut self, tries: &Tries) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
         let (model, attempt) = (tries.model(), tries.number);
         let scene = &self.scene;
-        let mut messages = scene.context().await?;
+        let mut built = scene.context().await?;
+        let messages = &mut built.messages;
         let message_count = messages.len();
         let name = || model.name().clone();
         let pre = || Requesting { model: name(), message_count, attempt };
         scene.fire_stored::<ModelPre>(pre).await?;
         // No hook runs while it is held: one that asks a model itself would wait for its own run.
-        let leave = scene.leave().await?;
+        let leave = scene.leave(model).await?;
         let notes = self.notes();
         if let Some(notes) = &notes {
             messages.push(notes.message.clone());
@@ -77,12 +78,15 @@ impl Turn {
         };
         let request = Request {
             system: scene.face.system.clone(),
-            messages,
+            messages: messages.clone(),
             notes: usize::from(notes.is_some()),
-            tools: scene.face.tools.clone(),
+            tools: scene.face.tools.shown().clone(),
             thinking,
             max_tokens: None,
         };
+        let sent = scene
+            .is_told_of_replies()
+            .then(|| Box::new(Answered::new(model, request.clone(), &scene.face, &built)));
         let mut hearing = Hearing::new(scene.is_heard().then_some(scene));
         match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
             Ended::Failed(error) => return Ok(Err(error)),
@@ -97,10 +101,22 @@ impl Turn {
         leave.settle(reply.usage, cost);
         self.acknowledge(notes)?;
         let entry = self.store_reply(reply)?;
-        if let Some(Message::Assistant(reply)) = entry.message() {
-            self.scene.tell_reply(reply, cost).await?;
+        if let (Some(sent), Some(Message::Assistant(reply))) = (sent, entry.message()) {
+            let broken = self.note_sent(sent, model, &built);
+            self.scene.tell_reply(reply, cost, broken).await?;
         }
         Ok(Ok(entry))
+    }
+
+    /// Remembers what was sent; who broke the provider's cache with it, where somebody did.
+    fn note_sent(
+        &self,
+        sent: Box<Answered>,
+        model: &Arc<dyn Model>,
+        built: &Built,
+    ) -> Option<CacheBreak> {
+        let before = self.scene.state().choose().sent.replace(sent.clone());
+        before.and_then(|before| sent.broken_since(&before, model, built))
     }
 
     /// The notes that wait, as the message that would come next. They stay in the queue.
@@ -161,10 +177,12 @@ struct Noted {
 
 impl Scene {
     /// What the model gets: the session's messages, as the transforms made them.
-    pub(crate) async fn context(&self) -> Result<Messages, Exit> {
+    pub(crate) async fn context(&self) -> Result<Built, Exit> {
         let messages = self.state().tree.messages().clone();
-        let built = || ContextBuild::new(messages.clone(), self.session().clone());
-        let Some(decided) = self.fire_stored::<Context>(built).await? else { return Ok(messages) };
+        let event = || ContextBuild::new(messages.clone(), self.session().clone());
+        let Some(decided) = self.fire_stored::<Context>(event).await? else {
+            return Ok(Built { messages, shaped: vec![] });
+        };
         if let Some((meta, Stop::Block(reason))) = &decided.stop {
             if self.is_cancelled() {
                 return Err(Exit::aborted());
@@ -172,6 +190,8 @@ impl Scene {
             let message = format!("hook \"{}\" failed to build the context: {reason}", meta.name);
             return Err(Exit::coded(Reason::Error, "context", message));
         }
-        Ok(decided.event.messages.clone())
+        let shaped = decided.replaced.iter();
+        let shaped = shaped.map(|(meta, before)| (meta.name.clone(), before.messages.clone()));
+        Ok(Built { messages: decided.event.messages.clone(), shaped: shaped.collect() })
     }
 }

@@ -88,11 +88,11 @@ async fn l21_a_price_nobody_knows_ends_a_run_that_has_a_budget() {
         builder.limits(|limits| limits.max_budget_usd = Some(1.0)),
         expect![[r#"
         session.start
-        error budget_exceeded: the price of a reply is not known, so the budget cannot be kept
+        error budget_exceeded: the price of `test/scripted` is not known, so the budget cannot be kept
         session.end budget_exceeded
         error hook: budget_exceeded
         end hook: budget_exceeded
-        steps 1, tokens 100, cost None
+        steps 1, tokens 0, cost Some(0.0)
     "#]],
     )
     .await;

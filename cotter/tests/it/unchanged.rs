@@ -210,9 +210,8 @@ fn wire(system: &str, messages: &Messages) -> Vec<u8> {
     let mut bytes = format!("system {system:?}\n").into_bytes();
     let (blocks, tail) = messages.blocks();
     for block in blocks {
-        let make =
-            |block: &cotter::Block| block.iter().map(one).collect::<String>().into_bytes().into();
-        bytes.extend_from_slice(block.wire(make));
+        let make = |block: &cotter::Block| block.iter().map(one).collect::<String>();
+        bytes.extend_from_slice(block.keep("test", make).as_bytes());
     }
     tail.for_each(|message| bytes.extend(one(message).into_bytes()));
     bytes

@@ -1,0 +1,264 @@
+//! One provider's model behind the trait: sends what its dialect writes and streams what its dialect
+//! reads. Everything that is the same for all of them is here, once.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use cotter::{
+    message::Usage,
+    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
+};
+use futures_util::{Stream, StreamExt, stream};
+use reqwest::header::{HeaderMap, HeaderValue};
+use smol_str::SmolStr;
+use sse_stream::SseByteStream;
+use tokio::time::timeout;
+
+use crate::{
+    body::Body,
+    catalog::Known,
+    failure,
+    http::{Answer, Call, Http, header},
+    key::ApiKey,
+    providers::Speaks,
+};
+
+/// How long the end of an answer is waited for once all of it was said, so that its connection can be
+/// used again.
+const LAST_WORD: Duration = Duration::from_millis(50);
+
+/// What one provider's format is: pure functions from a request to bytes and from events to pieces of
+/// a reply.
+pub(crate) trait Dialect: Send + Sync + 'static {
+    /// What follows the base address.
+    fn path(&self) -> &'static str;
+
+    /// What the provider wants in the head of a request besides the key.
+    fn headers(&self, headers: &mut HeaderMap, request: &Request) {
+        let _ = (headers, request);
+    }
+
+    /// The request.
+    fn body(&self, request: &Request) -> Body;
+
+    /// The request up to the end of its conversation, without cache marks: what the next one repeats.
+    fn prefix(&self, request: &Request) -> Body;
+
+    /// What reads the answer.
+    fn reader(&self) -> Box<dyn Reader>;
+}
+
+/// Reads one answer, event by event.
+pub(crate) trait Reader: Send {
+    /// An event: its name, where it has one, and its data. Pieces go to `out`. `Done` ends the reply;
+    /// nothing is read after it.
+    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken>;
+
+    /// The answer ended, and no event said so. A reader that has heard enough gives the end all the
+    /// same.
+    fn end(&mut self, out: &mut Out) -> Result<(), Broken> {
+        let _ = out;
+        Ok(())
+    }
+}
+
+/// Pieces of a reply on their way to the loop.
+pub(crate) type Out = VecDeque<Delta>;
+
+/// Why an answer cannot be read on.
+pub(crate) enum Broken {
+    /// The provider says so.
+    Said(failure::Said),
+    /// It is not what the provider's format is.
+    Format(String),
+}
+
+impl From<serde_json::Error> for Broken {
+    fn from(error: serde_json::Error) -> Self {
+        Broken::Format(error.to_string())
+    }
+}
+
+/// A model over HTTP.
+#[derive(Clone)]
+pub struct HttpModel(Arc<Inner>);
+
+struct Inner {
+    name: SmolStr,
+    speaks: Speaks,
+    url: String,
+    key: Option<ApiKey>,
+    http: Http,
+    known: Known,
+    dialect: Box<dyn Dialect>,
+}
+
+impl HttpModel {
+    pub(crate) fn new(
+        name: SmolStr,
+        speaks: Speaks,
+        base_url: &str,
+        key: Option<ApiKey>,
+        http: Http,
+        known: Known,
+        dialect: impl Dialect,
+    ) -> Self {
+        let url = format!("{}/{}", base_url.trim_end_matches('/'), dialect.path());
+        HttpModel(Arc::new(Inner {
+            name,
+            speaks,
+            url,
+            key,
+            http,
+            known,
+            dialect: Box::new(dialect),
+        }))
+    }
+
+    /// The body of a request, as it would be sent.
+    pub fn body(&self, request: &Request) -> Vec<u8> {
+        self.0.dialect.body(request).joined()
+    }
+}
+
+impl Model for HttpModel {
+    fn name(&self) -> &SmolStr {
+        &self.0.name
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        let sending = self.clone().send(request);
+        Box::pin(
+            stream::once(sending)
+                .map(|sent| match sent {
+                    Ok(heard) => heard.left_stream(),
+                    Err(error) => stream::iter([Err(error)]).right_stream(),
+                })
+                .flatten(),
+        )
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.0.known.context_window
+    }
+
+    fn cost_usd(&self, usage: &Usage) -> Option<f64> {
+        self.0.known.cost_usd(usage)
+    }
+
+    fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
+        self.0.dialect.prefix(before).breaks_at(self.0.dialect.prefix(now))
+    }
+}
+
+impl HttpModel {
+    async fn send(
+        self,
+        request: Request,
+    ) -> Result<impl Stream<Item = Result<Delta, ModelError>> + Send, ModelError> {
+        let Inner { speaks, url, key, http, dialect, .. } = &*self.0;
+        let mut headers = speaks.authorized(key.as_ref())?;
+        header(&mut headers, "content-type", HeaderValue::from_static("application/json"));
+        header(&mut headers, "accept", HeaderValue::from_static("text/event-stream"));
+        dialect.headers(&mut headers, &request);
+        let body = dialect.body(&request);
+        // The conversation is not kept alive by its answer.
+        drop(request);
+        let answer = http.post(Call { url: url.clone(), headers, body }).await?;
+        if answer.status != 200 {
+            return Err(failure::of_answer(answer, key.as_ref()).await);
+        }
+        check_is_stream(&answer)?;
+        let heard = Heard {
+            key: key.clone(),
+            reader: dialect.reader(),
+            events: SseByteStream::new(answer.body),
+            out: VecDeque::new(),
+            is_over: false,
+        };
+        Ok(heard.stream())
+    }
+}
+
+/// An answer that is something else was given by somebody else: a login page, a proxy.
+fn check_is_stream(answer: &Answer) -> Result<(), ModelError> {
+    let kind = answer.header("content-type").unwrap_or("text/event-stream");
+    if kind.starts_with("text/event-stream") {
+        return Ok(());
+    }
+    let kind = failure::shown(kind, None, "nothing");
+    let message = format!("expected a stream of events, found `{kind}`; is the address right?");
+    Err(ModelError::new(ModelErrorKind::BadRequest, message))
+}
+
+/// An answer as it comes.
+struct Heard<S: futures_util::TryStream> {
+    key: Option<ApiKey>,
+    reader: Box<dyn Reader>,
+    events: SseByteStream<S>,
+    out: Out,
+    /// All was said, or nothing more can be.
+    is_over: bool,
+}
+
+impl<S> Heard<S>
+where
+    S: Stream<Item = Result<bytes::Bytes, ModelError>> + Send + Unpin + 'static,
+{
+    fn stream(self) -> impl Stream<Item = Result<Delta, ModelError>> + Send {
+        stream::unfold(self, |mut heard| async move {
+            loop {
+                if let Some(delta) = heard.out.pop_front() {
+                    let is_done = matches!(delta, Delta::Done { .. });
+                    if is_done {
+                        heard.out.clear();
+                        heard.is_over = true;
+                        let _ = timeout(LAST_WORD, async {
+                            while heard.events.next().await.is_some() {}
+                        })
+                        .await;
+                    }
+                    return Some((Ok(delta), heard));
+                }
+                if heard.is_over {
+                    return None;
+                }
+                if let Err(error) = heard.hear().await {
+                    heard.is_over = true;
+                    return Some((Err(error), heard));
+                }
+            }
+        })
+    }
+
+    /// Takes the next event.
+    async fn hear(&mut self) -> Result<(), ModelError> {
+        let read = match self.events.next().await {
+            Some(Ok(event)) => match event.data {
+                Some(data) => self.reader.event(event.event.as_deref(), &data, &mut self.out),
+                None => Ok(()),
+            },
+            Some(Err(sse_stream::Error::Body(cause))) => {
+                return Err(match cause.downcast::<ModelError>() {
+                    Ok(error) => *error,
+                    Err(cause) => ModelError::new(ModelErrorKind::Network, cause.to_string()),
+                });
+            }
+            Some(Err(cause)) => Err(Broken::Format(cause.to_string())),
+            None => {
+                self.is_over = true;
+                self.reader.end(&mut self.out)
+            }
+        };
+        read.map_err(|broken| match broken {
+            Broken::Said(said) => said.within_stream(self.key.as_ref()),
+            Broken::Format(why) => {
+                let why = failure::shown(&why, self.key.as_ref(), "");
+                // Half a piece may be the line's fault: it may come whole the next time.
+                ModelError::new(
+                    ModelErrorKind::Network,
+                    format!("the answer cannot be read: {why}"),
+                )
+            }
+        })
+    }
+}

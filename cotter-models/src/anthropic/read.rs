@@ -1,0 +1,205 @@
+//! Anthropic's events. Blocks come one after the other, each with a beginning and an end; unknown
+//! events, blocks and deltas are passed over.
+
+use cotter::{
+    message::{StopReason, Usage},
+    model::Delta,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::write::REDACTED;
+use crate::{
+    adapter::{Broken, Out, Reader},
+    failure::Said,
+    input,
+};
+
+/// An answer as it comes.
+#[derive(Default)]
+pub(super) struct Events {
+    usage: Usage,
+    stop_reason: Option<StopReason>,
+    call: Option<Call>,
+    signature: String,
+}
+
+/// A call whose input is on its way.
+struct Call {
+    id: String,
+    name: String,
+    input: String,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Event {
+    MessageStart {
+        message: Started,
+    },
+    ContentBlockStart {
+        content_block: Block,
+    },
+    ContentBlockDelta {
+        delta: Piece,
+    },
+    ContentBlockStop,
+    MessageDelta {
+        delta: Ending,
+        usage: Option<Counted>,
+    },
+    MessageStop,
+    Error {
+        error: Value,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    usage: Option<Counted>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block {
+    Text {
+        #[serde(default)]
+        text: String,
+    },
+    Thinking {
+        #[serde(default)]
+        thinking: String,
+        #[serde(default)]
+        signature: String,
+    },
+    RedactedThinking {
+        data: String,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        #[serde(default)]
+        input: Value,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece {
+    TextDelta {
+        text: String,
+    },
+    ThinkingDelta {
+        thinking: String,
+    },
+    SignatureDelta {
+        signature: String,
+    },
+    InputJsonDelta {
+        partial_json: String,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Deserialize)]
+struct Ending {
+    stop_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Counted {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+}
+
+impl Reader for Events {
+    fn event(&mut self, _: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken> {
+        match serde_json::from_str(data)? {
+            Event::MessageStart { message } => self.count(message.usage),
+            Event::ContentBlockStart { content_block } => self.begin(content_block, out),
+            Event::ContentBlockDelta { delta } => self.piece(delta, out),
+            Event::ContentBlockStop => self.finish(out),
+            Event::MessageDelta { delta, usage } => {
+                self.count(usage);
+                self.stop_reason =
+                    delta.stop_reason.as_deref().map(stop_reason).or(self.stop_reason);
+            }
+            Event::MessageStop => {
+                let stop_reason = self.stop_reason.unwrap_or(StopReason::EndTurn);
+                out.push_back(Delta::Done { stop_reason, usage: self.usage });
+            }
+            Event::Error { error } => return Err(Broken::Said(Said::read(&error))),
+            Event::Unknown => {}
+        }
+        Ok(())
+    }
+}
+
+impl Events {
+    /// Counts are sums so far: the newest that is there stands.
+    fn count(&mut self, counted: Option<Counted>) {
+        let Some(counted) = counted else { return };
+        let newest = |stands: &mut u64, count: Option<u64>| *stands = count.unwrap_or(*stands);
+        newest(&mut self.usage.input_tokens, counted.input_tokens);
+        newest(&mut self.usage.output_tokens, counted.output_tokens);
+        newest(&mut self.usage.cache_write, counted.cache_creation_input_tokens);
+        newest(&mut self.usage.cache_read, counted.cache_read_input_tokens);
+    }
+
+    fn begin(&mut self, block: Block, out: &mut Out) {
+        match block {
+            Block::Text { text } if !text.is_empty() => out.push_back(Delta::Text(text)),
+            Block::Thinking { thinking, signature } => {
+                self.signature = signature;
+                if !thinking.is_empty() {
+                    out.push_back(Delta::Thinking(thinking));
+                }
+            }
+            Block::RedactedThinking { data } => self.signature = format!("{REDACTED}{data}"),
+            Block::ToolUse { id, name, input } => {
+                let whole = input.as_object().filter(|input| !input.is_empty());
+                let input = whole.map(|_| input.to_string()).unwrap_or_default();
+                self.call = Some(Call { id, name, input });
+            }
+            Block::Text { .. } | Block::Unknown => {}
+        }
+    }
+
+    fn piece(&mut self, piece: Piece, out: &mut Out) {
+        match piece {
+            Piece::TextDelta { text } => out.push_back(Delta::Text(text)),
+            Piece::ThinkingDelta { thinking } => out.push_back(Delta::Thinking(thinking)),
+            Piece::SignatureDelta { signature } => self.signature.push_str(&signature),
+            Piece::InputJsonDelta { partial_json } => {
+                self.call.iter_mut().for_each(|call| call.input.push_str(&partial_json));
+            }
+            Piece::Unknown => {}
+        }
+    }
+
+    fn finish(&mut self, out: &mut Out) {
+        if !self.signature.is_empty() {
+            out.push_back(Delta::Signature(std::mem::take(&mut self.signature)));
+        }
+        if let Some(Call { id, name, input }) = self.call.take() {
+            let input = input::parse(input);
+            out.push_back(Delta::Call { id: id.into(), name: name.into(), input });
+        }
+    }
+}
+
+fn stop_reason(word: &str) -> StopReason {
+    match word {
+        "tool_use" => StopReason::ToolUse,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "refusal" => StopReason::Refusal,
+        _ => StopReason::EndTurn,
+    }
+}

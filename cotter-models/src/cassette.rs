@@ -1,0 +1,278 @@
+//! Cassettes: what was said between us and providers, in a file, for tests and bug reports.
+//!
+//! A file of JSON lines: a head, then an exchange per line, in the order in which they ended. Headers
+//! that carry keys are never written, and everything else passes the redactor first. A secret that a
+//! model spells over several pieces of its answer is not seen.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::{File, OpenOptions},
+    io::{self, BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use cotter::{
+    model::{ModelError, ModelErrorKind},
+    redact::Redactor,
+};
+use futures_util::{StreamExt, stream};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::http::{Answer, Call};
+
+/// The headers of an answer that change what becomes of it.
+const HEADERS: &[&str] = &["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
+const VERSION: u32 = 1;
+
+/// A cassette in the machine.
+#[derive(Clone, Debug)]
+pub enum Tape {
+    /// What is said is also written down.
+    Record(Recorder),
+    /// Nothing is sent; answers come from the file.
+    Play(Player),
+}
+
+/// Writes a cassette.
+#[derive(Clone)]
+pub struct Recorder(Arc<Recording>);
+
+struct Recording {
+    file: Mutex<File>,
+    redactor: Redactor,
+}
+
+/// Reads a cassette.
+#[derive(Clone)]
+pub struct Player(Arc<Playing>);
+
+struct Playing {
+    path: PathBuf,
+    redactor: Redactor,
+    /// What has not been played yet, in order.
+    left: Mutex<Vec<Exchange>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "type")]
+enum Line {
+    Cassette { v: u32 },
+    Exchange(Exchange),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Exchange {
+    request: Asked,
+    response: Answered,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Asked {
+    url: String,
+    body: Value,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Answered {
+    /// Without one, nothing was heard at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+    /// Event by event, where it is made of events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    body: Vec<String>,
+    /// How it broke off, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<Failed>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Failed {
+    kind: String,
+    message: String,
+}
+
+impl Failed {
+    fn of(error: &ModelError) -> Self {
+        Failed { kind: error.kind.as_str().into(), message: error.message.clone() }
+    }
+
+    fn error(&self) -> ModelError {
+        let kind = ModelErrorKind::parse(&self.kind).unwrap_or(ModelErrorKind::Other);
+        ModelError::new(kind, self.message.clone())
+    }
+}
+
+impl Recorder {
+    /// Begins a cassette in a new file that only its owner may read. A file that is there already is
+    /// an error.
+    pub fn create(path: &Path, redactor: Redactor) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let recorder =
+            Recorder(Arc::new(Recording { file: Mutex::new(options.open(path)?), redactor }));
+        recorder.write(&Line::Cassette { v: VERSION })?;
+        Ok(recorder)
+    }
+
+    fn write(&self, line: &Line) -> io::Result<()> {
+        let line = serde_json::to_string(line).map_err(io::Error::other)? + "\n";
+        let line = self.0.redactor.redact(&line);
+        lock(&self.0.file).write_all(line.as_bytes())
+    }
+
+    /// A request goes out.
+    pub(crate) fn begin(&self, call: &Call) -> Take {
+        let body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
+        let request = Asked { url: call.url.clone(), body };
+        let exchange = Exchange { request, response: Answered::default() };
+        Take { recorder: self.clone(), exchange: Some(exchange), bytes: vec![] }
+    }
+}
+
+/// An exchange under way. It is written when it ends, however it ends.
+pub(crate) struct Take {
+    recorder: Recorder,
+    exchange: Option<Exchange>,
+    bytes: Vec<u8>,
+}
+
+impl Take {
+    /// Nothing was heard.
+    pub(crate) fn fail(mut self, error: &ModelError) {
+        self.response(|response| response.failure = Some(Failed::of(error)));
+    }
+
+    /// Writes down what is heard as it is read.
+    pub(crate) fn follow(mut self, answer: Answer) -> Answer {
+        self.response(|response| {
+            response.status = Some(answer.status);
+            let known = HEADERS.iter().filter_map(|name| Some((*name, answer.header(name)?)));
+            response.headers = known.map(|(name, value)| (name.into(), value.into())).collect();
+        });
+        let body = answer.body.map(move |piece| {
+            match &piece {
+                Ok(bytes) => self.bytes.extend_from_slice(bytes),
+                Err(error) => self.response(|response| response.failure = Some(Failed::of(error))),
+            }
+            piece
+        });
+        Answer { body: body.boxed(), ..answer }
+    }
+
+    fn response(&mut self, change: impl FnOnce(&mut Answered)) {
+        if let Some(exchange) = &mut self.exchange {
+            change(&mut exchange.response);
+        }
+    }
+}
+
+impl Drop for Take {
+    fn drop(&mut self) {
+        let Some(mut exchange) = self.exchange.take() else { return };
+        let text = String::from_utf8_lossy(&self.bytes);
+        exchange.response.body = text.split_inclusive("\n\n").map(str::to_owned).collect();
+        // A recording that cannot be written must not end the run that it is of; the player will miss
+        // what is not there.
+        let _ = self.recorder.write(&Line::Exchange(exchange));
+    }
+}
+
+impl Player {
+    /// Reads a cassette. The redactor is the one it was recorded with, or none that matters.
+    pub fn open(path: &Path, redactor: Redactor) -> io::Result<Self> {
+        let wrong = |number: usize, why: String| {
+            let place = format!("{}:{}: {why}", path.display(), number + 1);
+            io::Error::new(io::ErrorKind::InvalidData, place)
+        };
+        let mut left = vec![];
+        for (number, line) in BufReader::new(File::open(path)?).lines().enumerate() {
+            let line = line?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match (number, serde_json::from_str(&line)) {
+                (_, Err(error)) => return Err(wrong(number, error.to_string())),
+                (0, Ok(Line::Cassette { v: VERSION })) => {}
+                (0, Ok(Line::Cassette { v })) => {
+                    return Err(wrong(number, format!("version {v} is not known here")));
+                }
+                (0, Ok(_)) | (_, Ok(Line::Cassette { .. })) => {
+                    return Err(wrong(number, "this is not where a cassette begins".into()));
+                }
+                (_, Ok(Line::Exchange(exchange))) => left.push(exchange),
+            }
+        }
+        Ok(Player(Arc::new(Playing { path: path.into(), redactor, left: Mutex::new(left) })))
+    }
+
+    /// The answer to a request: the first that was recorded for the very same one, else the first for
+    /// the same address and model. Each is given once.
+    pub(crate) fn answer(&self, call: &Call) -> Result<Answer, ModelError> {
+        let body = call.body.joined();
+        let body = self.0.redactor.redact(std::str::from_utf8(&body).unwrap_or_default());
+        let body: Value = serde_json::from_str(&body).unwrap_or_default();
+        let path = path_of(&call.url);
+        let mut left = lock(&self.0.left);
+        let alike = |asked: &Asked| {
+            path_of(&asked.url) == path && asked.body.get("model") == body.get("model")
+        };
+        let same = left.iter().position(|it| alike(&it.request) && it.request.body == body);
+        let found = same.or_else(|| left.iter().position(|it| alike(&it.request)));
+        let Some(found) = found else {
+            let message = format!("{} has no further answer for {path}", self.0.path.display());
+            return Err(ModelError::new(ModelErrorKind::Other, message));
+        };
+        left.remove(found).response.play()
+    }
+}
+
+impl Answered {
+    fn play(self) -> Result<Answer, ModelError> {
+        let Answered { status, headers, body, failure } = self;
+        let failure = failure.map(|failed| failed.error());
+        let Some(status) = status else {
+            let nothing = || ModelError::new(ModelErrorKind::Network, "nothing was heard");
+            return Err(failure.unwrap_or_else(nothing));
+        };
+        let headers: HeaderMap = headers
+            .into_iter()
+            .filter_map(|(name, value)| {
+                let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+                Some((name, HeaderValue::from_str(&value).ok()?))
+            })
+            .collect();
+        let pieces = body.into_iter().map(|text| Ok(Bytes::from(text))).chain(failure.map(Err));
+        Ok(Answer { status, headers, body: stream::iter(pieces.collect::<Vec<_>>()).boxed() })
+    }
+}
+
+/// What follows the host in an address: cassettes are played wherever they were recorded.
+fn path_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find('/').map_or("", |slash| &rest[slash..])
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Player {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Player").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}

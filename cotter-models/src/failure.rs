@@ -1,0 +1,203 @@
+//! From what a provider answers to a kind of failure: by status, by the words it uses for types and
+//! codes, and by the sentences of those who use none.
+
+use std::time::{Duration, SystemTime};
+
+use cotter::{
+    model::{ModelError, ModelErrorKind as Kind},
+    redact::Redactor,
+    text,
+};
+use serde_json::Value;
+
+use crate::{http::Answer, key::ApiKey};
+
+/// The most of a provider's words that a message repeats.
+const MOST_WORDS: usize = 600;
+/// The most of an answer that is read to find them.
+pub(crate) const MOST_BYTES: usize = 64 * 1024;
+
+/// Words of types and codes, and what they mean. What stands first counts first.
+const WORDS: &[(&str, Kind)] = &[
+    // A quota is not a rate: waiting does not help.
+    ("insufficient_quota", Kind::Other),
+    ("credit_balance_exhausted", Kind::Other),
+    ("organization_spend_limit_exceeded", Kind::Other),
+    ("project_spend_limit_exceeded", Kind::Other),
+    ("organization_usage_limit_exceeded", Kind::Other),
+    ("enforced_spend_limit_reached", Kind::Other),
+    ("usage_not_included", Kind::Other),
+    ("billing_error", Kind::Other),
+    ("context_length_exceeded", Kind::ContextOverflow),
+    ("exceed_context_size_error", Kind::ContextOverflow),
+    ("request_too_large", Kind::ContextOverflow),
+    ("authentication_error", Kind::Auth),
+    ("permission_error", Kind::Auth),
+    ("invalid_api_key", Kind::Auth),
+    ("rate_limit_error", Kind::RateLimited),
+    ("rate_limit_exceeded", Kind::RateLimited),
+    ("slow_down", Kind::RateLimited),
+    ("overloaded_error", Kind::Overloaded),
+    ("server_is_overloaded", Kind::Overloaded),
+    ("service_unavailable_error", Kind::Overloaded),
+    ("unavailable_error", Kind::Overloaded),
+    ("api_error", Kind::Overloaded),
+    ("server_error", Kind::Overloaded),
+    ("InternalServerError", Kind::Overloaded),
+    ("timeout_error", Kind::Timeout),
+    ("not_found_error", Kind::BadRequest),
+    ("model_not_found", Kind::BadRequest),
+    ("invalid_request_error", Kind::BadRequest),
+    ("BadRequestError", Kind::BadRequest),
+    ("INVALID_ARGUMENT", Kind::BadRequest),
+    ("RESOURCE_EXHAUSTED", Kind::RateLimited),
+    ("UNAVAILABLE", Kind::Overloaded),
+];
+
+/// What is said of a conversation that does not fit, in lower case, by those who have no word for it.
+const OVERFLOW: &[&str] = &[
+    "prompt is too long",
+    "exceed context limit",
+    "maximum context length",
+    "exceeds the context window",
+    "exceeds the available context size",
+    "context size has been exceeded",
+    "input tokens exceed",
+    "input token count",
+    "longer than the context length",
+    "not fit in context length",
+    "exceeds the model's maximum context",
+];
+
+/// An error as a provider words it, wherever its fields stand.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    words: Vec<String>,
+    message: String,
+    wait: Option<Duration>,
+}
+
+impl Said {
+    /// Reads an error: an object, a list of one, a text, or fields at the top.
+    pub(crate) fn read(value: &Value) -> Self {
+        let value = value.get(0).unwrap_or(value);
+        let error = value.get("error").unwrap_or(value);
+        let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
+        let keys = ["type", "code", "status"];
+        let details = error.get("details").filter(|details| details.is_object());
+        let words = keys.iter().filter_map(|key| text(error, key));
+        let words = words.chain(details.and_then(|details| text(details, "error_code")));
+        let message = match error {
+            Value::String(message) => Some(message.clone()),
+            _ => text(error, "message")
+                .or_else(|| text(value, "message"))
+                .or_else(|| text(value, "detail")),
+        };
+        let message = message.unwrap_or_default();
+        let wait = retry_delay(error).or_else(|| wait_in(&message));
+        Said { words: words.collect(), message, wait }
+    }
+
+    /// The kind that the words tell, where they do.
+    fn kind(&self) -> Option<Kind> {
+        let message = self.message.to_lowercase();
+        if OVERFLOW.iter().any(|words| message.contains(words)) {
+            return Some(Kind::ContextOverflow);
+        }
+        let known = WORDS.iter().find(|(word, _)| self.words.iter().any(|said| said == word));
+        known.map(|(_, kind)| *kind)
+    }
+
+    /// The failure of a stream that had begun well.
+    pub(crate) fn within_stream(self, key: Option<&ApiKey>) -> ModelError {
+        // A provider that has no word for it has not said that the request was wrong.
+        let kind = self.kind().unwrap_or(Kind::Overloaded);
+        let message = shown(&self.message, key, "the provider reported an error");
+        ModelError { kind, message, retry_after: self.wait }
+    }
+}
+
+/// The failure that an answer tells.
+pub(crate) async fn of_answer(answer: Answer, key: Option<&ApiKey>) -> ModelError {
+    let status = answer.status;
+    let asked = retry_after(&answer);
+    let may_retry = answer.header("x-should-retry").map(|word| word == "true");
+    let body = answer.text(MOST_BYTES).await;
+    let said = serde_json::from_str(&body).map(|value| Said::read(&value)).unwrap_or_default();
+    let by_status = match status {
+        401 | 403 => Kind::Auth,
+        402 => Kind::Other,
+        408 | 504 => Kind::Timeout,
+        409 => Kind::Overloaded,
+        413 => Kind::ContextOverflow,
+        429 => Kind::RateLimited,
+        500.. => Kind::Overloaded,
+        400.. => Kind::BadRequest,
+        _ => Kind::Other,
+    };
+    let kind = match (said.kind(), by_status) {
+        // The words of a failed server say less than its status.
+        (Some(Kind::BadRequest), Kind::BadRequest | Kind::Other) | (None, _) => by_status,
+        (Some(Kind::BadRequest), by_status) => by_status,
+        (Some(said), _) => said,
+    };
+    let kind = match may_retry {
+        Some(false) if kind.is_passing() => Kind::Other,
+        Some(true) if kind == Kind::Other || kind == Kind::BadRequest => Kind::Overloaded,
+        _ => kind,
+    };
+    let words = if said.message.is_empty() { body.trim() } else { said.message.as_str() };
+    let message = match shown(words, key, "") {
+        words if words.is_empty() => format!("the provider answered {status}"),
+        words => format!("the provider answered {status}: {words}"),
+    };
+    ModelError { kind, message, retry_after: asked.or(said.wait) }
+}
+
+/// Foreign words on one line, without secrets, not too many.
+pub(crate) fn shown(words: &str, key: Option<&ApiKey>, otherwise: &str) -> String {
+    if words.is_empty() {
+        return otherwise.to_owned();
+    }
+    let redactor = key
+        .into_iter()
+        .fold(Redactor::new(), |redactor, key| redactor.with_secret("key", key.expose()));
+    let words = redactor.redact(words);
+    text::clip(&text::show_line(&words), MOST_WORDS).into_owned()
+}
+
+/// How long an answer asks to wait: milliseconds, seconds, or a moment.
+fn retry_after(answer: &Answer) -> Option<Duration> {
+    let number = |name: &str| answer.header(name)?.trim().parse::<f64>().ok();
+    let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
+    if let Some(millis) = number("retry-after-ms") {
+        return seconds(millis / 1000.0);
+    }
+    if let Some(after) = number("retry-after") {
+        return seconds(after);
+    }
+    let moment = httpdate::parse_http_date(answer.header("retry-after")?).ok()?;
+    Some(moment.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// `details[].retryDelay`, as in `"37s"`.
+fn retry_delay(error: &Value) -> Option<Duration> {
+    let details = error.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
+/// The wait in a sentence: `try again in 11.054s`, `in 20ms`.
+fn wait_in(message: &str) -> Option<Duration> {
+    let lower = message.to_lowercase();
+    let rest = lower.split_once("try again in ")?.1;
+    let digits = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
+    let number: f64 = rest[..digits].parse().ok()?;
+    let seconds = match rest[digits..].trim_start() {
+        unit if unit.starts_with("ms") => number / 1000.0,
+        unit if unit.starts_with('s') => number,
+        unit if unit.starts_with("minute") => number * 60.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}

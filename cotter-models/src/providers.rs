@@ -1,0 +1,367 @@
+//! The providers there are, and the way from a name to a model.
+//!
+//! ```
+//! use cotter::model::{Model, Models};
+//! use cotter_models::{ApiKey, Provider, Providers, Speaks};
+//!
+//! let providers = Providers::new()
+//!     .with(Provider::ready("anthropic").unwrap().with_key(ApiKey::new("a key")))
+//!     .with(Provider::new("lab", Speaks::OpenAiChat, "http://10.0.0.7:8000/v1"));
+//! let model = providers.find("anthropic/claude-sonnet-5-5")?;
+//! assert_eq!(model.context_window(), Some(1_000_000));
+//! assert_eq!(providers.find("lab/qwen3")?.name(), "lab/qwen3");
+//! # Ok::<(), cotter::model::ModelError>(())
+//! ```
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use cotter::{
+    model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
+    text,
+};
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::Value;
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::{
+    adapter::HttpModel,
+    anthropic,
+    catalog::Known,
+    failure,
+    http::{Http, header},
+    key::ApiKey,
+    rehearsal::Rehearsal,
+};
+
+/// The most of a list of models that is read.
+const MOST_LISTED: usize = 4 * 1024 * 1024;
+
+/// What a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Speaks {
+    /// Anthropic's Messages.
+    AnthropicMessages,
+    /// OpenAI's Chat Completions, as many others do.
+    OpenAiChat,
+    /// OpenAI's Responses.
+    OpenAiResponses,
+}
+
+impl Speaks {
+    /// The head of a request that carries a key.
+    pub(crate) fn authorized(self, key: Option<&ApiKey>) -> Result<HeaderMap, ModelError> {
+        let mut headers = HeaderMap::new();
+        if self == Speaks::AnthropicMessages {
+            header(&mut headers, "anthropic-version", HeaderValue::from_static("2023-06-01"));
+        }
+        let Some(key) = key else { return Ok(headers) };
+        let (name, value) = match self {
+            Speaks::AnthropicMessages => ("x-api-key", key.expose().to_owned()),
+            _ => ("authorization", format!("Bearer {}", key.expose())),
+        };
+        let mut value = HeaderValue::from_str(&value).map_err(|_| {
+            let message = "the key has characters that no request can carry";
+            ModelError::new(ModelErrorKind::Auth, message)
+        })?;
+        value.set_sensitive(true);
+        header(&mut headers, name, value);
+        Ok(headers)
+    }
+
+    /// The words for it in settings.
+    pub const WORDS: &[(&str, Speaks)] = &[
+        ("anthropic", Speaks::AnthropicMessages),
+        ("openai", Speaks::OpenAiChat),
+        ("openai-responses", Speaks::OpenAiResponses),
+    ];
+}
+
+/// A provider that is known without being described.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Ready {
+    /// What stands before the slash.
+    pub name: &'static str,
+    /// What it speaks.
+    pub speaks: Speaks,
+    /// Where it is.
+    pub base_url: &'static str,
+    /// The variable people keep its key in; none where it needs no key.
+    pub key_variable: Option<&'static str>,
+    /// The variable people keep another address in.
+    pub base_url_variable: Option<&'static str>,
+    /// Whose rows of the catalogue are its own.
+    catalogue: &'static str,
+}
+
+/// The providers that are known without being described, in the order in which they are looked for.
+pub const READY: &[Ready] = &[
+    Ready {
+        name: "anthropic",
+        speaks: Speaks::AnthropicMessages,
+        base_url: "https://api.anthropic.com",
+        key_variable: Some("ANTHROPIC_API_KEY"),
+        base_url_variable: Some("ANTHROPIC_BASE_URL"),
+        catalogue: "anthropic",
+    },
+    Ready {
+        name: "openai",
+        speaks: Speaks::OpenAiChat,
+        base_url: "https://api.openai.com/v1",
+        key_variable: Some("OPENAI_API_KEY"),
+        base_url_variable: Some("OPENAI_BASE_URL"),
+        catalogue: "openai",
+    },
+    Ready {
+        name: "openai-responses",
+        speaks: Speaks::OpenAiResponses,
+        base_url: "https://api.openai.com/v1",
+        key_variable: Some("OPENAI_API_KEY"),
+        base_url_variable: Some("OPENAI_BASE_URL"),
+        catalogue: "openai",
+    },
+    Ready {
+        name: "gemini",
+        speaks: Speaks::OpenAiChat,
+        base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
+        key_variable: Some("GEMINI_API_KEY"),
+        base_url_variable: None,
+        catalogue: "google",
+    },
+    Ready {
+        name: "openrouter",
+        speaks: Speaks::OpenAiChat,
+        base_url: "https://openrouter.ai/api/v1",
+        key_variable: Some("OPENROUTER_API_KEY"),
+        base_url_variable: None,
+        catalogue: "openrouter",
+    },
+    Ready {
+        name: "ollama",
+        speaks: Speaks::OpenAiChat,
+        base_url: "http://127.0.0.1:11434/v1",
+        key_variable: None,
+        base_url_variable: None,
+        catalogue: "ollama",
+    },
+];
+
+/// A provider: what it speaks, where it is, and the key to it.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    name: SmolStr,
+    speaks: Speaks,
+    base_url: String,
+    key: Option<ApiKey>,
+    needs_key: bool,
+    catalogue: SmolStr,
+}
+
+impl Provider {
+    /// A provider of one's own. It needs no key unless it is given one.
+    pub fn new(name: impl Into<SmolStr>, speaks: Speaks, base_url: impl Into<String>) -> Self {
+        let name = name.into();
+        Provider {
+            catalogue: name.clone(),
+            name,
+            speaks,
+            base_url: base_url.into(),
+            key: None,
+            needs_key: false,
+        }
+    }
+
+    /// One that is known by its name.
+    pub fn ready(name: &str) -> Option<Self> {
+        let ready = READY.iter().find(|ready| ready.name == name)?;
+        Some(Provider {
+            needs_key: ready.key_variable.is_some(),
+            catalogue: ready.catalogue.into(),
+            ..Provider::new(ready.name, ready.speaks, ready.base_url)
+        })
+    }
+
+    /// The same with a key.
+    pub fn with_key(self, key: ApiKey) -> Self {
+        Provider { key: Some(key), ..self }
+    }
+
+    /// The same at another address. Who answers there may need no key.
+    pub fn with_base_url(self, base_url: impl Into<String>) -> Self {
+        Provider { base_url: base_url.into(), needs_key: false, ..self }
+    }
+
+    /// What stands before the slash.
+    pub fn name(&self) -> &SmolStr {
+        &self.name
+    }
+
+    /// Where it is.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Whether requests to it can be made: the key it needs is there.
+    pub fn is_usable(&self) -> bool {
+        self.key.is_some() || !self.needs_key
+    }
+
+    /// One of its models, by the provider's own name for it.
+    pub fn model(&self, model: &str, http: &Http) -> HttpModel {
+        let known = Known::of(&self.row(model)).cloned().unwrap_or_default();
+        self.model_known(model, known, http)
+    }
+
+    /// The models it says it serves, by its own names. This asks it.
+    pub async fn served(&self, http: &Http) -> Result<Vec<String>, ModelError> {
+        let path = match self.speaks {
+            Speaks::AnthropicMessages => "v1/models?limit=1000",
+            _ => "models",
+        };
+        let url = format!("{}/{path}", self.base_url.trim_end_matches('/'));
+        let answer = http.get(&url, self.speaks.authorized(self.key.as_ref())?).await?;
+        if answer.status != 200 {
+            return Err(failure::of_answer(answer, self.key.as_ref()).await);
+        }
+        let text = answer.text(MOST_LISTED).await;
+        let list: Value = serde_json::from_str(&text).map_err(|cause| {
+            ModelError::new(ModelErrorKind::Other, format!("the list cannot be read: {cause}"))
+        })?;
+        let rows = list["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(rows.iter().filter_map(|row| row["id"].as_str().map(str::to_owned)).collect())
+    }
+
+    fn row(&self, model: &str) -> String {
+        format!("{}/{model}", self.catalogue)
+    }
+
+    fn model_known(&self, model: &str, known: Known, http: &Http) -> HttpModel {
+        let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.speaks);
+        let (url, key, http) = (&self.base_url, self.key.clone(), http.clone());
+        match self.speaks {
+            Speaks::AnthropicMessages => {
+                let dialect = anthropic::Messages::new(name.clone(), model, known.clone());
+                HttpModel::new(name, speaks, url, key, http, known, dialect)
+            }
+            Speaks::OpenAiChat => todo!(),
+            Speaks::OpenAiResponses => todo!(),
+        }
+    }
+}
+
+/// What somebody knows better than the catalogue.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Override {
+    /// How many tokens a conversation may have.
+    pub context_window: Option<u64>,
+    /// How many tokens a reply may have.
+    pub max_output: Option<u64>,
+    /// What a million tokens cost.
+    pub price: Option<Price>,
+}
+
+/// Every provider that was set up: models by name.
+#[derive(Clone, Debug, Default)]
+pub struct Providers {
+    http: Http,
+    providers: Vec<Provider>,
+    overrides: BTreeMap<SmolStr, Override>,
+}
+
+impl Providers {
+    /// None yet. [`Rehearsal`] is always there.
+    pub fn new() -> Self {
+        Providers::default()
+    }
+
+    /// The same with another one. The later of a name stands.
+    pub fn with(mut self, provider: Provider) -> Self {
+        self.providers.retain(|known| known.name != provider.name);
+        self.providers.push(provider);
+        self
+    }
+
+    /// The same over these connections.
+    pub fn with_http(self, http: Http) -> Self {
+        Providers { http, ..self }
+    }
+
+    /// The same with somebody's knowledge of a model, by `provider/model`.
+    pub fn with_override(mut self, name: impl Into<SmolStr>, known: Override) -> Self {
+        self.overrides.insert(name.into(), known);
+        self
+    }
+
+    /// Those that can be reached, in the order in which they were given.
+    pub fn usable(&self) -> impl Iterator<Item = &Provider> {
+        self.providers.iter().filter(|provider| provider.is_usable())
+    }
+
+    fn known(&self, provider: &Provider, model: &str) -> Known {
+        let known = Known::of(&provider.row(model)).cloned();
+        // What runs here costs nothing.
+        let free = || Some(Price::default()).filter(|_| provider.catalogue == "ollama");
+        let mut known = known.unwrap_or_else(|| Known { price: free(), ..Known::default() });
+        let name = format!("{}/{model}", provider.name);
+        if let Some(said) = self.overrides.get(name.as_str()) {
+            known.context_window = said.context_window.or(known.context_window);
+            known.max_output = said.max_output.or(known.max_output);
+            if said.price.is_some() {
+                (known.price, known.above) = (said.price, None);
+            }
+        }
+        known
+    }
+}
+
+impl Models for Providers {
+    fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+        let wrong = |message| ModelError::new(ModelErrorKind::BadRequest, message);
+        if name == Rehearsal::NAME {
+            return Ok(Arc::new(Rehearsal::new()));
+        }
+        let shown = text::clip(&text::show_line(name), 80).into_owned();
+        let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty())
+        else {
+            return Err(wrong(format!("`{shown}` is no model: expected `provider/model`")));
+        };
+        let Some(found) = self.providers.iter().find(|known| known.name == provider) else {
+            let names = self.providers.iter().map(|provider| provider.name.as_str());
+            let near =
+                text::nearest(provider, names).map(|near| format!("; did you mean `{near}`?"));
+            let provider = text::clip(&text::show_line(provider), 40).into_owned();
+            return Err(wrong(format!(
+                "there is no provider `{provider}`{}",
+                near.unwrap_or_default()
+            )));
+        };
+        if !found.is_usable() {
+            let message = format!("there is no key for `{}`", found.name);
+            return Err(ModelError::new(ModelErrorKind::Auth, message));
+        }
+        Ok(Arc::new(found.model_known(model, self.known(found, model), &self.http)))
+    }
+
+    fn available(&self) -> Vec<ModelInfo> {
+        let mut all = vec![];
+        for provider in self.usable() {
+            let listed =
+                Known::models_of(&provider.catalogue).filter_map(|(name, _)| name.split_once('/'));
+            let said = self.overrides.keys().filter_map(|name| name.split_once('/'));
+            let said = said.filter(|(name, _)| *name == provider.name).map(|(_, model)| model);
+            let mut models: Vec<_> = listed.map(|(_, model)| model).collect();
+            models.extend(said.filter(|model| !models.contains(model)).collect::<Vec<_>>());
+            all.extend(models.into_iter().map(|model| {
+                let name = format_smolstr!("{}/{model}", provider.name);
+                self.known(provider, model).info(&name)
+            }));
+        }
+        all
+    }
+
+    fn api_key(&self, provider: &str) -> Option<String> {
+        let found = self.providers.iter().find(|known| known.name == provider)?;
+        found.key.as_ref().map(|key| key.expose().to_owned())
+    }
+}

@@ -1,0 +1,68 @@
+//! What somebody made of a thing that never changes, kept with the thing: made on first use, once per
+//! key and type, and read without a lock.
+
+use std::{any::Any, sync::OnceLock};
+
+use smol_str::SmolStr;
+
+/// What is kept: a chain of cells, as long as there are keys. A handful of models may speak about one
+/// conversation, never many.
+#[derive(Default)]
+pub(crate) struct Kept(OnceLock<Box<Cell>>);
+
+struct Cell {
+    key: SmolStr,
+    value: Box<dyn Any + Send + Sync>,
+    next: Kept,
+}
+
+impl Kept {
+    /// What was made for this key, or is made now.
+    pub(crate) fn get_or_make<T: Any + Send + Sync>(
+        &self,
+        key: &str,
+        make: impl FnOnce() -> T,
+    ) -> &T {
+        let mut make = Some(make);
+        let mut kept = self;
+        loop {
+            let cell = kept.0.get_or_init(|| {
+                let make = make.take().expect("the first cell made here is the one looked for");
+                Box::new(Cell { key: key.into(), value: Box::new(make()), next: Kept::default() })
+            });
+            match cell.value.downcast_ref() {
+                Some(value) if cell.key == key => return value,
+                _ => kept = &cell.next,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_and_type_has_its_own_made_once() {
+        let kept = Kept::default();
+        assert_eq!(*kept.get_or_make("a", || 1), 1);
+        assert_eq!(*kept.get_or_make("b", || 2), 2);
+        assert_eq!(*kept.get_or_make("a", || "text"), "text");
+        assert_eq!(*kept.get_or_make("a", || 3), 1);
+        assert_eq!(*kept.get_or_make("b", || 3), 2);
+        assert_eq!(*kept.get_or_make("a", || "other"), "text");
+    }
+
+    #[test]
+    fn what_several_threads_make_at_once_is_the_same_for_all() {
+        let kept = Kept::default();
+        let seen: Vec<(usize, usize)> = std::thread::scope(|scope| {
+            let ask = |n: usize| (n % 4, *kept.get_or_make(&(n % 4).to_string(), || n));
+            let asked: Vec<_> = (0..32).map(|n| scope.spawn(move || ask(n))).collect();
+            asked.into_iter().map(|asked| asked.join().expect("it does not panic")).collect()
+        });
+        for (key, value) in seen {
+            assert_eq!(*kept.get_or_make(&key.to_string(), || usize::MAX), value);
+        }
+    }
+}
