@@ -31,6 +31,7 @@ use crate::{
     http::{Http, header},
     key::ApiKey,
     rehearsal::Rehearsal,
+    responses,
 };
 
 /// The most of a list of models that is read.
@@ -245,7 +246,10 @@ impl Provider {
                 HttpModel::new(name, speaks, url, key, http, known, dialect)
             }
             Speaks::OpenAiChat => todo!(),
-            Speaks::OpenAiResponses => todo!(),
+            Speaks::OpenAiResponses => {
+                let dialect = responses::Responses::new(name.clone(), model, known.clone());
+                HttpModel::new(name, speaks, url, key, http, known, dialect)
+            }
         }
     }
 }
