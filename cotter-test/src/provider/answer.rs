@@ -28,8 +28,8 @@ pub struct Answer {
     pub(super) headers: Vec<(String, String)>,
     pub(super) cut: Option<(After, Cut)>,
     pub(super) is_gzipped: bool,
-    /// How many bytes come at once; an event, where nothing is said.
-    pub(super) piece: Option<usize>,
+    /// How many bytes come at once, in turn; an event, where nothing is said.
+    pub(super) pieces: Vec<usize>,
     pub(super) has_pings: bool,
     pub(super) comment: Option<String>,
 }
@@ -172,7 +172,7 @@ impl Answer {
             headers: vec![],
             cut: None,
             is_gzipped: false,
-            piece: None,
+            pieces: vec![],
             has_pings: false,
             comment: None,
         }
@@ -272,8 +272,13 @@ impl Answer {
     }
 
     /// Comes in pieces of so many bytes, whatever they cut in two.
-    pub fn and_pieces_of(mut self, bytes: usize) -> Self {
-        self.piece = Some(bytes.max(1));
+    pub fn and_pieces_of(self, bytes: usize) -> Self {
+        self.and_pieces([bytes])
+    }
+
+    /// Comes in pieces of these sizes: when the last was used, the first is again.
+    pub fn and_pieces(mut self, sizes: impl IntoIterator<Item = usize>) -> Self {
+        self.pieces = sizes.into_iter().map(|size| size.max(1)).collect();
         self
     }
 

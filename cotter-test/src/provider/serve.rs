@@ -78,6 +78,8 @@ enum Then {
     Next,
     /// We end it.
     Close,
+    /// We break it.
+    Reset,
     /// Whoever made it has ended it.
     Gone,
 }
@@ -101,11 +103,15 @@ impl Connection {
             match select(delivered, gone).await {
                 Either::Left((Ok(Then::Next), _)) if keeps => {}
                 Either::Left((Ok(Then::Next | Then::Close), _)) => break Then::Close,
+                Either::Left((Ok(Then::Reset), _)) => break Then::Reset,
                 Either::Left((Ok(Then::Gone) | Err(_), _)) | Either::Right(_) => break Then::Gone,
             }
         };
-        if let Then::Gone = then {
-            self.shared.change(|state| state.closed += 1);
+        match then {
+            Then::Gone => self.shared.change(|state| state.closed += 1),
+            // Dropping it would say that this was all.
+            Then::Reset => self.outgoing.forget(),
+            Then::Close | Then::Next => {}
         }
     }
 }
@@ -314,7 +320,8 @@ fn plan(shared: &Shared, answer: Answer, turn: &Turn<'_>) -> Plan {
         What::Status { status, body } => {
             let own = || wire.refusal(&wire.failure(*status)).to_string().into_bytes();
             let plan = whole(*status, &answer.headers, body.clone().unwrap_or_else(own));
-            return Plan { cut: answer.cut.map(|(_, cut)| (0, cut)), ..plan };
+            let at = |after| usize::from(after != After::Nothing);
+            return Plan { cut: answer.cut.map(|(after, cut)| (at(after), cut)), ..plan };
         }
         What::Events(bytes) => (vec![bytes.clone()], 1),
         What::Reply(reply) => {
@@ -334,9 +341,9 @@ fn plan(shared: &Shared, answer: Answer, turn: &Turn<'_>) -> Plan {
         frames = gzip(&frames);
     }
     let at = answer.cut.map(|(after, cut)| (offset(after, &frames, said * per_event), cut));
-    let pieces = match answer.piece {
-        Some(size) => split(&frames.concat(), size),
-        None => frames,
+    let pieces = match answer.pieces.as_slice() {
+        [] => frames,
+        sizes => split(&frames.concat(), sizes),
     };
     streamed(&answer, pieces, at)
 }
@@ -359,8 +366,17 @@ fn offset(after: After, frames: &[Vec<u8>], said: usize) -> Option<usize> {
     }
 }
 
-fn split(bytes: &[u8], size: usize) -> Vec<Vec<u8>> {
-    bytes.chunks(size).map(<[u8]>::to_vec).collect()
+fn split(mut bytes: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
+    let mut pieces = vec![];
+    for size in sizes.iter().cycle() {
+        let (piece, rest) = bytes.split_at((*size).min(bytes.len()));
+        pieces.push(piece.to_vec());
+        bytes = rest;
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    pieces
 }
 
 /// Each piece as it is when a compressor has just been told to let go of it.
@@ -450,7 +466,7 @@ async fn deliver(out: &mut OwnedWriteHalf, plan: Plan, shared: &Shared) -> io::R
             Some((at, Cut::Close)) if at == index => return Ok(Then::Close),
             Some((at, Cut::Reset)) if at == index => {
                 out.as_ref().set_zero_linger()?;
-                return Ok(Then::Close);
+                return Ok(Then::Reset);
             }
             _ => {}
         }
