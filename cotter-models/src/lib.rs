@@ -10,6 +10,7 @@ mod failure;
 mod input;
 mod catalog;
 mod anthropic;
+mod chat;
 mod providers;
 mod cassette;
 mod rehearsal;
