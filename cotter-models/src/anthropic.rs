@@ -10,6 +10,7 @@ mod write;
 use bytes::Bytes;
 use cotter::{
     Message,
+    message::{AssistantPart, Mark},
     model::{Request, Thinking},
     tool::ShownTools,
 };
@@ -21,7 +22,7 @@ use self::{read::Events, write::Turns};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
-    catalog::{Known, Thinks},
+    catalog::{Effort, Known, Thinks},
     conversation::{self, Written},
     http::header,
 };
@@ -31,6 +32,9 @@ const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 const MAX_TOKENS: u64 = 32_000;
 /// A longer reply has to be asked for.
 const LONGEST: u64 = 64_000;
+
+const BINDING: &str = "thinking-binding-controls-2026-08-01";
+const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 
 /// The dialect of one model.
 pub(crate) struct Messages {
@@ -69,34 +73,46 @@ impl Messages {
         conversation::write(&request.messages, &self.key, Turns::new(self.name.clone()))
     }
 
-    fn settings(&self, request: &Request) -> Value {
-        let most = request.max_tokens.map(u64::from);
-        let usual = self.known.max_output.map_or(MAX_TOKENS, |most| most.min(LONGEST));
-        let mut max_tokens = most.unwrap_or(usual);
-        let effort = self.known.effort(request.thinking).map(|effort| effort.as_str());
-        let adaptive = match self.known.is_bound {
-            true => json!({"type": "adaptive", "display": "summarized",
-                           "block_binding": {"prefix_mismatch_behavior": "drop_block"}}),
-            false => json!({"type": "adaptive", "display": "summarized"}),
-        };
+    /// How the model is told how hard to think: what it may do, and the word for how hard.
+    fn thinking(&self, request: &Request) -> (Option<Value>, Option<&'static str>) {
         let is_off = request.thinking == Thinking::Off;
-        let (thinking, effort) = match (self.known.thinks, is_off) {
+        let adaptive = || {
+            let display = if is_off { "omitted" } else { "summarized" };
+            let mut adaptive = json!({"type": "adaptive", "display": display});
+            if self.known.is_bound {
+                adaptive["block_binding"] = json!({"prefix_mismatch_behavior": "drop_block"});
+            }
+            adaptive
+        };
+        match (self.known.thinks, is_off) {
             (Thinks::Disabled, true) => (Some(json!({"type": "disabled"})), None),
-            (Thinks::BetweenTools, true) => (Some(json!({"type": "between_tools"})), None),
-            (Thinks::Always, true) => (Some(adaptive), Some("low")),
+            (Thinks::Always, true) => (Some(adaptive()), Some("low")),
             (_, true) | (Thinks::None | Thinks::Effort, _) => (None, None),
+            (Thinks::Budget, false) if !may_begin_to_think(request, &self.name) => (None, None),
             (Thinks::Budget, false) => {
                 let budget = budget(request.thinking);
-                // It counts against the reply, which needs room beside it.
-                max_tokens = max_tokens.max(budget + 1024);
                 (Some(json!({"type": "enabled", "budget_tokens": budget})), None)
             }
             (_, false) => {
-                (Some(adaptive), effort.map(|word| if word == "minimal" { "low" } else { word }))
+                let effort = self.known.effort(request.thinking).map(|effort| match effort {
+                    Effort::None | Effort::Minimal => Effort::Low,
+                    effort => effort,
+                });
+                (Some(adaptive()), effort.map(Effort::as_str))
             }
-        };
+        }
+    }
+
+    fn settings(&self, request: &Request) -> Value {
+        let usual = self.known.max_output.map_or(MAX_TOKENS, |most| most.min(LONGEST));
+        let max_tokens = request.max_tokens.map_or(usual, u64::from);
         let mut settings = json!({"max_tokens": max_tokens, "stream": true});
+        let (thinking, effort) = self.thinking(request);
         if let Some(thinking) = thinking {
+            if let Some(budget) = thinking["budget_tokens"].as_u64() {
+                // It counts against the reply, which needs room beside it.
+                settings["max_tokens"] = json!(max_tokens.max(budget + 1024));
+            }
             settings["thinking"] = thinking;
         }
         if let Some(effort) = effort {
@@ -106,19 +122,34 @@ impl Messages {
     }
 }
 
+/// Whether a model that thinks before it speaks may do so now: not between the calls of a reply that
+/// it did not think about, or that another model made.
+fn may_begin_to_think(request: &Request, name: &str) -> bool {
+    let mut latest = request.messages.iter().rev();
+    let reply = latest.find_map(|message| match message {
+        Message::ToolResult(_) => None,
+        Message::User(user) if user.mark == Mark::Note => None,
+        Message::Assistant(reply) => Some(Some(reply)),
+        _ => Some(None),
+    });
+    let Some(Some(reply)) = reply else { return true };
+    let thought =
+        matches!(reply.parts.first(), Some(AssistantPart::Thinking { signature: Some(_), .. }));
+    reply.calls().next().is_none() || (reply.model == name && thought)
+}
+
 impl Dialect for Messages {
     fn path(&self) -> &'static str {
         "v1/messages"
     }
 
     fn headers(&self, headers: &mut HeaderMap, request: &Request) {
-        let thinks = request.thinking != Thinking::Off;
-        let beta = match self.known.thinks {
+        let (thinking, _) = self.thinking(request);
+        let beta = match thinking {
             // Hooks, compaction and new tools change what stands before a thought; it is then left out
             // instead of being an error.
-            Thinks::Always if self.known.is_bound => "thinking-binding-controls-2026-08-01",
-            _ if self.known.is_bound && thinks => "thinking-binding-controls-2026-08-01",
-            Thinks::Budget if thinks => "interleaved-thinking-2025-05-14",
+            Some(thinking) if !thinking["block_binding"].is_null() => BINDING,
+            Some(thinking) if !thinking["budget_tokens"].is_null() => INTERLEAVED,
             _ => return,
         };
         header(headers, "anthropic-beta", HeaderValue::from_static(beta));

@@ -50,8 +50,6 @@ pub(crate) enum Thinks {
     Adaptive,
     /// By a word, unless it is told not to.
     Disabled,
-    /// By a word; without, it still thinks between tools.
-    BetweenTools,
     /// By a word, always.
     Always,
 }

@@ -177,7 +177,10 @@ impl Completions {
             // Said aloud: left out, it thinks by default, and then refuses its tools.
             return Some(Effort::None);
         }
-        self.known.effort(request.thinking)
+        let effort = self.known.effort(request.thinking)?;
+        // Few take the lowest word; one nobody knows of is not asked to.
+        let is_guess = self.known.efforts.is_empty() && effort == Effort::Minimal;
+        Some(if is_guess { Effort::Low } else { effort })
     }
 }
 
@@ -189,7 +192,7 @@ impl Dialect for Completions {
     fn body(&self, request: &Request) -> Body {
         let mut body = self.head(request);
         let written = self.write(request);
-        written.pieces.iter().for_each(|piece| _ = body.shared(piece.bytes.clone()));
+        written.pieces.into_iter().for_each(|piece| _ = body.shared(piece.bytes));
         body.text(written.writer.closing()).text("],");
         body.text(self.settings(request).to_string().trim_start_matches('{'));
         body
@@ -197,7 +200,7 @@ impl Dialect for Completions {
 
     fn prefix(&self, request: &Request) -> Body {
         let mut body = self.head(request);
-        self.write(request).pieces.iter().for_each(|piece| _ = body.shared(piece.bytes.clone()));
+        self.write(request).pieces.into_iter().for_each(|piece| _ = body.shared(piece.bytes));
         body
     }
 

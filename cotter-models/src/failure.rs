@@ -135,11 +135,12 @@ pub(crate) async fn of_answer(answer: Answer, key: Option<&ApiKey>) -> ModelErro
         400.. => Kind::BadRequest,
         _ => Kind::Other,
     };
-    let kind = match (said.kind(), by_status) {
-        // The words of a failed server say less than its status.
-        (Some(Kind::BadRequest), Kind::BadRequest | Kind::Other) | (None, _) => by_status,
-        (Some(Kind::BadRequest), by_status) => by_status,
-        (Some(said), _) => said,
+    let kind = match said.kind() {
+        // Of a request that was merely too early, nobody says that it was too long.
+        Some(Kind::ContextOverflow) if by_status == Kind::RateLimited => by_status,
+        // A wrong request is what many say of everything; the status knows better.
+        Some(Kind::BadRequest) | None => by_status,
+        Some(said) => said,
     };
     let kind = match may_retry {
         Some(false) if kind.is_passing() => Kind::Other,

@@ -31,6 +31,7 @@ use crate::{
     http::{Http, header},
     key::ApiKey,
     rehearsal::Rehearsal,
+    responses,
 };
 
 /// The most of a list of models that is read.
@@ -248,7 +249,10 @@ impl Provider {
                 let dialect = chat::Completions::new(name.clone(), model, url, known.clone());
                 HttpModel::new(name, speaks, url, key, http, known, dialect)
             }
-            Speaks::OpenAiResponses => todo!(),
+            Speaks::OpenAiResponses => {
+                let dialect = responses::Responses::new(name.clone(), model, known.clone());
+                HttpModel::new(name, speaks, url, key, http, known, dialect)
+            }
         }
     }
 }

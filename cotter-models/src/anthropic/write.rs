@@ -1,10 +1,13 @@
 //! Messages as Anthropic wants them: turns of content blocks, the person's and the model's by turns,
 //! results first in the turn after their calls.
 
+use std::borrow::Cow;
+
 use cotter::message::{
     AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{body::put, conversation::Writer};
@@ -26,6 +29,60 @@ enum Role {
     Assistant,
 }
 
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: &'a str,
+        input: Input<'a>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<Answer<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "base64")]
+struct Source<'a> {
+    media_type: &'a str,
+    data: &'a str,
+}
+
+/// What a tool answered: a text, or blocks.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer<'a> {
+    Text(&'a str),
+    Blocks(Vec<Block<'a>>),
+}
+
+/// The input of a call. What could not be parsed was answered with an error; an object is wanted all
+/// the same.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Input<'a> {
+    Object(&'a Value),
+    Other { unparsed: &'a Value },
+}
+
 impl Turns {
     pub(super) fn new(model: SmolStr) -> Self {
         Turns { model, open: None }
@@ -36,7 +93,7 @@ impl Turns {
         if self.open.is_some() { "]}" } else { "" }
     }
 
-    fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &Value) {
+    fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &Block<'_>) {
         let between = match (self.open, role) {
             (Some(open), role) if open == role => ",",
             (None, Role::User) => r#"{"role":"user","content":["#,
@@ -47,6 +104,30 @@ impl Turns {
         out.extend_from_slice(between.as_bytes());
         put(out, block);
         self.open = Some(role);
+    }
+
+    /// A part of a reply, where the provider would take it back.
+    fn part<'a>(&self, reply: &AssistantMessage, part: &'a AssistantPart) -> Option<Block<'a>> {
+        Some(match part {
+            AssistantPart::Text(text) => return text_block(text),
+            // What another model thought, or nobody signed, is refused.
+            AssistantPart::Thinking { text, signature } => {
+                let signature = signature.as_ref().filter(|_| reply.model == self.model)?;
+                match signature.strip_prefix(REDACTED) {
+                    Some(data) => Block::RedactedThinking { data },
+                    None => Block::Thinking { thinking: text, signature },
+                }
+            }
+            AssistantPart::ToolCall(ToolCall { id, name, input }) => Block::ToolUse {
+                id: plain(id),
+                name,
+                input: match &**input {
+                    input @ Value::Object(_) => Input::Object(input),
+                    unparsed => Input::Other { unparsed },
+                },
+            },
+            _ => return None,
+        })
     }
 }
 
@@ -60,86 +141,56 @@ impl Writer for Turns {
     fn assistant(&mut self, out: &mut Vec<u8>, reply: &AssistantMessage) {
         if self.open.is_none() {
             // The first turn is the person's.
-            self.block(out, Role::User, &text("(The conversation goes on.)"));
+            self.block(out, Role::User, &Block::Text { text: "(The conversation goes on.)" });
         }
-        let is_own = reply.model == self.model;
         for part in &reply.parts {
-            let block = match part {
-                AssistantPart::Text(words) if is_blank(words) => continue,
-                AssistantPart::Text(words) => text(words),
-                AssistantPart::Thinking { text, signature: Some(signature) } if is_own => {
-                    match signature.strip_prefix(REDACTED) {
-                        Some(data) => json!({"type": "redacted_thinking", "data": data}),
-                        None => {
-                            json!({"type": "thinking", "thinking": text, "signature": signature})
-                        }
-                    }
-                }
-                // What another model thought, or nobody signed, is refused.
-                AssistantPart::Thinking { .. } => continue,
-                AssistantPart::ToolCall(call) => tool_use(call),
-                _ => continue,
-            };
-            self.block(out, Role::Assistant, &block);
+            if let Some(block) = self.part(reply, part) {
+                self.block(out, Role::Assistant, &block);
+            }
         }
     }
 
     fn result(&mut self, out: &mut Vec<u8>, result: &ToolResultMessage) {
-        let mut block = json!({
-            "type": "tool_result",
-            "tool_use_id": id(&result.call_id),
-        });
-        match &result.content {
-            Content::Text(text) if is_blank(text) => {}
-            Content::Text(text) => block["content"] = json!(text),
-            content => block["content"] = blocks(content).collect(),
-        }
-        if result.error.is_some() {
-            block["is_error"] = json!(true);
-        }
-        self.block(out, Role::User, &block);
+        let content = match &result.content {
+            Content::Text(text) => (!is_blank(text)).then_some(Answer::Text(text)),
+            content => Some(blocks(content)).filter(|all| !all.is_empty()).map(Answer::Blocks),
+        };
+        let tool_use_id = plain(&result.call_id);
+        let is_error = result.error.is_some();
+        self.block(out, Role::User, &Block::ToolResult { tool_use_id, content, is_error });
     }
 }
 
-fn text(text: &str) -> Value {
-    json!({"type": "text", "text": text})
+/// Content as blocks.
+fn blocks(content: &Content) -> Vec<Block<'_>> {
+    match content {
+        Content::Text(text) => text_block(text).into_iter().collect(),
+        Content::Parts(parts) => parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Image { media_type, data } => {
+                    Some(Block::Image { source: Source { media_type, data } })
+                }
+                part => part.as_text().and_then(text_block),
+            })
+            .collect(),
+    }
 }
 
-fn tool_use(call: &ToolCall) -> Value {
-    // What could not be parsed was answered with an error; an object is wanted all the same.
-    let input = match &*call.input {
-        input @ Value::Object(_) => input.clone(),
-        other => json!({"unparsed": other}),
-    };
-    json!({"type": "tool_use", "id": id(&call.id), "name": call.name, "input": input})
-}
-
-/// An id of another provider's in letters this one takes. Calls and results are changed alike.
-fn id(id: &str) -> String {
-    let allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-    id.chars().map(|char| if allowed(char) { char } else { '_' }).collect()
-}
-
-/// Content as blocks; blank texts are refused, so they are left out.
-fn blocks(content: &Content) -> impl Iterator<Item = Value> {
-    let whole = match content {
-        Content::Text(words) => Some(words.as_str()),
-        Content::Parts(_) => None,
-    };
-    let parts = match content {
-        Content::Text(_) => &[],
-        Content::Parts(parts) => parts.as_slice(),
-    };
-    let whole = whole.filter(|words| !is_blank(words)).map(text);
-    whole.into_iter().chain(parts.iter().filter_map(|part| match part {
-        Part::Image { media_type, data } => Some(json!({
-            "type": "image",
-            "source": {"type": "base64", "media_type": media_type, "data": data},
-        })),
-        part => part.as_text().filter(|words| !is_blank(words)).map(text),
-    }))
+/// A blank text is refused, so it is left out.
+fn text_block(text: &str) -> Option<Block<'_>> {
+    (!is_blank(text)).then_some(Block::Text { text })
 }
 
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
+}
+
+/// An id of another provider's in letters this one takes. Calls and results are changed alike.
+fn plain(id: &str) -> Cow<'_, str> {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+    match id.chars().all(is_plain) {
+        true => Cow::Borrowed(id),
+        false => id.chars().map(|char| if is_plain(char) { char } else { '_' }).collect(),
+    }
 }

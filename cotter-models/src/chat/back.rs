@@ -21,8 +21,8 @@ pub(super) enum Back {
 /// The fields that thinking comes in. Of two in one piece the first counts; both say the same.
 pub(super) const THINKING: [&str; 2] = ["reasoning_content", "reasoning"];
 
-pub(super) const DETAILS: &str = "reasoning_details";
-pub(super) const EXTRA: &str = "extra_content";
+const DETAILS: &str = "reasoning_details";
+const EXTRA: &str = "extra_content";
 const CALL_EXTRA: &str = "tool_calls.extra_content";
 
 impl Back {

@@ -182,8 +182,8 @@ impl Chunks {
                 (Value::String(so_far), Value::String(more)) if is_streamed(&name) => {
                     so_far.push_str(&more);
                 }
-                (_, Value::Null) => {}
-                (slot, value) => *slot = value,
+                (slot, value) if value != Value::Null && value != "" => *slot = value,
+                _ => {}
             }
         }
     }

@@ -4,23 +4,24 @@
 //! There is no field for a result that is an error, so its text begins with the word. Results are
 //! texts: their images follow in a message of the person's, after all results of the reply.
 
+use std::{borrow::Cow, fmt};
+
 use cotter::message::{
     AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
 };
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{
-    Returns,
-    back::{Back, DETAILS, EXTRA, THINKING},
-};
-use crate::{body::put, conversation::Writer};
+use super::{Returns, back::Back};
+use crate::{body::put, conversation::Writer, plain};
 
-/// The longest id of a call that is taken from another provider.
+/// The longest id of a call, and the longest name of a tool, that everybody takes.
 const LONGEST_ID: usize = 40;
+const LONGEST_NAME: usize = 64;
 
 /// Messages in the making. What the person says is left open, so that messages that follow each other
-/// in their role are one: many models are told in their template to expect no other.
+/// in their role are one: many models are told to expect no other.
 #[derive(Clone, PartialEq)]
 pub(super) struct Turns {
     model: SmolStr,
@@ -44,6 +45,67 @@ enum Open {
     Text,
     /// A list of parts of the person's.
     Parts,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: Url<'a> },
+}
+
+#[derive(Serialize)]
+struct Url<'a> {
+    #[serde(serialize_with = "as_shown")]
+    url: Image<'a>,
+}
+
+struct Image<'a> {
+    media_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename = "assistant")]
+struct Reply<'a> {
+    content: Option<String>,
+    #[serde(flatten)]
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+}
+
+/// What a model thought, in the field it came in.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Thinking {
+    ReasoningContent(String),
+    Reasoning(String),
+    ReasoningDetails(Vec<Value>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "function")]
+struct Call<'a> {
+    id: Cow<'a, str>,
+    function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: Cow<'a, str>,
+    arguments: String,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename = "tool")]
+struct Answer<'a> {
+    tool_call_id: &'a str,
+    content: Cow<'a, str>,
 }
 
 impl Turns {
@@ -72,56 +134,68 @@ impl Turns {
 
     fn say(&mut self, out: &mut Vec<u8>, words: &str) {
         match self.open {
-            Open::Parts => self.part(out, &text(words)),
+            Open::Parts => return self.part(out, &Block::Text { text: words }),
             Open::Text => {
-                let mut more = vec![];
-                put(&mut more, &format!("\n\n{words}"));
-                out.extend_from_slice(&more[1..more.len() - 1]);
+                // The words go on within the text: their opening quote is one too many.
+                out.extend_from_slice(br"\n\n");
+                let at = out.len();
+                put(out, words);
+                out.remove(at);
             }
             Open::Start | Open::System | Open::Closed => {
                 self.begin(out);
                 out.extend_from_slice(br#"{"role":"user","content":"#);
                 put(out, words);
-                // The closing quote is for whoever closes the text.
-                out.pop();
                 self.open = Open::Text;
             }
         }
+        // The closing quote is for whoever closes the text.
+        out.pop();
     }
 
-    fn part(&mut self, out: &mut Vec<u8>, part: &Value) {
+    fn part(&mut self, out: &mut Vec<u8>, part: &Block<'_>) {
         if self.open == Open::Parts {
             out.push(b',');
         } else {
-            self.begin(out);
-            out.extend_from_slice(br#"{"role":"user","content":["#);
-            self.open = Open::Parts;
+            self.begin_parts(out);
         }
         put(out, part);
     }
 
-    /// An id as it was given by the one who is spoken to; another's, if it is too long, in short.
-    fn id(&self, id: &SmolStr) -> SmolStr {
-        match self.is_own || id.len() <= LONGEST_ID {
-            true => id.clone(),
-            false => smol_str::format_smolstr!("call_{:016x}", fnv(id)),
-        }
+    fn begin_parts(&mut self, out: &mut Vec<u8>) {
+        self.begin(out);
+        out.extend_from_slice(br#"{"role":"user","content":["#);
+        self.open = Open::Parts;
     }
 
-    fn calls(&self, reply: &AssistantMessage) -> Vec<Value> {
+    /// An id as it was given by the one who is spoken to, or as they take it of others.
+    fn id<'a>(&self, id: &'a str) -> Cow<'a, str> {
+        if self.is_own { Cow::Borrowed(id) } else { plain::id(id, LONGEST_ID) }
+    }
+
+    /// What goes back with a reply of this model.
+    fn backs(&self, reply: &AssistantMessage) -> impl Iterator<Item = Back> {
+        let own = reply.parts.iter().filter(|_| self.is_own);
+        own.filter_map(|part| match part {
+            AssistantPart::Thinking { signature, .. } => Back::parse(signature.as_deref()?),
+            _ => None,
+        })
+    }
+
+    fn calls<'a>(&self, reply: &'a AssistantMessage) -> Vec<Call<'a>> {
         let mut calls = vec![];
-        let mut extra = None;
+        let mut extra_content = None;
         for part in &reply.parts {
             match part {
                 AssistantPart::Thinking { signature: Some(signature), .. } if self.is_own => {
-                    if let Some(Back::CallExtra(value)) = Back::parse(signature) {
-                        extra = Some(value);
+                    if let Some(Back::CallExtra(extra)) = Back::parse(signature) {
+                        extra_content = Some(extra);
                     }
                 }
                 AssistantPart::ToolCall(call) => {
-                    let unsigned = self.returns == Returns::Signatures && calls.is_empty();
-                    let excuse = unsigned.then(excuse);
-                    calls.push(self.call(call, extra.take().or(excuse)));
+                    let is_due = self.returns == Returns::Signatures && calls.is_empty();
+                    let extra = extra_content.take().or_else(|| is_due.then(excuse));
+                    calls.push(self.call(call, extra));
                 }
                 _ => {}
             }
@@ -129,46 +203,43 @@ impl Turns {
         calls
     }
 
-    fn call(&self, call: &ToolCall, extra: Option<Value>) -> Value {
+    fn call<'a>(&self, call: &'a ToolCall, extra_content: Option<Value>) -> Call<'a> {
         // What could not be parsed was answered with an error; an object is wanted all the same.
         let arguments = match &*call.input {
             input @ Value::Object(_) => input.to_string(),
             other => json!({"unparsed": other}).to_string(),
         };
-        let function = json!({"name": call.name, "arguments": arguments});
-        let mut call = json!({"id": self.id(&call.id), "type": "function", "function": function});
-        if let Some(extra) = extra {
-            call[EXTRA] = extra;
-        }
-        call
+        let name = plain::name(&call.name, LONGEST_NAME);
+        Call { id: self.id(&call.id), function: Function { name, arguments }, extra_content }
     }
 
-    /// Puts what the model thought with its reply, where it is to hear it again.
-    fn put_thinking(&self, message: &mut Value, reply: &AssistantMessage) {
-        let (mut thoughts, mut field, mut details) = (String::new(), None, vec![]);
-        for part in reply.parts.iter().filter(|_| self.is_own) {
-            let AssistantPart::Thinking { text, signature } = part else { continue };
-            thoughts.push_str(text);
-            match signature.as_deref().and_then(Back::parse) {
-                Some(Back::Thinking(name)) => field = Some(name),
-                Some(Back::Details(Value::Array(more))) => details.extend(more),
-                Some(Back::Extra(extra)) => message[EXTRA] = extra,
+    /// What the model thought, where it is to hear it again.
+    fn thinking(&self, reply: &AssistantMessage) -> Option<Thinking> {
+        let mut field = None;
+        let mut details = vec![];
+        for back in self.backs(reply) {
+            match back {
+                Back::Thinking(name) => field = Some(name),
+                Back::Details(Value::Array(more)) => details.extend(more),
                 _ => {}
             }
         }
-        let must = self.returns == Returns::Thoughts;
-        let has_calls = reply.calls().next().is_some();
-        let field = field.filter(|_| has_calls || must).or(must.then_some(THINKING[0]));
         if !details.is_empty() {
-            message[DETAILS] = details.into();
-        } else if let Some(field) = field {
-            message[field] = thoughts.into();
-        } else {
-            return;
+            return Some(Thinking::ReasoningDetails(details));
         }
-        if message["content"].is_null() {
-            // Not everybody takes thinking without a text beside it.
-            message["content"] = "".into();
+        let must = self.returns == Returns::Thoughts;
+        let field = field.filter(|_| must || reply.calls().next().is_some());
+        let thoughts = || {
+            let own = reply.parts.iter().filter(|_| self.is_own);
+            own.filter_map(|part| match part {
+                AssistantPart::Thinking { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+        };
+        match field {
+            Some("reasoning") => Some(Thinking::Reasoning(thoughts().collect())),
+            None if !must => None,
+            _ => Some(Thinking::ReasoningContent(thoughts().collect())),
         }
     }
 }
@@ -179,12 +250,12 @@ impl Writer for Turns {
             Content::Text(words) if is_blank(words) => {}
             Content::Text(words) => self.say(out, words),
             Content::Parts(parts) => {
-                let has_image = parts.iter().any(|part| matches!(part, Part::Image { .. }));
+                let has_image = parts.iter().any(|part| image(part).is_some());
                 for part in parts {
-                    match (image(part), part.as_text()) {
+                    let words = part.as_text().filter(|words| !is_blank(words));
+                    match (image(part), words) {
                         (Some(image), _) => self.part(out, &image),
-                        (None, Some(words)) if is_blank(words) => {}
-                        (None, Some(words)) if has_image => self.part(out, &text(words)),
+                        (None, Some(text)) if has_image => self.part(out, &Block::Text { text }),
                         (None, Some(words)) => self.say(out, words),
                         (None, None) => {}
                     }
@@ -196,74 +267,76 @@ impl Writer for Turns {
     fn assistant(&mut self, out: &mut Vec<u8>, reply: &AssistantMessage) {
         self.is_own = reply.model == self.model;
         let said = Some(reply.text()).filter(|words| !is_blank(words));
-        let calls = self.calls(reply);
-        if said.is_none() && calls.is_empty() {
+        let tool_calls = self.calls(reply);
+        if said.is_none() && tool_calls.is_empty() {
             return;
         }
         if matches!(self.open, Open::Start | Open::System) {
             // The first turn is the person's.
             self.say(out, "(The conversation goes on.)");
         }
-        let mut message = json!({"role": "assistant", "content": said});
-        self.put_thinking(&mut message, reply);
-        if !calls.is_empty() {
-            message["tool_calls"] = calls.into();
-        }
+        let thinking = self.thinking(reply);
+        // Not everybody takes thinking without a text beside it.
+        let content = said.or_else(|| thinking.is_some().then(String::new));
+        let extra_content = self.backs(reply).find_map(|back| match back {
+            Back::Extra(extra) => Some(extra),
+            _ => None,
+        });
         self.begin(out);
-        put(out, &message);
+        put(out, &Reply { content, thinking, extra_content, tool_calls });
     }
 
     fn result(&mut self, out: &mut Vec<u8>, result: &ToolResultMessage) {
         let id = self.id(&result.call_id);
-        let mut words = result.content.text().into_owned();
-        if result.error.is_some() && !starts_with_error(&words) {
-            words.insert_str(0, "Error: ");
+        let mut content = result.content.text();
+        if result.error.is_some() && !content.starts_with("Error:") {
+            content.to_mut().insert_str(0, "Error: ");
         }
         let images: Vec<_> = match &result.content {
             Content::Text(_) => vec![],
             Content::Parts(parts) => parts.iter().filter_map(image).collect(),
         };
         if !images.is_empty() {
-            let between = if words.is_empty() { "" } else { "\n" };
-            words += &format!("{between}({} follow below)", count(images.len()));
-            let label = format!("({} of the result of {id}:)", count(images.len()));
-            for part in std::iter::once(text(&label)).chain(images) {
+            let count = match images.len() {
+                1 => "1 image".to_owned(),
+                more => format!("{more} images"),
+            };
+            let between = if content.is_empty() { "" } else { "\n" };
+            content.to_mut().push_str(&format!("{between}({count}, attached below)"));
+            let label = format!("({count} from the result of `{}`, {id})", result.tool_name);
+            for block in std::iter::once(Block::Text { text: &label }).chain(images) {
                 if !self.images.is_empty() {
                     self.images.push(b',');
                 }
-                put(&mut self.images, &part);
+                put(&mut self.images, &block);
             }
         }
         self.begin(out);
-        put(out, &json!({"role": "tool", "tool_call_id": id, "content": words}));
+        put(out, &Answer { tool_call_id: &id, content });
     }
 
     fn results_end(&mut self, out: &mut Vec<u8>) {
-        if self.images.is_empty() {
-            return;
+        if !self.images.is_empty() {
+            self.begin_parts(out);
+            out.append(&mut self.images);
         }
-        self.begin(out);
-        out.extend_from_slice(br#"{"role":"user","content":["#);
-        out.append(&mut self.images);
-        self.open = Open::Parts;
     }
 }
 
-fn text(text: &str) -> Value {
-    json!({"type": "text", "text": text})
-}
-
-fn image(part: &Part) -> Option<Value> {
+fn image(part: &Part) -> Option<Block<'_>> {
     let Part::Image { media_type, data } = part else { return None };
-    let url = format!("data:{media_type};base64,{data}");
-    Some(json!({"type": "image_url", "image_url": {"url": url}}))
+    Some(Block::ImageUrl { image_url: Url { url: Image { media_type, data } } })
 }
 
-fn count(images: usize) -> String {
-    match images {
-        1 => "1 image".into(),
-        more => format!("{more} images"),
+impl fmt::Display for Image<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data:{};base64,{}", self.media_type, self.data)
     }
+}
+
+/// Written as it is shown, without a copy.
+fn as_shown<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// What stands for the signature of a call that somebody else made.
@@ -271,18 +344,6 @@ fn excuse() -> Value {
     json!({"google": {"thought_signature": "skip_thought_signature_validator"}})
 }
 
-fn starts_with_error(words: &str) -> bool {
-    let start = words.trim_start();
-    start.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("error"))
-}
-
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
-}
-
-/// The same for the same text, today and tomorrow.
-fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

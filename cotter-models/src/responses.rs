@@ -1,0 +1,130 @@
+//! OpenAI's Responses: what a request looks like.
+//!
+//! Nothing is kept at the provider. Every request carries the whole conversation, and what the model
+//! thought comes and goes under the provider's seal. Instructions, then tools, then the input: what
+//! stays the same the longest stands first, where the provider's cache reads it.
+
+mod read;
+mod write;
+
+use bytes::Bytes;
+use cotter::{
+    model::{Request, Thinking},
+    tool::ShownTools,
+};
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use self::{read::Events, write::Items};
+use crate::{
+    adapter::{Dialect, Reader},
+    body::{Body, put},
+    catalog::{Effort, Known, Thinks},
+    conversation::{self, Written},
+};
+
+/// The least a reply can be limited to.
+const LEAST_TOKENS: u32 = 16;
+
+/// The dialect of one model.
+pub(crate) struct Responses {
+    /// `provider/model`: what replies of this model are signed with in the session.
+    name: SmolStr,
+    /// The provider's own name for it.
+    model: String,
+    known: Known,
+    /// Everything that what is kept with messages and tools depends on.
+    key: String,
+}
+
+impl Responses {
+    pub(crate) fn new(name: SmolStr, model: &str, known: Known) -> Self {
+        let key = format!("responses {name}");
+        Responses { name, model: model.to_owned(), known, key }
+    }
+
+    /// Everything before the conversation.
+    fn head(&self, request: &Request) -> Body {
+        let mut body = Body::default();
+        body.text(r#"{"model":"#).json(&self.model);
+        if !request.system.trim().is_empty() {
+            body.text(r#","instructions":"#).json(&*request.system);
+        }
+        if !request.tools.is_empty() {
+            let tools: &Bytes = request.tools.keep(&self.key, |tools| tools_json(tools).into());
+            body.text(r#","tools":"#).shared(tools.clone());
+        }
+        body.text(r#","input":["#);
+        body
+    }
+
+    fn write(&self, request: &Request) -> Written<Items> {
+        conversation::write(&request.messages, &self.key, Items::new(self.name.clone()))
+    }
+
+    /// The word for how hard to think.
+    fn effort(&self, level: Thinking) -> Option<Effort> {
+        let effort = self.known.effort(level)?;
+        // Few take the lowest word; one nobody knows of is not asked to.
+        let is_guess = self.known.efforts.is_empty() && effort == Effort::Minimal;
+        Some(if is_guess { Effort::Low } else { effort })
+    }
+
+    fn settings(&self, request: &Request) -> Value {
+        let mut settings = json!({"store": false, "stream": true});
+        if !request.tools.is_empty() {
+            settings["parallel_tool_calls"] = json!(true);
+        }
+        if let Some(most) = request.max_tokens {
+            settings["max_output_tokens"] = json!(most.max(LEAST_TOKENS));
+        }
+        let effort = self.effort(request.thinking);
+        match effort {
+            None => {}
+            Some(Effort::None) => settings["reasoning"] = json!({"effort": "none"}),
+            Some(effort) => {
+                settings["reasoning"] = json!({"effort": effort.as_str(), "summary": "auto"});
+            }
+        }
+        // A model that cannot think refuses even the question.
+        let thinks = !matches!(self.known.thinks, Thinks::None | Thinks::Unknown);
+        if thinks || effort.is_some() {
+            settings["include"] = json!(["reasoning.encrypted_content"]);
+        }
+        settings
+    }
+}
+
+impl Dialect for Responses {
+    fn path(&self) -> &'static str {
+        "responses"
+    }
+
+    fn body(&self, request: &Request) -> Body {
+        let mut body = self.prefix(request);
+        let settings = self.settings(request).to_string();
+        body.text("],").text(settings.trim_start_matches('{'));
+        body
+    }
+
+    fn prefix(&self, request: &Request) -> Body {
+        let mut body = self.head(request);
+        self.write(request).pieces.into_iter().for_each(|piece| _ = body.shared(piece.bytes));
+        body
+    }
+
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(Events::default())
+    }
+}
+
+fn tools_json(tools: &ShownTools) -> Vec<u8> {
+    // Unsaid, the provider would hold the model to the schema as it reads it, and change it for that.
+    let tools = tools.specs().map(|spec| {
+        json!({"type": "function", "name": spec.name, "description": spec.description,
+               "strict": false, "parameters": spec.schema})
+    });
+    let mut out = vec![];
+    put(&mut out, &tools.collect::<Vec<_>>());
+    out
+}
