@@ -27,7 +27,7 @@ use crate::{
     adapter::HttpModel,
     anthropic,
     catalog::Known,
-    failure,
+    chat, failure,
     http::{Http, header},
     key::ApiKey,
     rehearsal::Rehearsal,
@@ -245,7 +245,10 @@ impl Provider {
                 let dialect = anthropic::Messages::new(name.clone(), model, known.clone());
                 HttpModel::new(name, speaks, url, key, http, known, dialect)
             }
-            Speaks::OpenAiChat => todo!(),
+            Speaks::OpenAiChat => {
+                let dialect = chat::Completions::new(name.clone(), model, url, known.clone());
+                HttpModel::new(name, speaks, url, key, http, known, dialect)
+            }
             Speaks::OpenAiResponses => {
                 let dialect = responses::Responses::new(name.clone(), model, known.clone());
                 HttpModel::new(name, speaks, url, key, http, known, dialect)
