@@ -133,11 +133,13 @@ impl Reader for Events {
             "response.reasoning_text.delta" => {
                 self.thought(Words::Own, serde_json::from_str(data)?, out);
             }
-            "error" | "response.error" => return Err(said(&serde_json::from_str(data)?)),
+            "error" | "response.error" => {
+                return Err(Broken::Said(Said::read(&serde_json::from_str(data)?)));
+            }
             "" => {
                 let event: Value = serde_json::from_str(data)?;
                 if event.get("error").is_some_and(|error| !error.is_null()) {
-                    return Err(said(&event));
+                    return Err(Broken::Said(Said::read(&event)));
                 }
             }
             kind => {
@@ -253,7 +255,8 @@ impl Events {
             _ => word,
         };
         if matches!(word, "failed" | "cancelled") {
-            return Err(said(&ended.error.or(ending.error).unwrap_or_default()));
+            let error = ended.error.or(ending.error).unwrap_or_default();
+            return Err(Broken::Said(Said::read(&error)));
         }
         if !self.has_items {
             self.make_up(&ended.output.unwrap_or_default(), out)?;
@@ -309,12 +312,6 @@ fn phase(item: &Value) -> Option<String> {
 
 fn is_end(word: &str) -> bool {
     matches!(word, "completed" | "done" | "incomplete" | "failed" | "cancelled")
-}
-
-/// An error, in an object of its own or not.
-fn said(event: &Value) -> Broken {
-    let nested = event.get("error").filter(|error| !error.is_null());
-    Broken::Said(Said::read(nested.unwrap_or(event)))
 }
 
 /// What was read from the cache or written to it is counted in what was read.
