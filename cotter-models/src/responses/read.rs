@@ -9,7 +9,7 @@ use cotter::{
     model::Delta,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::write::{signed_phase, signed_thought};
 use crate::{
@@ -72,18 +72,21 @@ struct OfItem {
 }
 
 #[derive(Deserialize)]
-struct Ending {
-    response: Option<Ended>,
+struct Ending<'a> {
+    #[serde(borrow)]
+    response: Option<Ended<'a>>,
     /// Where some put what others have within the response.
     error: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
-struct Ended {
+struct Ended<'a> {
     status: Option<String>,
     error: Option<Value>,
     incomplete_details: Option<Cut>,
-    output: Option<Vec<Value>>,
+    /// All of it once more.
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
     usage: Option<Counted>,
 }
 
@@ -248,7 +251,7 @@ impl Events {
         Ok(())
     }
 
-    fn end_with(&mut self, word: &str, ending: Ending, out: &mut Out) -> Result<(), Broken> {
+    fn end_with(&mut self, word: &str, ending: Ending<'_>, out: &mut Out) -> Result<(), Broken> {
         let ended = ending.response.unwrap_or_default();
         let word = match ended.status.as_deref() {
             Some(status) if matches!(word, "completed" | "done") => status,
@@ -258,8 +261,8 @@ impl Events {
             let error = ended.error.or(ending.error).unwrap_or_default();
             return Err(Broken::Said(Said::read(&error)));
         }
-        if !self.has_items {
-            self.make_up(&ended.output.unwrap_or_default(), out)?;
+        if let Some(output) = ended.output.filter(|_| !self.has_items) {
+            self.make_up(serde_json::from_str(output.get())?, out)?;
         }
         let is_cut = word == "incomplete";
         if !is_cut {
@@ -279,17 +282,17 @@ impl Events {
     }
 
     /// Takes from the end what no item told before: calls, and whatever was not heard in pieces.
-    fn make_up(&mut self, items: &[Value], out: &mut Out) -> Result<(), Broken> {
+    fn make_up(&mut self, items: Option<Vec<Value>>, out: &mut Out) -> Result<(), Broken> {
         let (has_text, has_thought) = (self.has_text, self.has_text || self.has_thought);
         self.item = UnderWay::default();
-        for item in items {
-            let is_heard = match kind(item) {
+        for item in items.unwrap_or_default() {
+            let is_heard = match kind(&item) {
                 "message" => has_text,
                 "reasoning" => has_thought,
                 _ => false,
             };
             if !is_heard {
-                self.finish(item, out)?;
+                self.finish(&item, out)?;
             }
         }
         Ok(())

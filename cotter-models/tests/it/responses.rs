@@ -206,18 +206,18 @@ fn a_request_begins_with_what_stays_the_same() {
         &model("gpt-6.1-sol"),
         &request,
         expect![[r#"
-        model: "gpt-6.1-sol"
-        instructions: "Be brief."
-        tools: [{"type":"function","name":"read","description":"Reads a file.","strict":false,"parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}]
-        input:
-          {"type":"message","role":"user","content":"Hello?"}
-        store: false
-        stream: true
-        parallel_tool_calls: true
-        max_output_tokens: 4096
-        reasoning: {"effort":"medium","summary":"auto"}
-        include: ["reasoning.encrypted_content"]
-    "#]],
+            model: "gpt-6.1-sol"
+            instructions: "Be brief."
+            tools: [{"type":"function","name":"read","description":"Reads a file.","strict":false,"parameters":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}]
+            input:
+              {"type":"message","role":"user","content":"Hello?"}
+            store: false
+            stream: true
+            parallel_tool_calls: true
+            max_output_tokens: 4096
+            reasoning: {"effort":"medium","summary":"auto"}
+            include: ["reasoning.encrypted_content"]
+        "#]],
     );
 }
 
@@ -231,13 +231,13 @@ fn a_model_that_does_not_think_is_not_asked_to() {
         &model("gpt-4.1"),
         &plain,
         expect![[r#"
-        model: "gpt-4.1"
-        input:
-          {"type":"message","role":"user","content":"Hello?"}
-        store: false
-        stream: true
-        max_output_tokens: 16
-    "#]],
+            model: "gpt-4.1"
+            input:
+              {"type":"message","role":"user","content":"Hello?"}
+            store: false
+            stream: true
+            max_output_tokens: 16
+        "#]],
     );
 }
 
@@ -329,28 +329,28 @@ fn a_conversation_is_a_list_of_items() {
         &model("gpt-6.1-sol"),
         &request(messages),
         expect![[r#"
-        model: "gpt-6.1-sol"
-        instructions: "Be brief."
-        input:
-          {"type":"message","role":"user","content":"Hello?"}
-          {"type":"message","role":"user","content":[{"type":"input_text","text":"What is this?"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"},{"type":"input_text","text":"a,b"}]}
-          {"type":"message","role":"assistant","content":"I'll look."}
-          {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a.md\"}"}
-          {"type":"function_call_output","call_id":"call_1","output":"hello\n"}
-          {"type":"function_call","call_id":"call_2","name":"read","arguments":"{\"path\":\"a.png\"}"}
-          {"type":"function_call","call_id":"call_3","name":"read","arguments":"{}"}
-          {"type":"function_call","call_id":"call_4","name":"read","arguments":"{\"unparsed\":\"{\\\"path\"}"}
-          {"type":"function_call","call_id":"call_5","name":"functions_read_it","arguments":"{}"}
-          {"type":"function_call_output","call_id":"call_2","output":[{"type":"input_text","text":"A picture:"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"}]}
-          {"type":"function_call_output","call_id":"call_3","output":"Error: no such file"}
-          {"type":"function_call_output","call_id":"call_4","output":"Error: that is no object"}
-          {"type":"function_call_output","call_id":"call_5","output":[{"type":"input_text","text":"Error:"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"}]}
-          {"type":"message","role":"assistant","content":"Done."}
-        store: false
-        stream: true
-        reasoning: {"effort":"low"}
-        include: ["reasoning.encrypted_content"]
-    "#]],
+            model: "gpt-6.1-sol"
+            instructions: "Be brief."
+            input:
+              {"type":"message","role":"user","content":"Hello?"}
+              {"type":"message","role":"user","content":[{"type":"input_text","text":"What is this?"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"},{"type":"input_text","text":"a,b"}]}
+              {"type":"message","role":"assistant","content":"I'll look."}
+              {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a.md\"}"}
+              {"type":"function_call_output","call_id":"call_1","output":"hello\n"}
+              {"type":"function_call","call_id":"call_2","name":"read","arguments":"{\"path\":\"a.png\"}"}
+              {"type":"function_call","call_id":"call_3","name":"read","arguments":"{}"}
+              {"type":"function_call","call_id":"call_4","name":"read","arguments":"{\"unparsed\":\"{\\\"path\"}"}
+              {"type":"function_call","call_id":"call_5","name":"functions_read_it","arguments":"{}"}
+              {"type":"function_call_output","call_id":"call_2","output":[{"type":"input_text","text":"A picture:"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"}]}
+              {"type":"function_call_output","call_id":"call_3","output":"Error: no such file"}
+              {"type":"function_call_output","call_id":"call_4","output":"Error: that is no object"}
+              {"type":"function_call_output","call_id":"call_5","output":[{"type":"input_text","text":"Error:"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"}]}
+              {"type":"message","role":"assistant","content":"Done."}
+            store: false
+            stream: true
+            reasoning: {"effort":"low"}
+            include: ["reasoning.encrypted_content"]
+        "#]],
     );
 }
 
@@ -384,26 +384,26 @@ fn thoughts_go_back_to_who_thought_them_with_what_came_of_them() {
         &model("gpt-6.1-sol"),
         &request(messages),
         expect![[r#"
-        model: "gpt-6.1-sol"
-        instructions: "Be brief."
-        input:
-          {"type":"message","role":"user","content":"Hello?"}
-          {"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"sealed rs_1"}
-          {"type":"message","role":"assistant","content":"I'll look.","phase":"commentary"}
-          {"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"sealed rs_3"}
-          {"type":"reasoning","id":"rs_4","summary":[],"encrypted_content":"sealed rs_4"}
-          {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a.md\"}"}
-          {"type":"function_call_output","call_id":"call_1","output":"hello"}
-          {"type":"message","role":"assistant","content":"I'll look."}
-          {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a.md\"}"}
-          {"type":"function_call_output","call_id":"call_1","output":"hello"}
-          {"type":"message","role":"user","content":"Go on."}
-          {"type":"message","role":"assistant","content":"So:","phase":"final_answer"}
-        store: false
-        stream: true
-        reasoning: {"effort":"low"}
-        include: ["reasoning.encrypted_content"]
-    "#]],
+            model: "gpt-6.1-sol"
+            instructions: "Be brief."
+            input:
+              {"type":"message","role":"user","content":"Hello?"}
+              {"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"sealed rs_1"}
+              {"type":"message","role":"assistant","content":"I'll look.","phase":"commentary"}
+              {"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"sealed rs_3"}
+              {"type":"reasoning","id":"rs_4","summary":[],"encrypted_content":"sealed rs_4"}
+              {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a.md\"}"}
+              {"type":"function_call_output","call_id":"call_1","output":"hello"}
+              {"type":"message","role":"assistant","content":"I'll look."}
+              {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a.md\"}"}
+              {"type":"function_call_output","call_id":"call_1","output":"hello"}
+              {"type":"message","role":"user","content":"Go on."}
+              {"type":"message","role":"assistant","content":"So:","phase":"final_answer"}
+            store: false
+            stream: true
+            reasoning: {"effort":"low"}
+            include: ["reasoning.encrypted_content"]
+        "#]],
     );
 }
 
@@ -431,24 +431,24 @@ fn ids_of_others_fit_and_stay_apart() {
         &model("gpt-6.1-sol"),
         &request(messages),
         expect![[r#"
-        model: "gpt-6.1-sol"
-        instructions: "Be brief."
-        input:
-          {"type":"function_call","call_id":"call-1_A","name":"read","arguments":"{}"}
-          {"type":"function_call","call_id":"a_b_e61d99190466522c","name":"read","arguments":"{}"}
-          {"type":"function_call","call_id":"a_b_e661911904a01160","name":"read","arguments":"{}"}
-          {"type":"function_call","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060f76fcf6d2e2c","name":"read","arguments":"{}"}
-          {"type":"function_call","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060fa6fcf6d3345","name":"read","arguments":"{}"}
-          {"type":"function_call_output","call_id":"call-1_A","output":"1"}
-          {"type":"function_call_output","call_id":"a_b_e61d99190466522c","output":"2"}
-          {"type":"function_call_output","call_id":"a_b_e661911904a01160","output":"3"}
-          {"type":"function_call_output","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060f76fcf6d2e2c","output":"4"}
-          {"type":"function_call_output","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060fa6fcf6d3345","output":"5"}
-        store: false
-        stream: true
-        reasoning: {"effort":"low"}
-        include: ["reasoning.encrypted_content"]
-    "#]],
+            model: "gpt-6.1-sol"
+            instructions: "Be brief."
+            input:
+              {"type":"function_call","call_id":"call-1_A","name":"read","arguments":"{}"}
+              {"type":"function_call","call_id":"a_b_e61d99190466522c","name":"read","arguments":"{}"}
+              {"type":"function_call","call_id":"a_b_e661911904a01160","name":"read","arguments":"{}"}
+              {"type":"function_call","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060f76fcf6d2e2c","name":"read","arguments":"{}"}
+              {"type":"function_call","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060fa6fcf6d3345","name":"read","arguments":"{}"}
+              {"type":"function_call_output","call_id":"call-1_A","output":"1"}
+              {"type":"function_call_output","call_id":"a_b_e61d99190466522c","output":"2"}
+              {"type":"function_call_output","call_id":"a_b_e661911904a01160","output":"3"}
+              {"type":"function_call_output","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060f76fcf6d2e2c","output":"4"}
+              {"type":"function_call_output","call_id":"toolu_toolu_toolu_toolu_toolu_toolu_toolu_toolu_7060fa6fcf6d3345","output":"5"}
+            store: false
+            stream: true
+            reasoning: {"effort":"low"}
+            include: ["reasoning.encrypted_content"]
+        "#]],
     );
 }
 
@@ -493,11 +493,11 @@ async fn text_comes_in_pieces() {
     check_answer(
         fixture("text"),
         expect![[r#"
-        text "Hello"
-        text " th"
-        text "ere."
-        end_turn: in 51, out 5, cache read 1024, written 0
-    "#]],
+            text "Hello"
+            text " th"
+            text "ere."
+            end_turn: in 51, out 5, cache read 1024, written 0
+        "#]],
     )
     .await;
 }
@@ -528,18 +528,18 @@ async fn thoughts_texts_and_calls_come_in_order() {
     check_answer(
         fixture("thinking"),
         expect![[r#"
-        thinking "**Plan**\n\nRead "
-        thinking "it."
-        thinking "\n\n"
-        thinking "**Then**\n\nSay it."
-        signature {"id":"rs_1","encrypted_content":"gAAAAone"}
-        signature {"phase":"commentary"}
-        text "I'll read"
-        text " it."
-        signature {"id":"rs_2","encrypted_content":"gAAAAtwo"}
-        call "call_5dp" read {"path":"a.md"}
-        tool_use: in 208, out 155, cache read 512, written 1280
-    "#]],
+            thinking "**Plan**\n\nRead "
+            thinking "it."
+            thinking "\n\n"
+            thinking "**Then**\n\nSay it."
+            signature {"id":"rs_1","encrypted_content":"gAAAAone"}
+            signature {"phase":"commentary"}
+            text "I'll read"
+            text " it."
+            signature {"id":"rs_2","encrypted_content":"gAAAAtwo"}
+            call "call_5dp" read {"path":"a.md"}
+            tool_use: in 208, out 155, cache read 512, written 1280
+        "#]],
     )
     .await;
 }
@@ -549,12 +549,12 @@ async fn calls_come_whole_and_side_by_side() {
     check_answer(
         fixture("calls"),
         expect![[r#"
-        signature {"id":"rs_1","encrypted_content":"gAAAAone"}
-        call "call_a" read {"path":"a.md"}
-        call "call_b" read {"path":"b.md"}
-        call "call_c" list {}
-        tool_use: in 75, out 155, cache read 0, written 0
-    "#]],
+            signature {"id":"rs_1","encrypted_content":"gAAAAone"}
+            call "call_a" read {"path":"a.md"}
+            call "call_b" read {"path":"b.md"}
+            call "call_c" list {}
+            tool_use: in 75, out 155, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -564,11 +564,11 @@ async fn two_messages_are_told_apart() {
     check_answer(
         fixture("two_messages"),
         expect![[r#"
-        text "First."
-        text "\n\n"
-        text "Second."
-        end_turn: in 10, out 4, cache read 0, written 0
-    "#]],
+            text "First."
+            text "\n\n"
+            text "Second."
+            end_turn: in 10, out 4, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -578,18 +578,18 @@ async fn a_refusal_is_one() {
     check_answer(
         fixture("refusal"),
         expect![[r#"
-        text "I can't"
-        text " help with that."
-        refusal: in 30, out 8, cache read 0, written 0
-    "#]],
+            text "I can't"
+            text " help with that."
+            refusal: in 30, out 8, cache read 0, written 0
+        "#]],
     )
     .await;
     check_answer(
         fixture("filtered"),
         expect![[r#"
-        text "Once"
-        refusal: in 75, out 3, cache read 0, written 0
-    "#]],
+            text "Once"
+            refusal: in 75, out 3, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -599,17 +599,17 @@ async fn half_a_call_is_none() {
     check_answer(
         fixture("cut"),
         expect![[r#"
-        thinking "Long."
-        signature {"id":"rs_1","encrypted_content":"gAAAAone"}
-        max_tokens: in 75, out 16, cache read 0, written 0
-    "#]],
+            thinking "Long."
+            signature {"id":"rs_1","encrypted_content":"gAAAAone"}
+            max_tokens: in 75, out 16, cache read 0, written 0
+        "#]],
     )
     .await;
     check_answer(
         fixture("unparsed_cut"),
         expect![[r#"
-        max_tokens: in 10, out 4, cache read 0, written 0
-    "#]],
+            max_tokens: in 10, out 4, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -619,9 +619,9 @@ async fn input_that_is_no_json_is_left_to_the_pipeline() {
     check_answer(
         fixture("unparsed"),
         expect![[r#"
-        call "call_a" read "{\"path\":"
-        tool_use: in 10, out 4, cache read 0, written 0
-    "#]],
+            call "call_a" read "{\"path\":"
+            tool_use: in 10, out 4, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -676,12 +676,12 @@ async fn ollama_sends_thinking_in_plain() {
     check_answer(
         fixture("ollama"),
         expect![[r#"
-        thinking "The user\n"
-        thinking "wants it."
-        signature {"id":"rs_42","encrypted_content":"The user\nwants it."}
-        call "call_x1" read {"path":"a.md"}
-        tool_use: in 40, out 12, cache read 0, written 0
-    "#]],
+            thinking "The user\n"
+            thinking "wants it."
+            signature {"id":"rs_42","encrypted_content":"The user\nwants it."}
+            call "call_x1" read {"path":"a.md"}
+            tool_use: in 40, out 12, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -691,12 +691,12 @@ async fn vllm_seals_nothing() {
     check_answer(
         fixture("vllm"),
         expect![[r#"
-        thinking "We must "
-        thinking "greet."
-        signature {"id":"rs_9","encrypted_content":null}
-        text "Hi."
-        end_turn: in 4, out 14, cache read 64, written 0
-    "#]],
+            thinking "We must "
+            thinking "greet."
+            signature {"id":"rs_9","encrypted_content":null}
+            text "Hi."
+            end_turn: in 4, out 14, cache read 64, written 0
+        "#]],
     )
     .await;
 }
@@ -706,13 +706,13 @@ async fn what_was_not_told_before_is_taken_from_the_end() {
     check_answer(
         fixture("at_the_end"),
         expect![[r#"
-        thinking "Hm."
-        signature {"id":"rs_1","encrypted_content":"sealed"}
-        signature {"phase":"commentary"}
-        text "Look:"
-        call "call_1" read {"path":"a.md"}
-        tool_use: in 0, out 0, cache read 0, written 0
-    "#]],
+            thinking "Hm."
+            signature {"id":"rs_1","encrypted_content":"sealed"}
+            signature {"phase":"commentary"}
+            text "Look:"
+            call "call_1" read {"path":"a.md"}
+            tool_use: in 0, out 0, cache read 0, written 0
+        "#]],
     )
     .await;
     let pieces = json!({"type": "response.output_text.delta", "delta": "Look:"});
@@ -720,12 +720,65 @@ async fn what_was_not_told_before_is_taken_from_the_end() {
     check_answer(
         answer,
         expect![[r#"
-        text "Look:"
-        call "call_1" read {"path":"a.md"}
-        tool_use: in 0, out 0, cache read 0, written 0
-    "#]],
+            text "Look:"
+            call "call_1" read {"path":"a.md"}
+            tool_use: in 0, out 0, cache read 0, written 0
+        "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn compatible_servers_differ() {
+    let item = |item: Value| json!({"type": "response.output_item.done", "item": item});
+    let end = json!({"type": "response.completed", "response": {"status": "in_progress"}});
+    let mut shown = String::new();
+    for events in [
+        vec![
+            json!({"type": "response.reasoning_text.delta", "delta": "Hm."}),
+            json!({"type": "response.reasoning_summary_text.delta", "delta": "He says hm."}),
+            item(json!({"type": "reasoning"})),
+            item(json!({"type": "reasoning", "content": [{"text": "So."}, {"text": "Yes."}]})),
+            item(json!({"type": "reasoning", "id": "", "summary": [], "encrypted_content": ""})),
+            item(json!({"type": "message", "content": [{"text": "A"}, {"refusal": ""}]})),
+            end.clone(),
+        ],
+        vec![item(json!({"type": "function_call", "name": "list", "arguments": {}})), end.clone()],
+        vec![item(json!({"type": "function_call", "name": "list"})), end.clone()],
+        vec![item(json!({"type": "function_call", "call_id": "call_1"})), end.clone()],
+        vec![json!({"type": "response.incomplete"})],
+        vec![
+            json!({"type": "response.done", "response": {"status": "incomplete", "output": null}}),
+        ],
+        vec![json!({"type": "response.cancelled", "response": null})],
+    ] {
+        let events = events.iter().map(|event| format!("data: {event}\n\n"));
+        shown += &format!("{}--\n", heard(events.collect::<String>()).await);
+    }
+    expect![[r#"
+        thinking "Hm."
+        signature {"id":null,"encrypted_content":null}
+        thinking "So.\n\nYes."
+        signature {"id":null,"encrypted_content":null}
+        text "A"
+        end_turn: in 0, out 0, cache read 0, written 0
+        --
+        call "" list {}
+        tool_use: in 0, out 0, cache read 0, written 0
+        --
+        call "" list {}
+        tool_use: in 0, out 0, cache read 0, written 0
+        --
+        network: the answer cannot be read: a call without a name
+        --
+        max_tokens: in 0, out 0, cache read 0, written 0
+        --
+        max_tokens: in 0, out 0, cache read 0, written 0
+        --
+        overloaded: the provider reported an error
+        --
+    "#]]
+    .assert_eq(&shown);
 }
 
 #[tokio::test]
@@ -735,10 +788,10 @@ async fn an_answer_that_just_ends_has_no_end() {
     check_answer(
         cut.to_owned() + "data: [DONE]\n\n",
         expect![[r#"
-        text "Hello"
-        text " th"
-        text "ere."
-    "#]],
+            text "Hello"
+            text " th"
+            text "ere."
+        "#]],
     )
     .await;
 }
@@ -748,8 +801,8 @@ async fn what_is_no_event_is_a_failure_and_what_is_unknown_none() {
     check_answer(
         "data: {\"type\": \"response.out\n\n",
         expect![[r#"
-        network: the answer cannot be read: EOF while parsing a string at line 1 column 22
-    "#]],
+            network: the answer cannot be read: EOF while parsing a string at line 1 column 22
+        "#]],
     )
     .await;
     let unknown = "data:\n\n\
@@ -760,8 +813,8 @@ async fn what_is_no_event_is_a_failure_and_what_is_unknown_none() {
     check_answer(
         unknown,
         expect![[r#"
-        end_turn: in 0, out 0, cache read 0, written 0
-    "#]],
+            end_turn: in 0, out 0, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -834,14 +887,14 @@ fn a_provider_of_ones_own_may_speak_it() {
         &lab.model("qwen3", &Http::new()),
         &request,
         expect![[r#"
-        model: "qwen3"
-        instructions: "Be brief."
-        input:
-          {"type":"message","role":"user","content":"Hello?"}
-          {"type":"reasoning","summary":[],"encrypted_content":"plain"}
-          {"type":"message","role":"assistant","content":"Hi."}
-        store: false
-        stream: true
-    "#]],
+            model: "qwen3"
+            instructions: "Be brief."
+            input:
+              {"type":"message","role":"user","content":"Hello?"}
+              {"type":"reasoning","summary":[],"encrypted_content":"plain"}
+              {"type":"message","role":"assistant","content":"Hi."}
+            store: false
+            stream: true
+        "#]],
     );
 }
