@@ -18,7 +18,7 @@ use cotter::{
     model::{Model, ModelError, ModelErrorKind, Request, Streaming},
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
-    settings::{Permissions, Written, Settings, SettingsError, Source, Values},
+    settings::{Permissions, Settings, SettingsError, Source, Values, Written},
     text,
     ui::Ui,
 };
