@@ -8,3 +8,4 @@ mod dialects;
 mod framing;
 mod http;
 mod rehearsal;
+mod responses;

@@ -1,0 +1,290 @@
+//! Chunks of a completion. Servers leave out, repeat and put elsewhere what they like; a chunk is
+//! taken for what is in it.
+
+use cotter::{
+    message::{StopReason, Usage},
+    model::Delta,
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::{
+    back::{Back, THINKING},
+    calls::{self, Calls, Cut},
+};
+use crate::{
+    adapter::{Broken, Out, Reader},
+    failure::Said,
+};
+
+/// Why a reply ended, in words that say it did not: what was asked may well be answered another time.
+const BROKEN: &[&str] = &["error", "abort", "network_error", "insufficient_system_resource"];
+
+/// An answer as it comes.
+#[derive(Default)]
+pub(super) struct Chunks {
+    calls: Calls,
+    /// The field of the thinking that is under way.
+    thinking: Option<&'static str>,
+    /// Thinking is marked as such, and somebody wants it back though there is none.
+    owes_thinking: bool,
+    details: Vec<Value>,
+    extra: Option<Value>,
+    refused: bool,
+    ended: Option<String>,
+    usage: Usage,
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    object: Option<Value>,
+    error: Option<Value>,
+    choices: Option<Vec<Choice>>,
+    usage: Option<Value>,
+    x_groq: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    delta: Option<Piece>,
+    #[serde(default, deserialize_with = "words")]
+    finish_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Piece {
+    content: Option<Value>,
+    #[serde(default, deserialize_with = "words")]
+    refusal: Option<String>,
+    #[serde(default, deserialize_with = "words")]
+    reasoning_content: Option<String>,
+    #[serde(default, deserialize_with = "words")]
+    reasoning: Option<String>,
+    reasoning_details: Option<Vec<Value>>,
+    tool_calls: Option<Vec<calls::Piece>>,
+    extra_content: Option<Value>,
+}
+
+/// A text; whatever else somebody puts there is nothing.
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(words) => Some(words),
+        _ => None,
+    })
+}
+
+impl Reader for Chunks {
+    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken> {
+        let data = data.trim();
+        if data.is_empty() {
+            return Ok(());
+        }
+        if data.starts_with("[DONE]") {
+            self.close(out);
+            return Ok(());
+        }
+        let chunk = match serde_json::from_str::<Chunk>(data) {
+            Ok(chunk) if name != Some("error") && !chunk.is_error() => chunk,
+            Ok(_) => return Err(said(data)),
+            Err(_) if name == Some("error") || data.starts_with('[') => return Err(said(data)),
+            Err(cause) => return Err(cause.into()),
+        };
+        let usage = chunk.usage.or_else(|| chunk.x_groq?.get_mut("usage").map(Value::take));
+        if let Some(usage) = usage.filter(Value::is_object) {
+            self.usage = counted(&usage);
+        }
+        let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else {
+            return Ok(());
+        };
+        self.piece(choice.delta.unwrap_or_default(), out);
+        if let Some(word) = choice.finish_reason.filter(|word| !word.is_empty()) {
+            check_ending(&word)?;
+            self.ended = Some(word);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Broken> {
+        // Who says why it ended need not say that it did.
+        if self.ended.is_some() {
+            self.close(out);
+        }
+        Ok(())
+    }
+}
+
+impl Chunks {
+    fn piece(&mut self, piece: Piece, out: &mut Out) {
+        self.think(&piece, out);
+        for detail in piece.reasoning_details.unwrap_or_default() {
+            self.detail(detail);
+        }
+        for words in texts(piece.content).chain(piece.refusal.clone()) {
+            if !words.is_empty() {
+                self.stop_thinking(out);
+                out.push_back(Delta::Text(words));
+            }
+        }
+        self.refused |= piece.refusal.is_some_and(|words| !words.is_empty());
+        for call in piece.tool_calls.unwrap_or_default() {
+            self.stop_thinking(out);
+            self.calls.take(call);
+        }
+        self.extra = piece.extra_content.filter(Value::is_object).or(self.extra.take());
+    }
+
+    fn think(&mut self, piece: &Piece, out: &mut Out) {
+        self.owes_thinking |= piece.reasoning_content.is_some();
+        let fields = [&piece.reasoning_content, &piece.reasoning];
+        let fields = THINKING.into_iter().zip(fields);
+        let mut said = fields.filter_map(|(name, words)| Some((name, words.as_ref()?)));
+        match said.find(|(_, words)| !words.is_empty()) {
+            Some((name, words)) => {
+                self.thinking = Some(name);
+                out.push_back(Delta::Thinking(words.clone()));
+            }
+            None => {
+                let details = piece.reasoning_details.iter().flatten();
+                let words: String = details.filter_map(thought).collect();
+                if !words.is_empty() {
+                    out.push_back(Delta::Thinking(words));
+                }
+            }
+        }
+    }
+
+    /// Thinking that something follows goes back in the field it came in, unless it goes back whole.
+    fn stop_thinking(&mut self, out: &mut Out) {
+        let Some(field) = self.thinking.take() else { return };
+        self.owes_thinking = false;
+        if self.details.is_empty() {
+            out.push_back(Delta::Signature(Back::Thinking(field).to_string()));
+        }
+    }
+
+    /// Adds a piece of what is to go back whole: pieces of one thing follow each other.
+    fn detail(&mut self, piece: Value) {
+        let same = |last: &&mut Value| {
+            let id = (&last["id"], &piece["id"]);
+            let has_other_id = id.0.is_string() && id.1.is_string() && id.0 != id.1;
+            last.is_object()
+                && last["type"] == piece["type"]
+                && last["index"] == piece["index"]
+                && !has_other_id
+        };
+        let Some(last) = self.details.last_mut().filter(same) else {
+            self.details.push(piece);
+            return;
+        };
+        let Value::Object(piece) = piece else { return };
+        for (name, value) in piece {
+            match (&mut last[&name], value) {
+                (Value::String(so_far), Value::String(more)) if is_streamed(&name) => {
+                    so_far.push_str(&more);
+                }
+                (slot, value) if value != Value::Null && value != "" => *slot = value,
+                _ => {}
+            }
+        }
+    }
+
+    fn close(&mut self, out: &mut Out) {
+        self.stop_thinking(out);
+        let Chunks { calls, owes_thinking, details, extra, refused, ended, usage, .. } =
+            std::mem::take(self);
+        let (cut, stop_reason) = match ended.as_deref() {
+            Some("content_filter" | "sensitive") => (Cut::No, StopReason::Refusal),
+            _ if refused => (Cut::No, StopReason::Refusal),
+            Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => {
+                (Cut::AtLength, StopReason::MaxTokens)
+            }
+            // Whatever word there is, calls are what it waits for.
+            _ if !calls.is_empty() => (Cut::No, StopReason::ToolUse),
+            _ => (Cut::No, StopReason::EndTurn),
+        };
+        let thinking = Back::Thinking(THINKING[0]);
+        let details = Some(details).filter(|details| !details.is_empty());
+        let backs = [
+            Some(thinking).filter(|_| owes_thinking && !calls.is_empty() && details.is_none()),
+            details.map(|details| Back::Details(details.into())),
+            extra.map(Back::Extra),
+        ];
+        out.extend(backs.into_iter().flatten().map(|back| Delta::Signature(back.to_string())));
+        if stop_reason != StopReason::Refusal {
+            calls.end(cut, out);
+        }
+        out.push_back(Delta::Done { stop_reason, usage });
+    }
+}
+
+impl Chunk {
+    fn is_error(&self) -> bool {
+        let is_something = match &self.error {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::String(words)) => !words.is_empty(),
+            Some(Value::Object(fields)) => !fields.is_empty(),
+            Some(_) => true,
+        };
+        is_something || self.object.as_ref().is_some_and(|object| object == "error")
+    }
+}
+
+/// What a server says instead of a chunk.
+fn said(data: &str) -> Broken {
+    let value = serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
+    Broken::Said(Said::read(&value))
+}
+
+/// A reply that its server gave up is no reply.
+fn check_ending(word: &str) -> Result<(), Broken> {
+    let lower = word.to_ascii_lowercase();
+    // A call the server itself could not read is not told to us, and an empty reply is left of it.
+    if BROKEN.contains(&lower.as_str()) || lower.contains("malformed") {
+        let message = format!("the reply broke off: {word}");
+        return Err(Broken::Said(Said::read(&json!({"type": "server_error", "message": message}))));
+    }
+    Ok(())
+}
+
+fn texts(content: Option<Value>) -> impl Iterator<Item = String> {
+    let parts = match content {
+        Some(Value::Array(parts)) => parts,
+        Some(text) => vec![text],
+        None => vec![],
+    };
+    parts.into_iter().filter_map(|part| match part {
+        Value::String(text) => Some(text),
+        mut part => match part.get_mut("text").map(Value::take) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        },
+    })
+}
+
+/// What can be read of a piece that goes back whole.
+fn thought(detail: &Value) -> Option<&str> {
+    detail.get("text").or_else(|| detail.get("summary"))?.as_str()
+}
+
+fn is_streamed(name: &str) -> bool {
+    matches!(name, "text" | "summary" | "data")
+}
+
+/// Tokens as they are counted here: what a cache gave or took is no input, and thinking is output
+/// even where it is left out of the count.
+fn counted(usage: &Value) -> Usage {
+    let number = |path: &str| usage.pointer(path).and_then(Value::as_u64);
+    let asked = number("/prompt_tokens").unwrap_or_default();
+    let written = number("/completion_tokens").unwrap_or_default();
+    let rest = number("/total_tokens").unwrap_or_default().saturating_sub(asked);
+    let cache_read = number("/prompt_tokens_details/cached_tokens")
+        .or_else(|| number("/prompt_cache_hit_tokens"))
+        .unwrap_or_default();
+    let cache_write = number("/prompt_tokens_details/cache_write_tokens").unwrap_or_default();
+    Usage {
+        input_tokens: asked.saturating_sub(cache_read).saturating_sub(cache_write),
+        output_tokens: written.max(rest),
+        cache_read,
+        cache_write,
+    }
+}
