@@ -182,7 +182,7 @@ impl HttpModel {
         if answer.status != 200 {
             return Err(self.refused(failure::of_answer(answer, key.as_ref()).await));
         }
-        check_is_stream(&answer)?;
+        check_is_stream(&answer, key.as_ref())?;
         let heard = Heard {
             key: key.clone(),
             reader: dialect.reader(),
@@ -230,12 +230,13 @@ fn without_thoughts(messages: &Messages) -> Messages {
 }
 
 /// An answer that is something else was given by somebody else: a login page, a proxy.
-fn check_is_stream(answer: &Answer) -> Result<(), ModelError> {
+fn check_is_stream(answer: &Answer, key: Option<&ApiKey>) -> Result<(), ModelError> {
     let kind = answer.header("content-type").unwrap_or("text/event-stream");
-    if kind.starts_with("text/event-stream") {
+    let media_type = kind.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("text/event-stream") {
         return Ok(());
     }
-    let kind = failure::shown(kind, None, "nothing");
+    let kind = failure::shown(kind, key, "nothing");
     let message = format!("expected a stream of events, found `{kind}`; is the address right?");
     Err(ModelError::new(ModelErrorKind::BadRequest, message))
 }
