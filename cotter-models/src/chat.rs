@@ -21,7 +21,7 @@ use self::{read::Chunks, write::Turns};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
-    catalog::{ChatTools, Effort, Known},
+    catalog::{ChatTools, Effort, Known, Thinks},
     conversation::{self, Written},
 };
 
@@ -163,7 +163,10 @@ impl Completions {
             settings[*name] = serde_json::from_str(value).unwrap_or_default();
         }
         if let Some(most) = request.max_tokens {
-            settings[flavour.max_tokens] = json!(most);
+            // Those that think refuse the older word, wherever they are reached.
+            let thinks = self.known.thinks == Thinks::Effort;
+            let field = if thinks { "max_completion_tokens" } else { flavour.max_tokens };
+            settings[field] = json!(most);
         }
         if let Some(effort) = self.effort(request) {
             settings["reasoning_effort"] = json!(effort.as_str());

@@ -1,3 +1,4 @@
 //! What a user of the crate sees.
 
+mod chat;
 mod rehearsal;
