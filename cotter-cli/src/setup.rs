@@ -18,7 +18,7 @@ use cotter::{
     model::{Model, ModelError, ModelErrorKind, Request, Streaming},
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
-    settings::{Permissions, RuleText, Settings, SettingsError, Source, Values},
+    settings::{Permissions, Settings, SettingsError, Source, Values, Written},
     text,
     ui::Ui,
 };
@@ -142,7 +142,7 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let texts =
         kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |text| (kind, text)));
-    let parse = |(kind, RuleText { text, place }): (_, &RuleText)| {
+    let parse = |(kind, Written { text, place }): (_, &Written)| {
         Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))
     };
     texts.map(parse).collect()

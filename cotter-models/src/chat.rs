@@ -14,6 +14,7 @@ use cotter::{
     model::{Request, Thinking},
     tool::ShownTools,
 };
+use reqwest::Url;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -94,10 +95,8 @@ const FLAVOURS: &[Flavour] = &[
 impl Flavour {
     /// Who answers at an address.
     fn at(url: &str) -> &'static Flavour {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        let url = Url::parse(url).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
         let is_at = |flavour: &&Flavour| {
             let above = host.strip_suffix(flavour.host);
             above.is_some_and(|above| above.is_empty() || above.ends_with('.'))

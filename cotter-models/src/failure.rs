@@ -48,6 +48,29 @@ const WORDS: &[(&str, Kind)] = &[
     ("not_found_error", Kind::BadRequest),
     ("model_not_found", Kind::BadRequest),
     ("invalid_request_error", Kind::BadRequest),
+    // What a stream that began well may say of the request: asking again does not help.
+    ("invalid_prompt", Kind::BadRequest),
+    ("bio_policy", Kind::BadRequest),
+    ("cyber_policy", Kind::BadRequest),
+    ("misalignment_policy_violation", Kind::BadRequest),
+    ("data_residency_mismatch", Kind::BadRequest),
+    ("invalid_encrypted_content", Kind::BadRequest),
+    ("unsupported_value", Kind::BadRequest),
+    ("unsupported_parameter", Kind::BadRequest),
+    ("invalid_image", Kind::BadRequest),
+    ("invalid_image_format", Kind::BadRequest),
+    ("invalid_base64_image", Kind::BadRequest),
+    ("invalid_image_url", Kind::BadRequest),
+    ("invalid_image_mode", Kind::BadRequest),
+    ("image_too_large", Kind::BadRequest),
+    ("image_too_small", Kind::BadRequest),
+    ("image_parse_error", Kind::BadRequest),
+    ("image_content_policy_violation", Kind::BadRequest),
+    ("image_file_too_large", Kind::BadRequest),
+    ("unsupported_image_media_type", Kind::BadRequest),
+    ("empty_image_file", Kind::BadRequest),
+    ("failed_to_download_image", Kind::BadRequest),
+    ("image_file_not_found", Kind::BadRequest),
     ("BadRequestError", Kind::BadRequest),
     ("INVALID_ARGUMENT", Kind::BadRequest),
     ("RESOURCE_EXHAUSTED", Kind::RateLimited),
@@ -83,7 +106,7 @@ impl Said {
     /// Reads an error: an object, a list of one, a text, or fields at the top.
     pub(crate) fn read(value: &Value) -> Self {
         let value = value.get(0).unwrap_or(value);
-        let error = value.get("error").unwrap_or(value);
+        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
         let keys = ["type", "code", "status"];
         let details = error.get("details").filter(|details| details.is_object());
@@ -178,6 +201,20 @@ fn by_status(status: u16) -> Kind {
         400.. => Kind::BadRequest,
         _ => Kind::Other,
     }
+}
+
+/// Whether a failure is about what the model thought in earlier replies: sealed for another account, or
+/// bound to another conversation.
+pub(crate) fn is_about_thoughts(message: &str) -> bool {
+    const SAID: &[&str] = &[
+        "Invalid `signature` in `thinking` block",
+        "Corrupted thought signature",
+        "Invalid thought signature",
+        "Thought signature is not valid",
+        "encrypted content",
+        "Items are not persisted when `store` is set to false",
+    ];
+    SAID.iter().any(|words| message.contains(words))
 }
 
 /// Foreign words on one line, without secrets, not too many.

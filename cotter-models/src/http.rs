@@ -7,6 +7,7 @@
 use std::{
     error::Error,
     fmt,
+    net::IpAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use cotter::model::{ModelError, ModelErrorKind};
 use futures_util::{Stream, StreamExt, stream::BoxStream};
 use reqwest::{
-    Client, NoProxy, Proxy, RequestBuilder,
+    Client, NoProxy, Proxy, RequestBuilder, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
@@ -66,6 +67,34 @@ impl Http {
     pub fn with_proxy(self, url: impl Into<String>, except: impl Into<String>) -> Self {
         let except = format!("localhost,127.0.0.0/8,::1,{}", except.into());
         self.changed(|line| line.proxy = Some((url.into(), except)))
+    }
+
+    /// Whether an address can be one of a provider, to which paths are added; why not.
+    pub fn check_address(url: &str) -> Result<(), String> {
+        let told = "expected an address that begins with `http://` or `https://`";
+        let url = url.trim();
+        if !url.contains("://") {
+            return Err(told.into());
+        }
+        let url = Url::parse(url).map_err(|error| error.to_string())?;
+        match () {
+            () if !matches!(url.scheme(), "http" | "https") => Err(told.into()),
+            () if !url.username().is_empty() || url.password().is_some() => {
+                Err("an address has no name or password in it: a key is given by itself".into())
+            }
+            () if url.query().is_some() || url.fragment().is_some() => {
+                Err("an address has no `?` or `#` in it: paths are added to it".into())
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Whether an address is of this machine.
+    pub fn is_local(url: &str) -> bool {
+        let url = Url::parse(url).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+        let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
     /// The same, and what is said is written to a file, or read from one instead.
@@ -283,4 +312,43 @@ fn words(error: &reqwest::Error) -> String {
         cause = error.source();
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_http_and_nothing_but_an_address() {
+        let check = |url: &str| Http::check_address(url).err().unwrap_or_default();
+        for good in ["http://127.0.0.1:1/v1", "https://x.example", "HTTP://[::1]:8000/v1/"] {
+            assert_eq!(check(good), "", "{good}");
+        }
+        let told = "expected an address that begins with `http://` or `https://`";
+        for wrong in ["", "localhost:8000", "x.example/v1", "ftp://x.example", "file:///etc"] {
+            assert_eq!(check(wrong), told, "{wrong}");
+        }
+        assert_eq!(check("http://"), "empty host");
+        assert_eq!(check("http://x:port"), "invalid port number");
+        assert!(
+            check("http://me:hush@x.example").starts_with("an address has no name or password")
+        );
+        assert!(check("http://me@x.example").starts_with("an address has no name or password"));
+        assert!(check("http://x.example/v1?key=hush").starts_with("an address has no `?`"));
+        assert!(!check("http://x.example/v1#hush").contains("hush"));
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_addresses() {
+        for near in
+            ["http://localhost:1", "http://127.1.2.3/v1", "http://[::1]:8000", "HTTP://LOCALHOST"]
+        {
+            assert!(Http::is_local(near), "{near}");
+        }
+        for far in
+            ["http://10.0.0.7", "http://localhost.example", "http://[fe80::1]", "localhost", ""]
+        {
+            assert!(!Http::is_local(far), "{far}");
+        }
+    }
 }

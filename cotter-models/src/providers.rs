@@ -26,6 +26,7 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::{
     adapter::HttpModel,
     anthropic,
+    cassette::Tape,
     catalog::Known,
     chat, failure,
     http::{Http, header},
@@ -92,6 +93,8 @@ pub struct Ready {
     pub key_variable: Option<&'static str>,
     /// The variable people keep another address in.
     pub base_url_variable: Option<&'static str>,
+    /// Its model for whoever names none: good at work with tools, and not the dearest.
+    pub default_model: Option<&'static str>,
     /// Whose rows of the catalogue are its own.
     catalogue: &'static str,
 }
@@ -104,6 +107,7 @@ pub const READY: &[Ready] = &[
         base_url: "https://api.anthropic.com",
         key_variable: Some("ANTHROPIC_API_KEY"),
         base_url_variable: Some("ANTHROPIC_BASE_URL"),
+        default_model: Some("claude-sonnet-5-5"),
         catalogue: "anthropic",
     },
     Ready {
@@ -112,6 +116,7 @@ pub const READY: &[Ready] = &[
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         base_url_variable: Some("OPENAI_BASE_URL"),
+        default_model: Some("gpt-6.1-terra"),
         catalogue: "openai",
     },
     Ready {
@@ -120,6 +125,7 @@ pub const READY: &[Ready] = &[
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         base_url_variable: Some("OPENAI_BASE_URL"),
+        default_model: Some("gpt-6.1-sol"),
         catalogue: "openai",
     },
     Ready {
@@ -128,6 +134,7 @@ pub const READY: &[Ready] = &[
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
         key_variable: Some("GEMINI_API_KEY"),
         base_url_variable: None,
+        default_model: Some("gemini-3.8-flash"),
         catalogue: "google",
     },
     Ready {
@@ -136,6 +143,7 @@ pub const READY: &[Ready] = &[
         base_url: "https://openrouter.ai/api/v1",
         key_variable: Some("OPENROUTER_API_KEY"),
         base_url_variable: None,
+        default_model: None,
         catalogue: "openrouter",
     },
     Ready {
@@ -144,6 +152,7 @@ pub const READY: &[Ready] = &[
         base_url: "http://127.0.0.1:11434/v1",
         key_variable: None,
         base_url_variable: None,
+        default_model: None,
         catalogue: "ollama",
     },
 ];
@@ -157,6 +166,7 @@ pub struct Provider {
     key: Option<ApiKey>,
     needs_key: bool,
     catalogue: SmolStr,
+    http: Option<Http>,
 }
 
 impl Provider {
@@ -170,6 +180,7 @@ impl Provider {
             base_url: base_url.into(),
             key: None,
             needs_key: false,
+            http: None,
         }
     }
 
@@ -193,6 +204,26 @@ impl Provider {
         Provider { base_url: base_url.into(), needs_key: false, ..self }
     }
 
+    /// The same that is no use without a key.
+    pub fn needing_key(self) -> Self {
+        Provider { needs_key: true, ..self }
+    }
+
+    /// The same that can do without a key.
+    pub fn needing_no_key(self) -> Self {
+        Provider { needs_key: false, ..self }
+    }
+
+    /// The same that speaks something else.
+    pub fn speaking(self, speaks: Speaks) -> Self {
+        Provider { speaks, ..self }
+    }
+
+    /// The same over connections of its own.
+    pub fn with_http(self, http: Http) -> Self {
+        Provider { http: Some(http), ..self }
+    }
+
     /// What stands before the slash.
     pub fn name(&self) -> &SmolStr {
         &self.name
@@ -201,6 +232,11 @@ impl Provider {
     /// Where it is.
     pub fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// Whether it has a key.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
     }
 
     /// Whether requests to it can be made: the key it needs is there.
@@ -221,6 +257,7 @@ impl Provider {
             _ => "models",
         };
         let url = format!("{}/{path}", self.base_url.trim_end_matches('/'));
+        let http = self.http.as_ref().unwrap_or(http);
         let answer = http.get(&url, self.speaks.authorized(self.key.as_ref())?).await?;
         if answer.status != 200 {
             return Err(failure::of_answer(answer, self.key.as_ref()).await);
@@ -239,7 +276,8 @@ impl Provider {
 
     fn model_known(&self, model: &str, known: Known, http: &Http) -> HttpModel {
         let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.speaks);
-        let (url, key, http) = (&self.base_url, self.key.clone(), http.clone());
+        let http = self.http.as_ref().unwrap_or(http).clone();
+        let (url, key) = (&self.base_url, self.key.clone());
         match self.speaks {
             Speaks::AnthropicMessages => {
                 let dialect = anthropic::Messages::new(name.clone(), model, known.clone());
@@ -294,10 +332,36 @@ impl Providers {
         Providers { http, ..self }
     }
 
+    /// The same with a cassette in the machine. Who is played needs no key.
+    pub fn with_tape(mut self, tape: &Tape) -> Self {
+        self.http = self.http.with_tape(tape.clone());
+        for provider in &mut self.providers {
+            provider.http = provider.http.take().map(|http| http.with_tape(tape.clone()));
+            provider.needs_key &= !matches!(tape, Tape::Play(_));
+        }
+        self
+    }
+
     /// The same with somebody's knowledge of a model, by `provider/model`.
     pub fn with_override(mut self, name: impl Into<SmolStr>, known: Override) -> Self {
         self.overrides.insert(name.into(), known);
         self
+    }
+
+    /// Every one, in the order in which they were given.
+    pub fn iter(&self) -> impl Iterator<Item = &Provider> {
+        self.providers.iter()
+    }
+
+    /// The one of that name.
+    pub fn get(&self, name: &str) -> Option<&Provider> {
+        self.providers.iter().find(|provider| provider.name == name)
+    }
+
+    /// What is known of a model of theirs, by `provider/model`.
+    pub fn info(&self, name: &str) -> Option<ModelInfo> {
+        let (provider, model) = name.split_once('/')?;
+        Some(self.known(self.get(provider)?, model).info(&name.into()))
     }
 
     /// Those that can be reached, in the order in which they were given.
@@ -333,7 +397,7 @@ impl Models for Providers {
         else {
             return Err(wrong(format!("`{shown}` is no model: expected `provider/model`")));
         };
-        let Some(found) = self.providers.iter().find(|known| known.name == provider) else {
+        let Some(found) = self.get(provider) else {
             let names = self.providers.iter().map(|provider| provider.name.as_str());
             let near =
                 text::nearest(provider, names).map(|near| format!("; did you mean `{near}`?"));
@@ -368,7 +432,25 @@ impl Models for Providers {
     }
 
     fn api_key(&self, provider: &str) -> Option<String> {
-        let found = self.providers.iter().find(|known| known.name == provider)?;
+        let found = self.get(provider)?;
         found.key.as_ref().map(|key| key.expose().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::ChatTools;
+
+    #[test]
+    fn whoever_names_no_model_gets_one_that_is_known_and_takes_tools() {
+        for ready in READY {
+            let Some(model) = ready.default_model else { continue };
+            let known = Known::of(&format!("{}/{model}", ready.catalogue));
+            let known = known.unwrap_or_else(|| panic!("{model} is in the file"));
+            assert!(known.price.is_some() && known.context_window.is_some(), "{model}");
+            let takes_tools = known.chat_tools != ChatTools::Never;
+            assert!(takes_tools || ready.speaks == Speaks::OpenAiResponses, "{model}");
+        }
     }
 }

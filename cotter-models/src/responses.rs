@@ -79,11 +79,10 @@ impl Responses {
             settings["max_output_tokens"] = json!(most.max(LEAST_TOKENS));
         }
         let effort = self.effort(request.thinking);
-        match effort {
-            None => {}
-            Some(Effort::None) => settings["reasoning"] = json!({"effort": "none"}),
-            Some(effort) => {
-                settings["reasoning"] = json!({"effort": effort.as_str(), "summary": "auto"});
+        if let Some(effort) = effort {
+            settings["reasoning"] = json!({"effort": effort.as_str()});
+            if request.thinking != Thinking::Off && effort != Effort::None {
+                settings["reasoning"]["summary"] = json!("auto");
             }
         }
         // A model that cannot think refuses even the question.

@@ -1,13 +1,18 @@
 //! Parts for testing agents and extensions without a network, a clock or a key: a model that says
 //! what it was told to say, a person who answers what they were told to answer, a store that fails
-//! when it should, and transcripts as text.
+//! when it should, and transcripts as text. With the feature `provider` also a provider on a loopback
+//! port, for what speaks HTTP.
 
+#[cfg(feature = "provider")]
+mod provider;
 mod recording;
 mod script;
 mod store;
 mod transcript;
 mod ui;
 
+#[cfg(feature = "provider")]
+pub use self::provider::{After, Answer, Cut, Dialect, LocalProvider, Received};
 pub use self::{
     recording::Recording,
     script::{ScriptError, Scripted, Step},

@@ -30,7 +30,7 @@
 use std::{fmt, sync::Arc};
 
 use serde_json::{Map, Value};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, ToSmolStr};
 
 use crate::{
     agent::Agent,
@@ -44,6 +44,7 @@ use crate::{
     model::{Model, ModelError, ModelInfo, Request, Thinking},
     notes::Speaker,
     points::PointId,
+    prefix::Limited,
     run::Reason,
     scene::Scene,
     session::{Body, By, Entries, Session, StoreError},
@@ -254,13 +255,17 @@ impl Controls {
     /// Limits this session to some of the agent's tools from the next step on; unknown names are left
     /// out, and nothing beyond the agent's scope is ever added.
     pub fn set_active_tools<S: Into<SmolStr>>(&self, names: impl IntoIterator<Item = S>) {
-        let names = names.into_iter().map(Into::into).collect();
-        self.session().state().choose_by(self.by()).active_tools = Some(names);
+        self.limit_tools(Some(names.into_iter().map(Into::into).collect()));
     }
 
     /// Lifts what [`Controls::set_active_tools`] set.
     pub fn set_all_tools_active(&self) {
-        self.session().state().choose_by(self.by()).active_tools = None;
+        self.limit_tools(None);
+    }
+
+    fn limit_tools(&self, to: Option<Arc<[SmolStr]>>) {
+        let by = self.scene().speaker().map_or("session".into(), |owner| owner.to_smolstr());
+        self.session().state().choose_by(self.by()).active_tools = Limited { to, by };
     }
 
     /// The model the next request goes to.

@@ -107,7 +107,7 @@ impl Session {
     /// What this session's agent shows its model now.
     pub(crate) fn face(&self) -> Arc<Face> {
         let face = self.agent.face();
-        let active = self.state().choices().active_tools.clone();
+        let active = self.state().choices().active_tools.to.clone();
         match active {
             None => face,
             Some(names) => Arc::new(face.limited(names)),
@@ -116,7 +116,7 @@ impl Session {
 
     /// Whether a face is what would be shown now, by this session and by those it works for.
     pub(crate) fn still_shows(&self, face: &Face) -> bool {
-        let limited = self.state().choices().active_tools.as_ref().map(Arc::as_ptr);
+        let limited = self.state().choices().active_tools.to.as_ref().map(Arc::as_ptr);
         self.agent.live().number() == face.generation.number
             && limited == face.limited_to.as_ref().map(Arc::as_ptr)
             && match (self.agent.parent(), &face.above) {

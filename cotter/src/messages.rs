@@ -8,7 +8,7 @@ use std::{any::Any, fmt, sync::Arc};
 use smol_str::SmolStr;
 
 use crate::{
-    message::Message,
+    message::{Message, ToolResultMessage},
     points::MessageChange,
     session::Entry,
     spine::{Chunk, Spine},
@@ -46,6 +46,24 @@ impl Item {
 
     fn same(&self, other: &Item) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether a model reads the same in both: not who marked it, what it cost, what renderers show.
+    fn reads_as(&self, other: &Item) -> bool {
+        self.same(other)
+            || match (self.message(), other.message()) {
+                (Some(Message::User(ours)), Some(Message::User(theirs))) => {
+                    ours.content == theirs.content
+                }
+                (Some(Message::Assistant(ours)), Some(Message::Assistant(theirs))) => {
+                    (&ours.model, &ours.parts) == (&theirs.model, &theirs.parts)
+                }
+                (Some(Message::ToolResult(ours)), Some(Message::ToolResult(theirs))) => {
+                    let read = |result: &ToolResultMessage| (result.call_id.clone(), result.error);
+                    read(ours) == read(theirs) && ours.content == theirs.content
+                }
+                (ours, theirs) => ours.is_none() && theirs.is_none(),
+            }
     }
 }
 
@@ -131,6 +149,13 @@ impl Messages {
     ) -> Option<impl Iterator<Item = &'a Arc<Entry>>> {
         let after = self.0.after(&earlier.0, Item::same)?;
         Some(after.map(|item| &item.0))
+    }
+
+    /// The place of the first message with which later messages do not begin; `None` where they begin
+    /// with all of these.
+    pub(crate) fn ends_being(&self, later: &Messages) -> Option<usize> {
+        let same = self.0.same_start(&later.0, Item::reads_as);
+        (same < self.len()).then_some(same)
     }
 }
 

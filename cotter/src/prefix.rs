@@ -11,22 +11,61 @@ use std::{
 use smol_str::{SmolStr, ToSmolStr};
 
 use crate::{
-    ext::Kind,
     face::Face,
-    message::{Mark, Message},
+    message::{Mark, Message, UserMessage},
     messages::Messages,
     model::{Model, Request},
     points::CacheBreak,
+    tool::ToolSpec,
 };
 
-/// A request that was answered: what the next one should begin with.
-#[derive(Clone)]
+/// A request that was answered: what the next one to that model should begin with.
 pub(crate) struct Answered {
     model: SmolStr,
     request: Request,
     outline: Arc<Outline>,
-    /// The transforms that made its messages.
-    shaped_by: Vec<SmolStr>,
+    limited: Limited,
+    /// The transforms that made its messages, each with what it was given.
+    shaped: Vec<(SmolStr, Messages)>,
+}
+
+/// The last requests that were answered, one a model: each has a cache of its own.
+#[derive(Default)]
+pub(crate) struct Sent(Vec<Answered>);
+
+/// A session takes turns with a few models, never with many.
+const MODELS: usize = 4;
+
+impl Sent {
+    pub(crate) const NOTHING: Sent = Sent(Vec::new());
+
+    /// What this model answered last, no longer remembered.
+    pub(crate) fn take(&mut self, model: &str) -> Option<Answered> {
+        let at = self.0.iter().position(|answered| answered.model == model)?;
+        Some(self.0.remove(at))
+    }
+
+    pub(crate) fn remember(&mut self, answered: Answered) {
+        if self.0.len() == MODELS {
+            self.0.remove(0);
+        }
+        self.0.push(answered);
+    }
+}
+
+/// The tools a session was limited to, and who limited them, or lifted that, last.
+#[derive(Clone, Default)]
+pub(crate) struct Limited {
+    pub(crate) to: Option<Arc<[SmolStr]>>,
+    pub(crate) by: SmolStr,
+}
+
+impl Limited {
+    pub(crate) const NOT: Limited = Limited { to: None, by: SmolStr::new_static("") };
+
+    fn hides(&self, tool: &str) -> bool {
+        self.to.as_ref().is_some_and(|names| !names.iter().any(|name| name == tool))
+    }
 }
 
 /// Messages as they were built, and what they were before each transform that changed them.
@@ -39,53 +78,60 @@ pub(crate) struct Built {
 pub(crate) type Outline = [Piece];
 
 /// One piece: a tool, a name in a list, a section of the system prompt.
-#[derive(PartialEq)]
 pub(crate) struct Piece {
     part: &'static str,
+    /// The tool it is of; of the system prompt, none.
+    tool: SmolStr,
     by: SmolStr,
+    /// Of its words: whoever says the same has changed nothing.
     hash: u64,
 }
 
 impl Piece {
-    fn new(part: &'static str, by: impl Into<SmolStr>, text: impl Hash) -> Self {
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        Piece { part, by: by.into(), hash: hasher.finish() }
+    fn of_tool(tool: &SmolStr, by: impl ToSmolStr, words: impl Hash) -> Self {
+        Piece { part: "tools", tool: tool.clone(), by: by.to_smolstr(), hash: hash(words) }
     }
+
+    fn of_system(by: impl ToSmolStr, words: impl Hash) -> Self {
+        Piece { part: "system", tool: SmolStr::default(), by: by.to_smolstr(), hash: hash(words) }
+    }
+
+    fn says_the_same(&self, other: &Piece) -> bool {
+        self.hash == other.hash && self.part == other.part
+    }
+}
+
+fn hash(words: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    words.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The pieces of what an agent shows its model.
 pub(crate) fn outline(face: &Face) -> Arc<Outline> {
     let tools = face.tools.rows().flat_map(|row| {
-        let own = (&row.spec.name, row.spec.schema.to_string());
-        // What it says is a list, and the names in it are their owners'.
-        match face.lists(&row.spec.name) {
+        let ToolSpec { name, description, schema } = &*row.spec;
+        let schema = schema.to_string();
+        match face.lists(name) {
+            None => vec![Piece::of_tool(name, &row.owner, (name, description, schema))],
+            // It is there for the names in its list, which are their owners'.
             Some(kind) => {
-                let tool = Piece::new("tools", row.owner.to_smolstr(), own);
-                std::iter::once(tool).chain(listed(face, "tools", kind)).collect::<Vec<_>>()
-            }
-            None => {
-                let text = (own, &row.spec.description);
-                vec![Piece::new("tools", row.owner.to_smolstr(), text)]
+                let own = Piece::of_tool(name, &row.owner, (name, schema));
+                let listed = face.listed(kind).map(|(called, words)| {
+                    Piece::of_tool(name, face.owner_of(kind, called), (called, words))
+                });
+                listed.chain([own]).collect()
             }
         }
     });
     let system = face.sections.iter().flat_map(|section| match section.lists {
-        Some(kind) => listed(face, "system", kind).collect(),
-        None => vec![Piece::new("system", section.by.clone(), &section.text)],
+        None => vec![Piece::of_system(&section.by, &section.text)],
+        Some(kind) => {
+            let names = face.listed(kind).map(|(name, _)| name);
+            names.map(|name| Piece::of_system(face.owner_of(kind, name), name)).collect()
+        }
     });
     tools.chain(system).collect()
-}
-
-fn listed<'a>(
-    face: &'a Face,
-    part: &'static str,
-    kind: Kind,
-) -> impl Iterator<Item = Piece> + use<'a> {
-    face.listed(kind).map(move |(name, description)| {
-        let by = face.owner_of(kind, name).to_smolstr();
-        Piece::new(part, by, (name, description))
-    })
 }
 
 impl Answered {
@@ -93,73 +139,108 @@ impl Answered {
         model: &Arc<dyn Model>,
         request: Request,
         face: &Face,
-        built: &Built,
+        limited: Limited,
+        shaped: Vec<(SmolStr, Messages)>,
     ) -> Self {
-        Answered {
-            model: model.name().clone(),
-            request,
-            outline: face.outline(),
-            shaped_by: built.shaped.iter().map(|(name, _)| name.clone()).collect(),
-        }
+        Answered { model: model.name().clone(), request, outline: face.outline(), limited, shaped }
     }
 
-    /// Who made this request begin otherwise than the one before it, where anybody did. Another model
-    /// has a cache of its own.
+    pub(crate) fn model(&self) -> &SmolStr {
+        &self.model
+    }
+
+    /// Who made this request begin otherwise than the one before it, where anybody did.
     pub(crate) fn broken_since(
         &self,
         before: &Answered,
         model: &Arc<dyn Model>,
-        built: &Built,
     ) -> Option<CacheBreak> {
-        if self.model != before.model {
-            return None;
-        }
-        let (part, by) = match changed(&before.outline, &self.outline) {
-            Some(piece) => (piece.part, piece.by.clone()),
-            None => {
-                let at = first_difference(&before.request.messages, &self.request.messages)?;
-                ("messages", self.shaper(before, built, at))
-            }
-        };
+        let (part, by) = self.changer(before).or_else(|| {
+            let at = before.request.messages.ends_being(&self.request.messages)?;
+            Some(("messages", self.shaper(before, at)))
+        })?;
         Some(CacheBreak { by, part, byte: model.break_at(&before.request, &self.request) })
     }
 
-    /// Who changed the message at that place.
-    fn shaper(&self, before: &Answered, built: &Built, at: usize) -> SmolStr {
-        if let Some(Message::User(user)) = self.request.messages.iter().nth(at)
-            && user.mark == Mark::Compaction
-        {
-            return "compaction".into();
+    /// Who changed what is before the conversation.
+    fn changer(&self, before: &Answered) -> Option<(&'static str, SmolStr)> {
+        let (then, now) = (&before.outline, &self.outline);
+        let is_same = |(then, now): &(&Piece, &Piece)| then.says_the_same(now);
+        let same = then.iter().zip(now.iter()).take_while(is_same).count();
+        let (then, now) = (&then[same..], &now[same..]);
+        let (piece, limited) = match (then.first(), now.first()) {
+            // What stands here now stood further down: something before it is gone.
+            (Some(gone), Some(new)) if then.iter().any(|piece| piece.says_the_same(new)) => {
+                (gone, &self.limited)
+            }
+            (_, Some(new)) => (new, &before.limited),
+            (Some(gone), None) => (gone, &self.limited),
+            (None, None) => return None,
+        };
+        let by = if limited.hides(&piece.tool) { &self.limited.by } else { &piece.by };
+        Some((piece.part, by.clone()))
+    }
+
+    /// Who made the message at that place another: the last transform that was given the same and made
+    /// something else of it, or history itself.
+    fn shaper(&self, before: &Answered, mut at: usize) -> SmolStr {
+        let stages = self.stages(before);
+        for stage in stages.iter().rev() {
+            match stage.inherited(at) {
+                Some(given) => at = given,
+                None => return stage.name.clone(),
+            }
         }
-        let after = built.shaped.iter().skip(1).map(|(_, before)| before).chain([&built.messages]);
-        let changed = built.shaped.iter().zip(after).filter(|((_, before), after)| {
-            first_difference(before, after).is_some_and(|changed| changed <= at)
-        });
-        let names: Vec<_> = changed.map(|((name, _), _)| name.as_str()).collect();
-        match names.as_slice() {
-            [] if before.shaped_by.is_empty() => "session".into(),
-            [] => before.shaped_by.join(", ").into(),
-            names => names.join(", ").into(),
+        let history = stages.first().map_or(&self.request.messages, |stage| stage.given.1);
+        match history.entries().nth(at).and_then(|entry| entry.in_context()) {
+            Some(Message::User(UserMessage { mark: Mark::Compaction, .. })) => "compaction".into(),
+            _ => "session".into(),
         }
+    }
+
+    /// The transforms of both requests, in order; who changed nothing of one made what it was given.
+    fn stages<'a>(&'a self, before: &'a Answered) -> Vec<Stage<'a>> {
+        let (mut then, mut now) = (before.shaped.as_slice(), self.shaped.as_slice());
+        let mut stages: Vec<Stage<'a>> = vec![];
+        loop {
+            let has = |shaped: &[(SmolStr, Messages)], name: &SmolStr| {
+                shaped.iter().any(|(other, _)| other == name)
+            };
+            let is_gone = then.first().filter(|(name, _)| !has(now, name));
+            let Some((name, _)) = is_gone.or(now.first()) else { break };
+            let next = |shaped: &mut &'a [(SmolStr, Messages)], sent: &'a Messages| {
+                let given = shaped.first().map_or(sent, |(_, given)| given);
+                if shaped.first().is_some_and(|(other, _)| other == name) {
+                    *shaped = &shaped[1..];
+                }
+                (given, shaped.first().map_or(sent, |(_, given)| given))
+            };
+            let (given_then, made_then) = next(&mut then, &before.request.messages);
+            let (given_now, made_now) = next(&mut now, &self.request.messages);
+            let (given, made) = ((given_then, given_now), (made_then, made_now));
+            stages.push(Stage { name, given, made });
+        }
+        stages
     }
 }
 
-/// The piece that was added, changed or taken away first.
-fn changed<'a>(before: &'a Outline, now: &'a Outline) -> Option<&'a Piece> {
-    let same = before.iter().zip(now).take_while(|(before, now)| before == now).count();
-    let (before, now) = (&before[same..], &now[same..]);
-    match (before.first(), now.first()) {
-        (Some(gone), Some(new)) if before.contains(new) => Some(gone),
-        (gone, new) => new.or(gone),
-    }
+/// A transform in two requests: what it was given, and what it made of it.
+struct Stage<'a> {
+    name: &'a SmolStr,
+    given: (&'a Messages, &'a Messages),
+    made: (&'a Messages, &'a Messages),
 }
 
-/// Where later messages cease to begin with earlier ones, in messages.
-fn first_difference(before: &Messages, now: &Messages) -> Option<usize> {
-    if now.after(before).is_some() {
-        return None;
+impl Stage<'_> {
+    /// Where what it was given differed, where that is why the message at this place differs.
+    fn inherited(&self, at: usize) -> Option<usize> {
+        let differs = self.given.0.ends_being(self.given.1)?;
+        let source = |given: &Messages, made: &Messages| {
+            let entry = made.entries().nth(at)?;
+            given.entries().position(|given| given.is_source_of(entry))
+        };
+        let sources = [source(self.given.0, self.made.0), source(self.given.1, self.made.1)];
+        let first = sources.into_iter().flatten().min().unwrap_or(at);
+        (first >= differs).then_some(differs)
     }
-    let same = |(before, now): &(&Message, &Message)| std::ptr::eq(*before, *now) || before == now;
-    let same = before.iter().zip(now.iter()).take_while(same).count();
-    (same < before.len()).then_some(same)
 }

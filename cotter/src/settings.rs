@@ -7,14 +7,17 @@
 
 mod document;
 mod error;
+mod models;
 mod scan;
 
 pub use document::{Document, MAX_BYTES, Node, Object};
 pub use error::{Place, SettingsError};
+pub use models::{ModelSettings, ProviderSettings};
 
 use crate::permission::{Level, Mode};
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, ErrorKind, Read},
     path::Path,
@@ -22,7 +25,10 @@ use std::{
 };
 
 /// The keys of a settings file.
-const KEYS: &[&str] = &["$schema", "model", "permissions", "limits"];
+const KEYS: &[&str] =
+    &["$schema", "model", "fallbackModels", "providers", "models", "permissions", "limits"];
+const PERMISSION_KEYS: &[&str] = &["mode", "level", "allow", "ask", "deny"];
+const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
 /// Keys that are promised and not there yet, each with what to do until then.
 const NOT_YET: &[(&str, &str)] = &[
@@ -38,6 +44,12 @@ pub struct Settings {
     pub source: Option<Source>,
     /// The model as `provider/model`.
     pub model: Option<String>,
+    /// The models to turn to when the ones before them fail.
+    pub fallback_models: Option<Vec<Written>>,
+    /// Where models are, by the name before the slash.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// What is known of models, by `provider/model`.
+    pub models: BTreeMap<String, ModelSettings>,
     /// What may run unasked, what asks and what never runs.
     pub permissions: Permissions,
     /// When a run ends by itself.
@@ -76,17 +88,17 @@ pub struct Permissions {
     /// How much runs unasked.
     pub level: Option<Level>,
     /// Rules for calls that run unasked.
-    pub allow: Vec<RuleText>,
+    pub allow: Vec<Written>,
     /// Rules for calls that ask.
-    pub ask: Vec<RuleText>,
+    pub ask: Vec<Written>,
     /// Rules for calls that never run.
-    pub deny: Vec<RuleText>,
+    pub deny: Vec<Written>,
 }
 
-/// A rule as it is written, not yet parsed, and its place for whoever parses it.
+/// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleText {
-    /// The rule: `bash(git diff *)`.
+pub struct Written {
+    /// The text: `bash(git diff *)`.
     pub text: String,
     /// Where it stands.
     pub place: Place,
@@ -125,6 +137,13 @@ impl Settings {
                 .map(|node| node.non_empty_string())
                 .transpose()?
                 .map(str::to_owned),
+            fallback_models: object.get("fallbackModels").map(texts).transpose()?,
+            providers: object
+                .get("providers")
+                .map(models::providers)
+                .transpose()?
+                .unwrap_or_default(),
+            models: object.get("models").map(models::models).transpose()?.unwrap_or_default(),
             permissions: object
                 .get("permissions")
                 .map(permissions)
@@ -134,7 +153,8 @@ impl Settings {
         })
     }
 
-    /// The plain values of several files, given nearest first: the nearest that has one wins, lists are joined.
+    /// The plain values of several files, given nearest first: the nearest that has one wins. An entry of
+    /// a section is one value: a key never goes to an address that another file names.
     ///
     /// Permissions are not among them. Each file's are registered under an owner of their own, and the policy
     /// folds them: a deny of any file stays, and nobody is looser than the operator.
@@ -143,6 +163,14 @@ impl Settings {
         for settings in nearest_first {
             let Limits { max_turns, max_budget_usd } = settings.limits;
             merged.model = merged.model.or_else(|| settings.model.clone());
+            merged.fallback_models =
+                merged.fallback_models.or_else(|| settings.fallback_models.clone());
+            for (name, provider) in &settings.providers {
+                merged.providers.entry(name.clone()).or_insert_with(|| provider.clone());
+            }
+            for (name, model) in &settings.models {
+                merged.models.entry(name.clone()).or_insert(*model);
+            }
             merged.limits.max_turns = merged.limits.max_turns.or(max_turns);
             merged.limits.max_budget_usd = merged.limits.max_budget_usd.or(max_budget_usd);
         }
@@ -156,13 +184,19 @@ impl Settings {
 pub struct Values {
     /// The model as `provider/model`.
     pub model: Option<String>,
+    /// The models to turn to when the ones before them fail.
+    pub fallback_models: Option<Vec<Written>>,
+    /// Where models are, by the name before the slash.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// What is known of models, by `provider/model`.
+    pub models: BTreeMap<String, ModelSettings>,
     /// When a run ends by itself.
     pub limits: Limits,
 }
 
 fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
-    let object = node.object()?.keys(&["mode", "level", "allow", "ask", "deny"])?;
-    let rules = |key| object.get(key).map(rules).transpose().map(Option::unwrap_or_default);
+    let object = node.object()?.keys(PERMISSION_KEYS)?;
+    let rules = |key| object.get(key).map(texts).transpose().map(Option::unwrap_or_default);
     Ok(Permissions {
         mode: object.get("mode").map(|node| node.one_of(Mode::WORDS)).transpose()?,
         level: object.get("level").map(|node| node.one_of(Level::WORDS)).transpose()?,
@@ -172,14 +206,17 @@ fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
     })
 }
 
-fn rules(node: Node<'_>) -> Result<Vec<RuleText>, SettingsError> {
-    node.list()?
-        .map(|node| Ok(RuleText { text: node.non_empty_string()?.to_owned(), place: node.place() }))
-        .collect()
+/// A list of texts, none of them empty.
+fn texts(node: Node<'_>) -> Result<Vec<Written>, SettingsError> {
+    node.list()?.map(one_text).collect()
+}
+
+fn one_text(node: Node<'_>) -> Result<Written, SettingsError> {
+    Ok(Written { text: node.non_empty_string()?.to_owned(), place: node.place() })
 }
 
 fn limits(node: Node<'_>) -> Result<Limits, SettingsError> {
-    let object = node.object()?.keys(&["maxTurns", "maxBudgetUsd"])?;
+    let object = node.object()?.keys(LIMIT_KEYS)?;
     Ok(Limits {
         max_turns: object.get("maxTurns").map(count).transpose()?,
         max_budget_usd: object.get("maxBudgetUsd").map(amount).transpose()?,
@@ -260,8 +297,11 @@ mod tests {
             Settings::from_document(&document, *source).expect("the test's settings are good")
         };
         let settings: Vec<_> = nearest_first.iter().map(parse).collect();
-        let Values { model, limits } = Settings::merge(&settings);
-        expected.assert_eq(&render(&Settings { model, limits, ..Settings::default() }));
+        let Values { model, fallback_models, providers, models, limits } =
+            Settings::merge(&settings);
+        let merged =
+            Settings { model, fallback_models, providers, models, limits, ..Settings::default() };
+        expected.assert_eq(&render(&merged));
     }
 
     fn check_load(path: &Path, expected: Expect) {
@@ -303,16 +343,31 @@ mod tests {
     }
 
     fn render(settings: &Settings) -> String {
-        let Settings { source: _, model, permissions, limits } = settings;
+        let Settings { source: _, model, fallback_models, providers, models, permissions, limits } =
+            settings;
+        let at = |written: &Written| format!("{} at {}", written.text, written.place);
         let mut lines = Vec::new();
         lines.extend(model.iter().map(|model| format!("model {model}")));
+        lines.extend(fallback_models.as_ref().map(|models| {
+            format!("fallback [{}]", models.iter().map(at).collect::<Vec<_>>().join(", "))
+        }));
+        for (name, provider) in providers {
+            lines.push(format!("provider {name} at {}", provider.place));
+            lines.extend(provider.speaks.iter().map(|word| format!("  speaks {}", at(word))));
+            lines.extend(provider.base_url.iter().map(|url| format!("  base {}", at(url))));
+            lines.extend(provider.api_key_variable.iter().map(|name| format!("  key in {name}")));
+            lines.extend(provider.idle_timeout_ms.map(|idle| format!("  idle {idle}")));
+        }
+        for (name, ModelSettings { context_window, max_output, price }) in models {
+            lines.push(format!("about {name}: {context_window:?} {max_output:?} {price:?}"));
+        }
         lines.extend(permissions.mode.map(|mode| format!("mode {mode}")));
         lines.extend(permissions.level.map(|level| format!("level {level}")));
         for (kind, rules) in
             [("allow", &permissions.allow), ("ask", &permissions.ask), ("deny", &permissions.deny)]
         {
             lines.extend(rules.iter().map(|rule| {
-                let RuleText { text, place } = rule;
+                let Written { text, place } = rule;
                 format!("{kind} {text} at {place} {}", place.path())
             }));
         }
@@ -335,6 +390,20 @@ mod tests {
     ],
   },
   "limits": { "maxTurns": 40, "maxBudgetUsd": 2.5 },
+  "fallbackModels": ["openai/gpt-6.1-terra", "lab/qwen3"],
+  "providers": {
+    "lab": {
+      "speaks": "openai", "baseUrl": "http://10.0.0.7:8000/v1",
+      "apiKeyVariable": "LAB_KEY", "idleTimeoutMs": 60000,
+    },
+    "anthropic": {},
+  },
+  "models": {
+    "lab/qwen3": {
+      "contextWindow": 32768, "maxOutput": 4096,
+      "price": { "input": 0.5, "output": 1.5, "cacheRead": 0 },
+    },
+  },
 }
 "#;
 
@@ -344,6 +413,14 @@ mod tests {
             FULL,
             expect![[r#"
                 model anthropic/claude-sonnet-5
+                fallback [openai/gpt-6.1-terra at settings.json:15:22, lab/qwen3 at settings.json:15:46]
+                provider anthropic at settings.json:21:18
+                provider lab at settings.json:17:12
+                  speaks openai at settings.json:18:17
+                  base http://10.0.0.7:8000/v1 at settings.json:18:38
+                  key in LAB_KEY
+                  idle 60000
+                about lab/qwen3: Some(32768) Some(4096) Some(Price { input: 0.5, output: 1.5, cache_read: 0.0, cache_write: 0.5 })
                 mode accept-edits
                 level strict
                 allow bash(git diff *) at settings.json:7:15 $.permissions.allow[0]
@@ -372,7 +449,7 @@ mod tests {
             r#"{"theme": "dark"}"#,
             expect![[r#"
                 error: settings.json:1:2: $.theme: unknown key `theme`
-                hint: known keys are `$schema`, `model`, `permissions`, `limits`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`"#]],
         );
         check(
             r#"{"limits": {"max-turns": 3}}"#,
@@ -384,7 +461,7 @@ mod tests {
             "{\"a\\u001b[31m\u{202e}\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["a\u001b[31m\u{202e}"]: unknown key `a\u{1b}[31m\u{202e}`
-                hint: known keys are `$schema`, `model`, `permissions`, `limits`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`"#]],
         );
     }
 
@@ -395,6 +472,114 @@ mod tests {
             expect![[r#"
                 error: settings.json:1:14: $.hooks: `hooks` is not supported yet by this version
                 hint: remove it: this version would not run what it declares"#]],
+        );
+    }
+
+    #[test]
+    fn s3_keys_do_not_stand_in_settings() {
+        for key in ["apiKey", "api_key", "key", "token", "authToken"] {
+            let text = format!(r#"{{"providers": {{"lab": {{"{key}": "hush-hush-hush"}}}}}}"#);
+            let expected = format!(
+                "error: settings.json:1:24: $.providers.lab.{key}: a key does not belong in a settings file\n\
+                 hint: keep the key in a variable and name that: \"apiKeyVariable\": \"LAB_API_KEY\""
+            );
+            let read = Document::parse("settings.json", &text)
+                .and_then(|document| Settings::from_document(&document, Source::User));
+            assert_eq!(outcome(read.map(|settings| render(&settings))), expected);
+        }
+        for value in
+            ["sk-ant-api03-hush", "hush", "AIzaSyA-1234567890abcdefghijklmnopqrstu", "1A", ""]
+        {
+            check(
+                &format!(r#"{{"providers": {{"lab": {{"apiKeyVariable": "{value}"}}}}}}"#),
+                expect![[r#"
+                    error: settings.json:1:42: $.providers.lab.apiKeyVariable: expected the name of a variable, in capital letters
+                    hint: keep the key in a variable and name that: "apiKeyVariable": "LAB_API_KEY""#]],
+            );
+        }
+    }
+
+    #[test]
+    fn mistakes_about_providers_name_their_place() {
+        check(
+            r#"{"providers": {"lab": {"baseURL": "x"}}}"#,
+            expect![[r#"
+            error: settings.json:1:24: $.providers.lab.baseURL: unknown key `baseURL`
+            hint: did you mean `baseUrl`?"#]],
+        );
+        check(
+            r#"{"providers": {"la/b": {}}}"#,
+            expect![[
+                r#"error: settings.json:1:16: $.providers["la/b"]: a provider's name has letters, digits, `.`, `_` and `-`"#
+            ]],
+        );
+        check(
+            r#"{"providers": {"lab": {"idleTimeoutMs": 0}}}"#,
+            expect![
+                "error: settings.json:1:41: $.providers.lab.idleTimeoutMs: expected a whole number from 1 to 86400000, found the number 0"
+            ],
+        );
+        check(
+            r#"{"providers": {"lab": {"speaks": 3}}}"#,
+            expect![
+                "error: settings.json:1:34: $.providers.lab.speaks: expected a string, found the number 3"
+            ],
+        );
+    }
+
+    #[test]
+    fn mistakes_about_models_name_their_place() {
+        check(
+            r#"{"models": {"qwen3": {}}}"#,
+            expect![
+                "error: settings.json:1:13: $.models.qwen3: expected a model's name, `provider/model`"
+            ],
+        );
+        check(
+            r#"{"models": {"lab/qwen3": {"contextwindow": 1}}}"#,
+            expect![[r#"
+            error: settings.json:1:27: $.models["lab/qwen3"].contextwindow: unknown key `contextwindow`
+            hint: did you mean `contextWindow`?"#]],
+        );
+        check(
+            r#"{"models": {"lab/qwen3": {"contextWindow": 0}}}"#,
+            expect![[
+                r#"error: settings.json:1:44: $.models["lab/qwen3"].contextWindow: expected a whole number from 1 to 1000000000, found the number 0"#
+            ]],
+        );
+        check(
+            r#"{"models": {"lab/qwen3": {"price": {"input": 1}}}}"#,
+            expect![[
+                r#"error: settings.json:1:36: $.models["lab/qwen3"].price: missing key `output`"#
+            ]],
+        );
+        check(
+            r#"{"models": {"lab/qwen3": {"price": {"input": 1, "output": -1}}}}"#,
+            expect![[
+                r#"error: settings.json:1:59: $.models["lab/qwen3"].price.output: expected a number that is not below 0, found the number -1"#
+            ]],
+        );
+        check(
+            r#"{"fallbackModels": "lab/qwen3"}"#,
+            expect![
+                "error: settings.json:1:20: $.fallbackModels: expected a list, found the string `lab/qwen3`"
+            ],
+        );
+        check(
+            r#"{"fallbackModels": ["a/b", ""]}"#,
+            expect![
+                "error: settings.json:1:28: $.fallbackModels[1]: expected a string that is not empty, found an empty string"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_cache_that_is_not_mentioned_saves_nothing() {
+        check(
+            r#"{"models": {"lab/qwen3": {"price": {"input": 2, "output": 3}}}}"#,
+            expect![
+                "about lab/qwen3: None None Some(Price { input: 2.0, output: 3.0, cache_read: 2.0, cache_write: 2.0 })"
+            ],
         );
     }
 
@@ -673,7 +858,7 @@ mod tests {
             "{\"日本\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["日本"]: unknown key `日本`
-                hint: known keys are `$schema`, `model`, `permissions`, `limits`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`"#]],
         );
     }
 
@@ -826,7 +1011,51 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_plain_value_wins_and_lists_are_joined() {
+    fn the_page_names_every_key() {
+        let page = include_str!("../../docs/FORMATS.md");
+        let (_, page) = page.split_once("## Settings file").expect("the page has the section");
+        let sections = [
+            KEYS,
+            models::PROVIDER_KEYS,
+            models::MODEL_KEYS,
+            models::PRICE_KEYS,
+            PERMISSION_KEYS,
+            LIMIT_KEYS,
+        ];
+        for key in sections.into_iter().flatten() {
+            let is_named = [format!("`{key}`"), format!("`{key}."), format!(".{key}`")];
+            assert!(is_named.iter().any(|named| page.contains(named)), "{key} is not named");
+        }
+    }
+
+    #[test]
+    fn the_nearest_entry_wins_whole() {
+        check_merge(
+            &[
+                (
+                    Source::File,
+                    r#"{"providers": {"lab": {"baseUrl": "http://near"}}, "fallbackModels": []}"#,
+                ),
+                (
+                    Source::User,
+                    r#"{"providers": {"lab": {"apiKeyVariable": "LAB_KEY"}, "far": {}},
+                        "models": {"a/b": {"maxOutput": 1}, "c/d": {"maxOutput": 2}},
+                        "fallbackModels": ["a/b"]}"#,
+                ),
+                (Source::Operator, r#"{"models": {"a/b": {"contextWindow": 3}}}"#),
+            ],
+            expect![[r#"
+                fallback []
+                provider far at user:1:61
+                provider lab at file:1:23
+                  base http://near at file:1:35
+                about a/b: None Some(1) None
+                about c/d: None Some(2) None"#]],
+        );
+    }
+
+    #[test]
+    fn the_nearest_plain_value_wins() {
         check_merge(
             &[
                 (Source::File, r#"{"limits": {"maxTurns": 5}}"#),

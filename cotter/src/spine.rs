@@ -100,6 +100,14 @@ impl<T> Spine<T> {
         tail_as_before.then(|| self.from(earlier.len()))
     }
 
+    /// How many items from the first on are the same in both. Blocks that both share are not looked at.
+    pub(crate) fn same_start(&self, other: &Spine<T>, same: impl Fn(&T, &T) -> bool) -> usize {
+        let blocks = self.blocks.iter().zip(other.blocks.iter());
+        let shared = blocks.take_while(|(a, b)| Arc::ptr_eq(a, b)).count() * BLOCK;
+        let rest = self.from(shared).zip(other.from(shared));
+        shared + rest.take_while(|(a, b)| same(a, b)).count()
+    }
+
     fn from(&self, index: usize) -> impl Iterator<Item = &T> {
         let (block, within) = (index / BLOCK, index % BLOCK);
         let blocks = self.blocks.get(block..).unwrap_or_default();
@@ -135,6 +143,32 @@ mod tests {
         }
         assert!((0..200).all(|n| spine.get(n) == Some(&n)));
         assert!(Arc::ptr_eq(&spine.blocks[0], &clones[199].blocks[0]));
+    }
+
+    #[test]
+    fn the_same_start_is_as_long_as_it_is() {
+        for (n, changed) in [(0, 0), (1, 0), (64, 63), (64, 64), (130, 0), (130, 70), (200, 199)] {
+            let other = |n: usize| {
+                let mut spine = counted(changed.min(n));
+                (changed..n).for_each(|_| spine.push(usize::MAX));
+                spine
+            };
+            let spine = counted(n);
+            for length in [changed, n, n + 70] {
+                let same = spine.same_start(&other(length), usize::eq);
+                assert_eq!(same, changed.min(n), "{n} items, others from {changed} to {length}");
+                assert_eq!(other(length).same_start(&spine, usize::eq), same);
+            }
+            let mut longer = spine.clone();
+            longer.push(0);
+            let looked_at = std::cell::Cell::new(0);
+            let look = |a: &usize, b: &usize| {
+                looked_at.set(looked_at.get() + 1);
+                a == b
+            };
+            assert_eq!(spine.same_start(&longer, look), n);
+            assert_eq!(looked_at.get(), n % BLOCK, "shared blocks are not looked at");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use cotter::{
     model::Delta,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::write::{signed_phase, signed_thought};
 use crate::{
@@ -72,18 +72,21 @@ struct OfItem {
 }
 
 #[derive(Deserialize)]
-struct Ending {
-    response: Option<Ended>,
+struct Ending<'a> {
+    #[serde(borrow)]
+    response: Option<Ended<'a>>,
     /// Where some put what others have within the response.
     error: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
-struct Ended {
+struct Ended<'a> {
     status: Option<String>,
     error: Option<Value>,
     incomplete_details: Option<Cut>,
-    output: Option<Vec<Value>>,
+    /// All of it once more.
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
     usage: Option<Counted>,
 }
 
@@ -133,11 +136,13 @@ impl Reader for Events {
             "response.reasoning_text.delta" => {
                 self.thought(Words::Own, serde_json::from_str(data)?, out);
             }
-            "error" | "response.error" => return Err(said(&serde_json::from_str(data)?)),
+            "error" | "response.error" => {
+                return Err(Broken::Said(Said::read(&serde_json::from_str(data)?)));
+            }
             "" => {
                 let event: Value = serde_json::from_str(data)?;
                 if event.get("error").is_some_and(|error| !error.is_null()) {
-                    return Err(said(&event));
+                    return Err(Broken::Said(Said::read(&event)));
                 }
             }
             kind => {
@@ -246,17 +251,18 @@ impl Events {
         Ok(())
     }
 
-    fn end_with(&mut self, word: &str, ending: Ending, out: &mut Out) -> Result<(), Broken> {
+    fn end_with(&mut self, word: &str, ending: Ending<'_>, out: &mut Out) -> Result<(), Broken> {
         let ended = ending.response.unwrap_or_default();
         let word = match ended.status.as_deref() {
             Some(status) if matches!(word, "completed" | "done") => status,
             _ => word,
         };
         if matches!(word, "failed" | "cancelled") {
-            return Err(said(&ended.error.or(ending.error).unwrap_or_default()));
+            let error = ended.error.or(ending.error).unwrap_or_default();
+            return Err(Broken::Said(Said::read(&error)));
         }
-        if !self.has_items {
-            self.make_up(&ended.output.unwrap_or_default(), out)?;
+        if let Some(output) = ended.output.filter(|_| !self.has_items) {
+            self.make_up(serde_json::from_str(output.get())?, out)?;
         }
         let is_cut = word == "incomplete";
         if !is_cut {
@@ -276,17 +282,17 @@ impl Events {
     }
 
     /// Takes from the end what no item told before: calls, and whatever was not heard in pieces.
-    fn make_up(&mut self, items: &[Value], out: &mut Out) -> Result<(), Broken> {
+    fn make_up(&mut self, items: Option<Vec<Value>>, out: &mut Out) -> Result<(), Broken> {
         let (has_text, has_thought) = (self.has_text, self.has_text || self.has_thought);
         self.item = UnderWay::default();
-        for item in items {
-            let is_heard = match kind(item) {
+        for item in items.unwrap_or_default() {
+            let is_heard = match kind(&item) {
                 "message" => has_text,
                 "reasoning" => has_thought,
                 _ => false,
             };
             if !is_heard {
-                self.finish(item, out)?;
+                self.finish(&item, out)?;
             }
         }
         Ok(())
@@ -309,12 +315,6 @@ fn phase(item: &Value) -> Option<String> {
 
 fn is_end(word: &str) -> bool {
     matches!(word, "completed" | "done" | "incomplete" | "failed" | "cancelled")
-}
-
-/// An error, in an object of its own or not.
-fn said(event: &Value) -> Broken {
-    let nested = event.get("error").filter(|error| !error.is_null());
-    Broken::Said(Said::read(nested.unwrap_or(event)))
 }
 
 /// What was read from the cache or written to it is counted in what was read.

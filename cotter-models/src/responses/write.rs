@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use cotter::message::{
     AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::{body::put, conversation::Writer};
+use crate::{body::put, conversation::Writer, plain};
 
 /// The longest id of a call the provider takes.
 const LONGEST_ID: usize = 64;
@@ -24,12 +24,66 @@ pub(super) struct Items {
     is_begun: bool,
 }
 
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item<'a> {
+    Message {
+        role: &'static str,
+        content: Said<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+    },
+    Reasoning {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// It has to be there; the provider reads only what is sealed.
+        summary: [(); 0],
+        encrypted_content: String,
+    },
+    FunctionCall {
+        call_id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        arguments: String,
+    },
+    FunctionCallOutput {
+        call_id: Cow<'a, str>,
+        output: Said<'a>,
+    },
+}
+
+/// What somebody said: a text, or texts and pictures.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Piece<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece<'a> {
+    InputText { text: &'a str },
+    InputImage { image_url: DataUrl<'a>, detail: &'static str },
+}
+
+/// A picture as an address that holds it.
+struct DataUrl<'a> {
+    media_type: &'a str,
+    data: &'a str,
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("data:{};base64,{}", self.media_type, self.data))
+    }
+}
+
 impl Items {
     pub(super) fn new(model: SmolStr) -> Self {
         Items { model, is_begun: false }
     }
 
-    fn item(&mut self, out: &mut Vec<u8>, item: &Value) {
+    fn item(&mut self, out: &mut Vec<u8>, item: &Item<'_>) {
         if self.is_begun {
             out.push(b',');
         }
@@ -41,17 +95,16 @@ impl Items {
 impl Writer for Items {
     fn user(&mut self, out: &mut Vec<u8>, content: &Content) {
         let content = match content {
-            Content::Text(text) if is_blank(text) => return,
-            Content::Text(text) => json!(text),
-            Content::Parts(parts) => {
-                let parts: Vec<_> = parts.iter().filter_map(part).collect();
-                if parts.is_empty() {
-                    return;
-                }
-                json!(parts)
-            }
+            Content::Text(text) => Said::Text(text.into()),
+            Content::Parts(parts) => Said::Parts(parts.iter().filter_map(piece).collect()),
         };
-        self.item(out, &json!({"type": "message", "role": "user", "content": content}));
+        let is_empty = match &content {
+            Said::Text(text) => is_blank(text),
+            Said::Parts(parts) => parts.is_empty(),
+        };
+        if !is_empty {
+            self.item(out, &Item::Message { role: "user", content, phase: None });
+        }
     }
 
     fn assistant(&mut self, out: &mut Vec<u8>, reply: &AssistantMessage) {
@@ -60,21 +113,26 @@ impl Writer for Items {
         for part in &reply.parts {
             let item = match part {
                 AssistantPart::Thinking { signature: Some(signature), .. } if is_own => {
-                    match Signed::read(signature) {
-                        Some(Signed::Reasoning { id, encrypted_content: Some(sealed) }) => {
-                            thoughts.push(reasoning(id.as_deref(), &sealed));
-                        }
-                        Some(Signed::Phase { phase: named }) => phase = Some(named),
-                        Some(Signed::Reasoning { .. }) | None => {}
-                    }
+                    let signed = Signed::read(signature);
+                    // What is not sealed cannot be sent back.
+                    thoughts.extend(signed.encrypted_content.map(|sealed| (signed.id, sealed)));
+                    phase = signed.phase.or(phase);
                     continue;
                 }
-                AssistantPart::Text(words) if !is_blank(words) => message(words, phase.take()),
+                // As a plain string it is taken by the provider and by those who are stricter than
+                // it; without an id it can go with its thoughts or without them.
+                AssistantPart::Text(text) if !is_blank(text) => Item::Message {
+                    role: "assistant",
+                    content: Said::Text(text.into()),
+                    phase: phase.take(),
+                },
                 AssistantPart::ToolCall(call) => function_call(call),
                 _ => continue,
             };
             // Thoughts go with what came of them: one that nothing follows is refused.
-            thoughts.drain(..).for_each(|thought| self.item(out, &thought));
+            for (id, encrypted_content) in thoughts.drain(..) {
+                self.item(out, &Item::Reasoning { id, summary: [], encrypted_content });
+            }
             self.item(out, &item);
         }
     }
@@ -87,87 +145,63 @@ impl Writer for Items {
         let is_image = |part: &Part| matches!(part, Part::Image { .. });
         let output = match &*content {
             Content::Parts(parts) if parts.iter().any(is_image) => {
-                parts.iter().filter_map(part).collect()
+                Said::Parts(parts.iter().filter_map(piece).collect())
             }
-            content => json!(content.text()),
+            content => Said::Text(content.text()),
         };
-        let call_id = id(&result.call_id);
-        let item = json!({"type": "function_call_output", "call_id": call_id, "output": output});
-        self.item(out, &item);
+        let call_id = plain::id(&result.call_id, LONGEST_ID);
+        self.item(out, &Item::FunctionCallOutput { call_id, output });
     }
 }
 
 /// What stands in a signature: what the provider wants back and nobody else understands.
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Signed {
-    /// A thought under the provider's seal. Without it, nothing can be sent back.
-    Reasoning { id: Option<String>, encrypted_content: Option<String> },
+#[derive(Default, Deserialize)]
+struct Signed {
+    id: Option<String>,
+    /// A thought, under the provider's seal.
+    encrypted_content: Option<String>,
     /// What the text that follows was meant as.
-    Phase { phase: String },
+    phase: Option<String>,
 }
 
 impl Signed {
-    fn read(signature: &str) -> Option<Self> {
-        serde_json::from_str(signature).ok()
+    fn read(signature: &str) -> Self {
+        serde_json::from_str(signature).unwrap_or_default()
     }
 }
 
 /// The signature of a thought.
 pub(super) fn signed_thought(id: Option<&str>, sealed: Option<&str>) -> String {
-    json!({"type": "reasoning", "id": id, "encrypted_content": sealed}).to_string()
+    json!({"id": id, "encrypted_content": sealed}).to_string()
 }
 
 /// The signature that says what the text after it was meant as.
 pub(super) fn signed_phase(phase: &str) -> String {
-    json!({"type": "phase", "phase": phase}).to_string()
+    json!({"phase": phase}).to_string()
 }
 
-fn reasoning(id: Option<&str>, sealed: &str) -> Value {
-    let mut item = json!({"type": "reasoning"});
-    if let Some(id) = id {
-        item["id"] = json!(id);
-    }
-    // The list has to be there; the provider reads only what is sealed.
-    item["summary"] = json!([]);
-    item["encrypted_content"] = json!(sealed);
-    item
-}
-
-/// A text of a model. As a plain string it is taken by those who know the format and by those who are
-/// strict about it; without an id it can be sent whether or not its thoughts are.
-fn message(text: &str, phase: Option<String>) -> Value {
-    let mut item = json!({"type": "message", "role": "assistant", "content": text});
-    if let Some(phase) = phase {
-        item["phase"] = json!(phase);
-    }
-    item
-}
-
-fn function_call(call: &ToolCall) -> Value {
+fn function_call(ToolCall { id, name, input }: &ToolCall) -> Item<'_> {
     // What could not be parsed was answered with an error; some want an object all the same.
-    let arguments = match &*call.input {
+    let arguments = match &**input {
         input @ Value::Object(_) => input.to_string(),
-        other => json!({"unparsed": other}).to_string(),
+        unparsed => json!({"unparsed": unparsed}).to_string(),
     };
-    let name: String = call.name.chars().map(allowed).take(LONGEST_NAME).collect();
-    let name = if name.is_empty() { "_".into() } else { name };
-    json!({"type": "function_call", "call_id": id(&call.id), "name": name, "arguments": arguments})
+    let name = plain::name(name, LONGEST_NAME);
+    Item::FunctionCall { call_id: plain::id(id, LONGEST_ID), name, arguments }
 }
 
 /// The content of a result that is an error: there is no other place to say so.
 fn failed(content: &Content) -> Content {
-    const MARK: &str = "Error:";
-    if content.text().starts_with(MARK) {
+    if content.text().starts_with("Error:") {
         return content.clone();
     }
     match content {
-        Content::Text(text) => Content::Text(format!("{MARK} {text}")),
+        Content::Text(text) => Content::Text(format!("Error: {text}")),
         Content::Parts(parts) => {
             let mut parts = parts.clone();
             match parts.first_mut() {
                 Some(Part::Text(text) | Part::Data(text)) => text.insert_str(0, "Error: "),
-                _ => parts.insert(0, Part::Text(MARK.into())),
+                _ => parts.insert(0, Part::Text("Error:".into())),
             }
             Content::Parts(parts)
         }
@@ -175,42 +209,16 @@ fn failed(content: &Content) -> Content {
 }
 
 /// One part of what is not the model's; blank texts say nothing and are left out.
-fn part(part: &Part) -> Option<Value> {
+fn piece(part: &Part) -> Option<Piece<'_>> {
     match part {
         Part::Image { media_type, data } => {
-            let url = format!("data:{media_type};base64,{data}");
-            Some(json!({"type": "input_image", "image_url": url, "detail": "auto"}))
+            Some(Piece::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" })
         }
         part => {
             let text = part.as_text().filter(|text| !is_blank(text))?;
-            Some(json!({"type": "input_text", "text": text}))
+            Some(Piece::InputText { text })
         }
     }
-}
-
-/// An id of another provider's in letters and a length this one takes. Calls and results are changed
-/// alike, and what was two stays two.
-fn id(id: &str) -> Cow<'_, str> {
-    let fits = id.chars().all(|char| char == allowed(char)) && !id.is_empty();
-    if fits && id.len() <= LONGEST_ID {
-        return Cow::Borrowed(id);
-    }
-    let (mut begin, mark) = (String::new(), format!("_{:016x}", hash(id)));
-    begin.extend(id.chars().map(allowed).take(LONGEST_ID - mark.len()));
-    Cow::Owned(begin + &mark)
-}
-
-/// The letter, or what stands for it where only few may be used.
-fn allowed(char: char) -> char {
-    let is_allowed = char.is_ascii_alphanumeric() || char == '_' || char == '-';
-    if is_allowed { char } else { '_' }
-}
-
-/// FNV-1a: the same in every build, because what is made of it is sent again by whoever resumes.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 fn is_blank(text: &str) -> bool {

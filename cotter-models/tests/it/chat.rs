@@ -1,13 +1,7 @@
 //! OpenAI's Chat Completions: whole requests, replies as servers word them, and an agent between the
 //! two.
 
-use std::{
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
-    path::Path,
-    sync::Arc,
-    thread::{self, JoinHandle},
-};
+use std::{path::Path, sync::Arc};
 
 use cotter::{
     Agent, FnTool, Message, Output, Permit, ToolSpec,
@@ -20,83 +14,31 @@ use cotter::{
     tool::{ErrorKind, Facts, ShownTools},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
-use cotter_test::transcript;
+use cotter_test::{Answer, Dialect, LocalProvider, transcript};
 use expect_test::{Expect, expect};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// A server that gives each answer once, in order, and keeps what it was asked.
-struct Server {
-    url: String,
-    asked: JoinHandle<Vec<String>>,
-}
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/chat");
 
-impl Server {
-    fn new(answers: impl IntoIterator<Item = String>) -> Self {
-        let answers: Vec<_> = answers.into_iter().collect();
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}/v1/", listener.local_addr().expect("it is bound"));
-        let asked = thread::spawn(move || {
-            let answer = |answer: String| {
-                let (mut stream, _) = listener.accept().expect("somebody asks");
-                let request = heard(&mut stream);
-                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
-                            Connection: close\r\n\r\n";
-                stream.write_all((head.to_owned() + &answer).as_bytes()).expect("they listen");
-                request
-            };
-            answers.into_iter().map(answer).collect()
-        });
-        Server { url, asked }
-    }
-
-    fn model(&self, model: &str) -> HttpModel {
-        let provider = Provider::new("lab", Speaks::OpenAiChat, &self.url);
-        provider.with_key(ApiKey::new("a key")).model(model, &Http::new())
-    }
-
-    /// The requests: their heads and bodies.
-    fn asked(self) -> Vec<(String, String)> {
-        let asked = self.asked.join().expect("every answer was asked for");
-        let halves = asked.into_iter().map(|request| {
-            let (head, body) = request.split_once("\r\n\r\n").expect("a whole request");
-            (head.to_owned(), body.to_owned())
-        });
-        halves.collect()
-    }
-}
-
-/// A whole request.
-fn heard(stream: &mut TcpStream) -> String {
-    let mut bytes = vec![];
-    loop {
-        let mut piece = [0; 8192];
-        let read = stream.read(&mut piece).expect("they speak");
-        bytes.extend_from_slice(&piece[..read]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
-        });
-        if length.is_none_or(|length| length.expect("a number") <= body.len()) {
-            return text;
-        }
-    }
+/// A model behind a local provider.
+fn served(provider: &LocalProvider, model: &str) -> HttpModel {
+    let lab = Provider::new("lab", Speaks::OpenAiChat, provider.url());
+    lab.with_key(ApiKey::new("a key")).model(model, &Http::new())
 }
 
 /// A reply as somebody's server words it. Its first line names the page it was written from.
 fn fixture(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chat");
-    let text = std::fs::read_to_string(folder.join(name).with_extension("sse")).expect("a fixture");
+    let path = Path::new(FIXTURES).join(name).with_extension("sse");
+    let text = std::fs::read_to_string(path).expect("a fixture");
     assert!(text.starts_with(": https://"), "{name} does not name its page");
     text
 }
 
 /// What a model gives when its server says that, a line per piece.
-async fn reply(answer: String) -> String {
-    let server = Server::new([answer]);
-    let mut stream = server.model("m").stream(request(&[Message::user("Hello")]));
+async fn reply(answer: Answer) -> String {
+    let provider = LocalProvider::start(Dialect::OpenAiChat, [answer]);
+    let mut stream = served(&provider, "m").stream(request(&[Message::user("Hello")]));
     let mut shown = String::new();
     while let Some(delta) = stream.next().await {
         shown += &match delta {
@@ -121,7 +63,7 @@ async fn reply(answer: String) -> String {
 }
 
 async fn check_reply(name: &str, expected: Expect) {
-    expected.assert_eq(&reply(fixture(name)).await);
+    expected.assert_eq(&reply(Answer::events(fixture(name))).await);
 }
 
 fn model(provider: &str, url: &str, model: &str) -> HttpModel {
@@ -242,21 +184,19 @@ fn settings(model: &HttpModel, request: &Request) -> String {
     format!("{}: {{\"{settings}\n", model.name())
 }
 
-#[test]
-fn what_is_asked_for_differs_from_one_to_the_other() {
+/// Models of all kinds of servers.
+fn models() -> Vec<HttpModel> {
     let ready = |provider: &str, name: &str| {
         Provider::ready(provider).expect("it is known").model(name, &Http::new())
     };
-    let models = [
+    let elsewhere = Provider::ready("openai").expect("it is known").with_base_url(LAB);
+    vec![
         ready("openai", "gpt-4o"),
         ready("openai", "gpt-5"),
         ready("openai", "gpt-5.1"),
         ready("openai", "gpt-5.6"),
         ready("openai", "someday"),
-        Provider::ready("openai")
-            .expect("it is known")
-            .with_base_url(LAB)
-            .model("o3", &Http::new()),
+        elsewhere.model("o3", &Http::new()),
         ready("gemini", "gemini-2.5-pro"),
         ready("gemini", "gemini-3.8-flash"),
         ready("openrouter", "anthropic/claude-sonnet-4.6"),
@@ -264,13 +204,18 @@ fn what_is_asked_for_differs_from_one_to_the_other() {
         ready("ollama", "qwen3"),
         model("deepseek", "https://api.deepseek.com", "deepseek-v4-pro"),
         model("lab", LAB, "m"),
-    ];
-    let check = |request: &Request, expected: Expect| {
-        let shown: String = models.iter().map(|model| settings(model, request)).collect();
-        expected.assert_eq(&shown);
-    };
+    ]
+}
+
+fn check_settings(request: &Request, expected: Expect) {
+    let shown: String = models().iter().map(|model| settings(model, request)).collect();
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn what_is_asked_for_differs_from_one_to_the_other() {
     let hello = request(&[Message::user("Hello")]);
-    check(
+    check_settings(
         &hello,
         expect![[r#"
         openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false}
@@ -289,7 +234,7 @@ fn what_is_asked_for_differs_from_one_to_the_other() {
     "#]],
     );
     let limited = Request { thinking: Thinking::Minimal, max_tokens: Some(100), ..hello.clone() };
-    check(
+    check_settings(
         &limited,
         expect![[r#"
         openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100}
@@ -307,7 +252,7 @@ fn what_is_asked_for_differs_from_one_to_the_other() {
         lab/m: {"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,"reasoning_effort":"low"}
     "#]],
     );
-    check(
+    check_settings(
         &Request { thinking: Thinking::High, tools: tools(), ..hello },
         expect![[r#"
         openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false}
@@ -955,7 +900,7 @@ async fn lines_may_end_and_begin_as_they_like() {
         format!("\u{feff}{plain}"),
         format!("data:\n\n{plain}"),
     ];
-    let heard = reply(plain).await;
+    let heard = reply(Answer::events(plain)).await;
     expect![[r#"
         text "Hel"
         text "lo"
@@ -963,7 +908,20 @@ async fn lines_may_end_and_begin_as_they_like() {
     "#]]
     .assert_eq(&heard);
     for other in same {
-        assert_eq!(reply(other.clone()).await, heard, "{other}");
+        assert_eq!(reply(Answer::events(other.clone())).await, heard, "{other}");
+    }
+}
+
+#[tokio::test]
+async fn pieces_may_be_of_any_size() {
+    for file in std::fs::read_dir(FIXTURES).expect("fixtures") {
+        let name = file.expect("a file").file_name().into_string().expect("a plain name");
+        let whole = Answer::events(fixture(&name));
+        let heard = reply(whole.clone()).await;
+        for sizes in [vec![1], vec![7, 1, 64, 3]] {
+            assert_eq!(reply(whole.clone().and_pieces(sizes)).await, heard, "{name}");
+        }
+        assert_eq!(reply(whole.and_gzip()).await, heard, "{name}");
     }
 }
 
@@ -983,8 +941,9 @@ fn agent(model: HttpModel) -> Agent {
 #[tokio::test]
 async fn an_agent_calls_hears_and_gives_back() {
     let answers = ["openrouter-claude", "gemini-parallel-calls", "deepseek", "openai-text"];
-    let server = Server::new(answers.map(fixture));
-    let session = agent(server.model("m")).main_session().await.expect("a session is made");
+    let answers = answers.map(|name| Answer::events(fixture(name)));
+    let provider = LocalProvider::start(Dialect::OpenAiChat, answers).unchecked();
+    let session = agent(served(&provider, "m")).main_session().await.expect("a session is made");
     session.prompt("Do it all.").await.expect("it runs");
     expect![[r#"
         user: Do it all.
@@ -1007,19 +966,15 @@ async fn an_agent_calls_hears_and_gives_back() {
         assistant: Hello, you – ✓
     "#]]
     .assert_eq(&transcript(&session));
-    let asked = server.asked();
-    let (head, body) = asked.last().expect("it was asked");
-    let is_fixed = |line: &&str| !line.starts_with("host:") && !line.starts_with("content-length:");
-    let mut lines: Vec<_> = head.lines().filter(is_fixed).collect();
-    lines.sort_unstable();
+    let asked = provider.requests().pop().expect("it was asked");
+    let names = ["authorization", "content-type", "accept"];
+    let head = names.map(|name| format!("{name}: {}", asked.header(name).unwrap_or_default()));
     expect![[r#"
-        POST /v1/chat/completions HTTP/1.1
-        accept-encoding: gzip
-        accept: text/event-stream
+        POST /v1/chat/completions
         authorization: Bearer a key
         content-type: application/json
-        user-agent: cotter/0.1.0"#]]
-    .assert_eq(&lines.join("\n"));
+        accept: text/event-stream"#]]
+    .assert_eq(&format!("{} {}\n{}", asked.method, asked.path, head.join("\n")));
     expect![[r#"
         model: "m"
         tools:
@@ -1039,20 +994,48 @@ async fn an_agent_calls_hears_and_gives_back() {
           {"role":"tool","tool_call_id":"call_00_x","content":"seen: {}"}
         stream: true
         stream_options: {"include_usage":true}
-    "#]].assert_eq(&shown(body.as_bytes()));
+    "#]].assert_eq(&shown(&asked.body));
+}
+
+#[tokio::test]
+async fn signatures_that_are_refused_are_left_out() {
+    // As on https://github.com/massgen/MassGen/issues/665: passed on, in the words of somebody behind.
+    let raw = json!({"error": {"code": 400, "message": "Corrupted thought signature.",
+                               "status": "INVALID_ARGUMENT"}});
+    let refusal = json!({"error": {"code": 400, "message": "Provider returned error",
+                                   "metadata": {"raw": raw.to_string()}}});
+    let answers = [
+        Answer::events(fixture("openrouter-gemini")),
+        Answer::status(400).and_body(refusal.to_string()),
+        Answer::text("Seen."),
+    ];
+    let provider = LocalProvider::start(Dialect::OpenAiChat, answers).unchecked();
+    let session = agent(served(&provider, "m")).main_session().await.expect("a session is made");
+    let reply = session.prompt("Add and multiply.").await.expect("it runs");
+    assert_eq!(reply.text(), "Seen.");
+    let asked = provider.requests();
+    let sent = |at: usize| asked[at].json()["messages"][1].to_string();
+    expect![[r#"
+        {"role":"assistant","content":"","reasoning_details":[{"type":"reasoning.encrypted","data":"EjQK","format":"google-gemini-v1","id":"tool_add_kZ","index":0},{"type":"reasoning.encrypted","data":"MgEM","format":"google-gemini-v1","id":"tool_mul_7P","index":0}],"tool_calls":[{"type":"function","id":"tool_add_kZ","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}},{"type":"function","id":"tool_mul_7P","function":{"name":"multiply","arguments":"{\"a\":2,\"b\":3}"}}]}
+        {"role":"assistant","content":null,"tool_calls":[{"type":"function","id":"tool_add_kZ","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}},{"type":"function","id":"tool_mul_7P","function":{"name":"multiply","arguments":"{\"a\":2,\"b\":3}"}}]}"#]].assert_eq(&[sent(1), sent(2)].join("\n"));
 }
 
 #[tokio::test]
 async fn twenty_steps_repeat_every_byte_of_what_was_sent() {
-    let step = |n: usize| fixture("llama-cpp").replace("1wNpq", &format!("1wN{n:02}"));
-    let answers = (0..20).map(step).chain([fixture("openai-text")]);
-    let server = Server::new(answers);
-    let session = agent(server.model("m")).main_session().await.expect("a session is made");
+    let step = |n: usize| {
+        let input = json!({"location": format!("place {n}")});
+        Answer::thinking("I look.").and_text("So.").and_call(format!("call_{n}"), "weather", input)
+    };
+    let answers = (0..20).map(step).chain([Answer::text("Seen.")]);
+    let provider = LocalProvider::start(Dialect::OpenAiChat, answers);
+    let session = agent(served(&provider, "m")).main_session().await.expect("a session is made");
     session.prompt("Look twenty times.").await.expect("it runs");
-    let asked = server.asked();
-    assert_eq!(asked.len(), 21);
-    for pair in asked.windows(2) {
-        let [(_, before), (_, after)] = pair else { unreachable!("windows of two") };
+    assert_eq!(provider.refusals(), Vec::<String>::new());
+    let asked = provider.requests();
+    let bodies: Vec<_> = asked.iter().map(|it| String::from_utf8_lossy(&it.body)).collect();
+    assert_eq!(bodies.len(), 21);
+    for pair in bodies.windows(2) {
+        let (before, after) = (&pair[0], &pair[1]);
         let (sent, _) = before.rsplit_once("\"}],\"stream\":").expect("messages, then the rest");
         assert!(after.starts_with(sent), "{before}\n{after}");
         assert!(after.len() > before.len());

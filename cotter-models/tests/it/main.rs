@@ -2,3 +2,4 @@
 
 mod chat;
 mod rehearsal;
+mod responses;

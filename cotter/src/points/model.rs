@@ -46,17 +46,17 @@ pub struct Replied {
     pub cost_usd: Option<f64>,
     /// How many tools it called.
     pub tool_call_count: usize,
-    /// Who made the request begin otherwise than the one before it, where somebody did.
+    /// Who made the request begin otherwise than the last one to the same model, where somebody did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_break: Option<CacheBreak>,
 }
 
-/// A request that does not begin as the one before it did: the provider's cache is of no use from
-/// there on.
+/// A request that does not begin as the last one to the same model did: the provider's cache is of no
+/// use from there on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheBreak {
-    /// Whose doing it is: an owner, the names of the transforms that shaped the messages,
+    /// Whose doing it is: an owner, a hook with words for the system prompt, a context transform,
     /// `compaction`, or `session` where history itself was changed.
     pub by: SmolStr,
     /// What changed: `tools`, `system` or `messages`.

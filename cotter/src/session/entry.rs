@@ -250,6 +250,11 @@ impl Entry {
         }
     }
 
+    /// Whether what a transform sent is this entry, or stands in its place.
+    pub(crate) fn is_source_of(self: &Arc<Self>, sent: &Arc<Entry>) -> bool {
+        Arc::ptr_eq(self, sent) || (sent.stored_id().is_some() && self.id == sent.id)
+    }
+
     pub(crate) fn raw(&self) -> Option<&Raw> {
         self.raw.as_ref()
     }

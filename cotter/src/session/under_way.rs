@@ -12,7 +12,7 @@ use crate::{
     message::{Content, Message, ToolResultMessage},
     messages::Messages,
     model::{Model, Thinking},
-    prefix::Answered,
+    prefix::{Limited, Sent},
 };
 
 /// The run under way.
@@ -43,24 +43,31 @@ pub(crate) enum By {
 }
 
 /// What was set for one session instead of what its agent has.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Choices {
     /// The model of the run under way, or of the next one.
     pub(crate) turn_model: Option<Arc<dyn Model>>,
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) thinking: Thinking,
     /// The tools it is limited to, by name.
-    pub(crate) active_tools: Option<Arc<[SmolStr]>>,
+    pub(crate) active_tools: Limited,
     /// The conversation is to be summed up before the next request, minding these words.
     pub(crate) compact: Option<String>,
     /// What the run under way is to be told before its next request.
     steering: Vec<(By, Content)>,
     /// What was set before the prompt that is being staged changed it.
-    before_prompt: Option<Box<Choices>>,
+    before_prompt: Option<Box<BeforePrompt>>,
     /// How long the conversation is, where no provider counts.
     estimate: Option<Box<Estimate>>,
     /// What was sent last, where somebody hears of replies.
-    pub(crate) sent: Option<Box<Answered>>,
+    pub(crate) sent: Sent,
+}
+
+/// What a prompt that comes to nothing gives back.
+struct BeforePrompt {
+    model: Option<Arc<dyn Model>>,
+    thinking: Thinking,
+    active_tools: Limited,
 }
 
 impl Choices {
@@ -74,12 +81,12 @@ static NOTHING_CHOSEN: Choices = Choices {
     turn_model: None,
     model: None,
     thinking: Thinking::Off,
-    active_tools: None,
+    active_tools: Limited::NOT,
     compact: None,
     steering: Vec::new(),
     before_prompt: None,
     estimate: None,
-    sent: None,
+    sent: Sent::NOTHING,
 };
 
 impl State {
@@ -179,7 +186,7 @@ impl State {
         if let Some(chosen) = &mut self.chosen
             && let Some(before) = chosen.before_prompt.take()
         {
-            let Choices { model, thinking, active_tools, .. } = *before;
+            let BeforePrompt { model, thinking, active_tools } = *before;
             (chosen.model, chosen.thinking, chosen.active_tools) = (model, thinking, active_tools);
         }
         if let Some(chosen) = &mut self.chosen {
@@ -220,9 +227,20 @@ impl State {
     pub(crate) fn choose_by(&mut self, by: By) -> &mut Choices {
         let chosen = self.choose();
         if by == By::Prompt && chosen.before_prompt.is_none() {
-            chosen.before_prompt = Some(Box::new(chosen.clone()));
+            chosen.before_prompt = Some(Box::new(BeforePrompt {
+                model: chosen.model.clone(),
+                thinking: chosen.thinking,
+                active_tools: chosen.active_tools.clone(),
+            }));
         }
         chosen
+    }
+
+    /// Nobody hears of replies any more: what was sent need not be known.
+    pub(crate) fn forget_sent(&mut self) {
+        if let Some(chosen) = &mut self.chosen {
+            chosen.sent = Sent::NOTHING;
+        }
     }
 
     /// What the run under way is to be told, once.

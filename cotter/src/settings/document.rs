@@ -9,6 +9,7 @@ use jsonc_parser::{
 };
 
 use super::{
+    Written,
     error::{Place, SettingsError, SourceText, Spot},
     scan,
 };
@@ -219,6 +220,15 @@ impl<'a> Object<'a> {
     /// The value of a key that must be there.
     pub fn require(&self, key: &str) -> Result<Node<'a>, SettingsError> {
         self.get(key).ok_or_else(|| self.node.error(format!("missing key `{key}`")))
+    }
+
+    /// Every key, with its place and its value, in the file's order: for objects whose keys are names.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Written, Node<'a>)> + use<'a> {
+        let object = *self;
+        self.members.iter().map(move |member| {
+            let place = Place::new(object.node.source, member.spot);
+            (Written { text: member.key.clone(), place }, object.node_of(member))
+        })
     }
 
     /// Every key with its value, in the file's order.

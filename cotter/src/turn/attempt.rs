@@ -70,11 +70,15 @@ impl Turn {
         if let Some(notes) = &notes {
             messages.push(notes.message.clone());
         }
-        let thinking = {
+        let is_told = scene.is_told_of_replies();
+        let (thinking, limited) = {
             // The prompt and everything before it is stored before anybody is paid for an answer.
             let mut state = scene.state();
             state.commit()?;
-            state.choices().thinking
+            if !is_told {
+                state.forget_sent();
+            }
+            (state.choices().thinking, state.choices().active_tools.clone())
         };
         let request = Request {
             system: scene.face.system.clone(),
@@ -84,9 +88,9 @@ impl Turn {
             thinking,
             max_tokens: None,
         };
-        let sent = scene
-            .is_told_of_replies()
-            .then(|| Box::new(Answered::new(model, request.clone(), &scene.face, &built)));
+        let Built { shaped, .. } = built;
+        let sent = is_told
+            .then(|| Box::new(Answered::new(model, request.clone(), &scene.face, limited, shaped)));
         let mut hearing = Hearing::new(scene.is_heard().then_some(scene));
         match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
             Ended::Failed(error) => return Ok(Err(error)),
@@ -101,22 +105,19 @@ impl Turn {
         leave.settle(reply.usage, cost);
         self.acknowledge(notes)?;
         let entry = self.store_reply(reply)?;
-        if let (Some(sent), Some(Message::Assistant(reply))) = (sent, entry.message()) {
-            let broken = self.note_sent(sent, model, &built);
+        let broken = sent.and_then(|sent| self.note_sent(*sent, model));
+        if let Some(Message::Assistant(reply)) = entry.message() {
             self.scene.tell_reply(reply, cost, broken).await?;
         }
         Ok(Ok(entry))
     }
 
     /// Remembers what was sent; who broke the provider's cache with it, where somebody did.
-    fn note_sent(
-        &self,
-        sent: Box<Answered>,
-        model: &Arc<dyn Model>,
-        built: &Built,
-    ) -> Option<CacheBreak> {
-        let before = self.scene.state().choose().sent.replace(sent.clone());
-        before.and_then(|before| sent.broken_since(&before, model, built))
+    fn note_sent(&self, sent: Answered, model: &Arc<dyn Model>) -> Option<CacheBreak> {
+        let before = self.scene.state().choose().sent.take(sent.model());
+        let broken = before.and_then(|before| sent.broken_since(&before, model));
+        self.scene.state().choose().sent.remember(sent);
+        broken
     }
 
     /// The notes that wait, as the message that would come next. They stay in the queue.

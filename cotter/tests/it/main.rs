@@ -29,6 +29,7 @@ mod registry_stress;
 mod commands;
 mod custom_entries;
 mod context;
+mod cache_break;
 mod unified_context;
 mod hook_trait;
 mod children;

@@ -1,0 +1,476 @@
+//! The provider's side of the line: HTTP/1.1 by hand, so that every byte, every split and every way to
+//! break off is ours to choose.
+
+use std::{
+    io::{self, Write},
+    net::TcpListener as StdListener,
+    pin::pin,
+    sync::{Arc, PoisonError},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use futures_util::future::{Either, select};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    runtime::Builder,
+    task::LocalSet,
+};
+
+use super::{
+    Received, Shared, State, Told, Turn,
+    answer::{After, Answer, Cut, Reply, What},
+    check::Refused,
+};
+
+/// The longest head of a request.
+const MOST_HEAD: usize = 1024 * 1024;
+/// The longest body: what the published limits leave.
+const MOST_BODY: usize = 64 * 1024 * 1024;
+
+/// Serves until it is over.
+pub(super) fn run(listener: StdListener, shared: Arc<Shared>) {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("this machine has room for a runtime");
+    let local = LocalSet::new();
+    let mut over = shared.is_over.subscribe();
+    runtime.block_on(local.run_until(async move {
+        let listening = pin!(listen(listener, shared));
+        let over = pin!(over.wait_for(|is_over| *is_over));
+        select(listening, over).await;
+    }));
+}
+
+async fn listen(listener: StdListener, shared: Arc<Shared>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let number = shared.change(|state| {
+            state.connections += 1;
+            state.connections
+        });
+        tokio::task::spawn_local(Connection::of(stream, number, shared.clone()).serve());
+    }
+}
+
+struct Connection {
+    number: usize,
+    shared: Arc<Shared>,
+    incoming: Incoming,
+    outgoing: OwnedWriteHalf,
+}
+
+/// What a client sends.
+struct Incoming {
+    stream: OwnedReadHalf,
+    /// What was read and not looked at yet.
+    buffer: Vec<u8>,
+}
+
+/// How a connection goes on.
+enum Then {
+    Next,
+    /// We end it.
+    Close,
+    /// We break it.
+    Reset,
+    /// Whoever made it has ended it.
+    Gone,
+}
+
+impl Connection {
+    fn of(stream: TcpStream, number: usize, shared: Arc<Shared>) -> Self {
+        let (stream, outgoing) = stream.into_split();
+        Connection { number, shared, incoming: Incoming { stream, buffer: vec![] }, outgoing }
+    }
+
+    async fn serve(mut self) {
+        let then = loop {
+            let Ok(Some(mut request)) = self.incoming.request().await else { break Then::Gone };
+            request.connection = self.number;
+            let keeps = request.header("connection") != Some("close");
+            let plan = answer(&self.shared, request);
+            // A client that goes away is noticed while it is being answered.
+            let Connection { shared, incoming, outgoing, .. } = &mut self;
+            let gone = pin!(incoming.gone());
+            let delivered = pin!(deliver(outgoing, plan, shared));
+            match select(delivered, gone).await {
+                Either::Left((Ok(Then::Next), _)) if keeps => {}
+                Either::Left((Ok(Then::Next | Then::Close), _)) => break Then::Close,
+                Either::Left((Ok(Then::Reset), _)) => break Then::Reset,
+                Either::Left((Ok(Then::Gone) | Err(_), _)) | Either::Right(_) => break Then::Gone,
+            }
+        };
+        match then {
+            Then::Gone => self.shared.change(|state| state.closed += 1),
+            // Dropping it would say that this was all.
+            Then::Reset => self.outgoing.forget(),
+            Then::Close | Then::Next => {}
+        }
+    }
+}
+
+impl Incoming {
+    /// The next request; `None` where there is none.
+    async fn request(&mut self) -> io::Result<Option<Received>> {
+        let head = loop {
+            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
+                let head: Vec<u8> = self.buffer.drain(..end + 4).collect();
+                break String::from_utf8_lossy(&head).into_owned();
+            }
+            if self.buffer.len() > MOST_HEAD || !self.more().await? {
+                return Ok(None);
+            }
+        };
+        let mut lines = head.split("\r\n");
+        let mut first = lines.next().unwrap_or_default().split(' ');
+        let (method, path) = (first.next().unwrap_or_default(), first.next().unwrap_or_default());
+        let headers = lines.filter_map(|line| line.split_once(':'));
+        let headers = headers
+            .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()));
+        let mut request = Received {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: headers.collect(),
+            body: vec![],
+            connection: 0,
+            refused: None,
+        };
+        let length = request.header("content-length").and_then(|length| length.parse().ok());
+        request.body = match request.header("transfer-encoding") {
+            Some(coding) if coding.eq_ignore_ascii_case("chunked") => self.chunks().await?,
+            _ => self.take(length.unwrap_or(0)).await?,
+        };
+        Ok(Some(request))
+    }
+
+    /// A body in chunks.
+    async fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = vec![];
+        loop {
+            let line = self.line().await?;
+            let size = line.split(';').next().unwrap_or_default().trim();
+            let size = usize::from_str_radix(size, 16).map_err(|_| wrong("a chunk has a size"))?;
+            if size == 0 {
+                while !self.line().await?.is_empty() {}
+                return Ok(body);
+            }
+            body.extend(self.take(size).await?);
+            self.line().await?;
+        }
+    }
+
+    async fn line(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(end) = find(&self.buffer, b"\r\n") {
+                let line: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
+            }
+            if !self.more().await? {
+                return Err(wrong("a line ends"));
+            }
+        }
+    }
+
+    async fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
+        if bytes > MOST_BODY {
+            return Err(wrong("a body has an end"));
+        }
+        while self.buffer.len() < bytes {
+            if !self.more().await? {
+                return Err(wrong("a body is whole"));
+            }
+        }
+        Ok(self.buffer.drain(..bytes).collect())
+    }
+
+    /// Ends when the client has gone away.
+    async fn gone(&mut self) {
+        while self.buffer.len() < MOST_BODY && self.more().await.unwrap_or(false) {}
+    }
+
+    async fn more(&mut self) -> io::Result<bool> {
+        let mut bytes = [0; 16 * 1024];
+        let read = self.stream.read(&mut bytes).await?;
+        self.buffer.extend_from_slice(&bytes[..read]);
+        Ok(read > 0)
+    }
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// Bytes to send, in order, and where they are cut.
+struct Plan {
+    head: Vec<u8>,
+    pieces: Vec<Vec<u8>>,
+    /// Before which of them; the head is the first.
+    cut: Option<(usize, Cut)>,
+    /// How the connection goes on.
+    then: Then,
+}
+
+/// Decides what is said to a request, and keeps it.
+fn answer(shared: &Shared, mut request: Received) -> Plan {
+    let wire = shared.dialect.wire();
+    let body = request.json();
+    let checked = {
+        let state = shared.state();
+        if is_list(shared, &request) {
+            let list = wire.models(&state.models);
+            drop(state);
+            shared.change(|state| state.requests.push(request));
+            return whole(200, &[], list.to_string().into_bytes());
+        }
+        check(shared, &state, &request, &body)
+    };
+    let answer = checked.and_then(|()| {
+        let mut script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = shared.state().answers + 1;
+        script(&request)
+            .ok_or_else(|| Refused::bad(format!("the script has no answer for request {number}")))
+    });
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(refused) => {
+            request.refused = Some(refused.message.clone());
+            shared.change(|state| state.requests.push(request));
+            let body = wire.refusal(&refused).to_string().into_bytes();
+            return whole(refused.status, &[("x-should-retry".into(), "false".into())], body);
+        }
+    };
+    let number = shared.change(|state| {
+        state.requests.push(request);
+        state.answers += 1;
+        if let What::Reply(reply) = &answer.what {
+            state.told.push(told(reply, &body));
+        }
+        state.answers
+    });
+    plan(shared, answer, &Turn { number, request: &body })
+}
+
+fn told(reply: &Reply, body: &Value) -> Told {
+    Told {
+        model: body["model"].as_str().unwrap_or_default().to_owned(),
+        calls: reply.calls().map(str::to_owned).collect(),
+        thoughts: reply.thoughts().cloned().collect(),
+    }
+}
+
+/// Whether somebody asks which models there are.
+fn is_list(shared: &Shared, request: &Received) -> bool {
+    let path = request.path.split('?').next().unwrap_or_default();
+    request.method == "GET" && path == format!("{}/models", base(shared))
+}
+
+/// Where everything is. Anthropic's base address has no version in it.
+fn base(shared: &Shared) -> &'static str {
+    match shared.dialect.wire().base() {
+        "" => "/v1",
+        base => base,
+    }
+}
+
+fn check(shared: &Shared, state: &State, request: &Received, body: &Value) -> Result<(), Refused> {
+    let wire = shared.dialect.wire();
+    let path = request.path.split('?').next().unwrap_or_default();
+    if request.method != "POST" || path != format!("{}{}", wire.base(), wire.path()) {
+        return Err(Refused::new(
+            404,
+            "not_found_error",
+            format!("Not found: {} {path}", request.method),
+        ));
+    }
+    wire.check_head(request, &state.keys)?;
+    if state.is_unchecked {
+        return Ok(());
+    }
+    if !request.header("content-type").is_some_and(|kind| kind.starts_with("application/json")) {
+        return Err(Refused::bad("content-type: expected application/json"));
+    }
+    if !body.is_object() {
+        return Err(Refused::bad("The request body is not valid JSON"));
+    }
+    if body["stream"] != true {
+        return Err(Refused::bad("stream: this provider only streams"));
+    }
+    wire.check(request, body, &state.told)
+}
+
+fn plan(shared: &Shared, answer: Answer, turn: &Turn<'_>) -> Plan {
+    let wire = shared.dialect.wire();
+    let (frames, said) = match &answer.what {
+        What::Raw(bytes) => {
+            let pieces = vec![bytes.clone()];
+            let cut = answer.cut.map(|(_, cut)| (0, cut));
+            return Plan { head: vec![], pieces, cut, then: Then::Close };
+        }
+        What::Status { status, body } => {
+            let own = || wire.refusal(&wire.failure(*status)).to_string().into_bytes();
+            let plan = whole(*status, &answer.headers, body.clone().unwrap_or_else(own));
+            let at = |after| usize::from(after != After::Nothing);
+            return Plan { cut: answer.cut.map(|(after, cut)| (at(after), cut)), ..plan };
+        }
+        What::Events(bytes) => (vec![bytes.clone()], 1),
+        What::Reply(reply) => {
+            let rendered = wire.reply(reply, turn);
+            let said = rendered.said.len();
+            let frames = rendered.said.into_iter().chain(rendered.end);
+            (frames.map(String::into_bytes).collect(), said)
+        }
+    };
+    let before = before_each(&answer, &wire.ping());
+    let per_event = 1 + before.len();
+    let mut frames: Vec<Vec<u8>> = frames
+        .into_iter()
+        .flat_map(|frame| before.iter().cloned().chain([frame]).collect::<Vec<_>>())
+        .collect();
+    if answer.is_gzipped {
+        frames = gzip(&frames);
+    }
+    let at = answer.cut.map(|(after, cut)| (offset(after, &frames, said * per_event), cut));
+    let pieces = match answer.pieces.as_slice() {
+        [] => frames,
+        sizes => split(&frames.concat(), sizes),
+    };
+    streamed(&answer, pieces, at)
+}
+
+/// What comes before every event.
+fn before_each(answer: &Answer, ping: &str) -> Vec<Vec<u8>> {
+    let ping = answer.has_pings.then(|| ping.as_bytes().to_vec());
+    let comment = answer.comment.as_ref().map(|text| format!(": {text}\n\n").into_bytes());
+    ping.into_iter().chain(comment).collect()
+}
+
+/// How many bytes come before the cut; `None` where not even a head does.
+fn offset(after: After, frames: &[Vec<u8>], said: usize) -> Option<usize> {
+    let bytes = |frames: &[Vec<u8>]| frames.iter().map(Vec::len).sum::<usize>();
+    match after {
+        After::Nothing => None,
+        After::Bytes(count) => Some(count.min(bytes(frames))),
+        After::Events(count) => Some(bytes(&frames[..count.min(frames.len())])),
+        After::Said => Some(bytes(&frames[..said.min(frames.len())])),
+    }
+}
+
+fn split(mut bytes: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
+    let mut pieces = vec![];
+    for size in sizes.iter().cycle() {
+        let (piece, rest) = bytes.split_at((*size).min(bytes.len()));
+        pieces.push(piece.to_vec());
+        bytes = rest;
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    pieces
+}
+
+/// Each piece as it is when a compressor has just been told to let go of it.
+fn gzip(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let mut pieces = vec![];
+    for frame in frames {
+        let _ = encoder.write_all(frame).and_then(|()| encoder.flush());
+        pieces.push(std::mem::take(encoder.get_mut()));
+    }
+    pieces.push(encoder.finish().unwrap_or_default());
+    pieces
+}
+
+/// A stream in chunks, a chunk per piece.
+fn streamed(answer: &Answer, pieces: Vec<Vec<u8>>, at: Option<(Option<usize>, Cut)>) -> Plan {
+    let mut headers = vec![("transfer-encoding".to_owned(), "chunked".to_owned())];
+    let names = |name: &str| answer.headers.iter().any(|(known, _)| known == name);
+    if !names("content-type") {
+        headers.push(("content-type".into(), "text/event-stream; charset=utf-8".into()));
+    }
+    if answer.is_gzipped {
+        headers.push(("content-encoding".into(), "gzip".into()));
+    }
+    headers.extend(answer.headers.iter().cloned());
+    let (mut chunks, mut cut, mut so_far) = (vec![], None, 0);
+    let chunk = |bytes: &[u8]| {
+        let size = format!("{:x}\r\n", bytes.len()).into_bytes();
+        [size.as_slice(), bytes, b"\r\n"].concat()
+    };
+    let wanted = at.and_then(|(offset, how)| Some((offset?, how)));
+    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        match wanted {
+            Some((offset, how)) if cut.is_none() && offset < so_far + piece.len() => {
+                let (before, after) = piece.split_at(offset - so_far);
+                if !before.is_empty() {
+                    chunks.push(chunk(before));
+                }
+                cut = Some((chunks.len() + 1, how));
+                chunks.push(chunk(after));
+            }
+            _ => chunks.push(chunk(piece)),
+        }
+        so_far += piece.len();
+    }
+    let cut = cut.or_else(|| at.map(|(at, how)| (at.map_or(0, |_| chunks.len() + 1), how)));
+    chunks.push(b"0\r\n\r\n".to_vec());
+    Plan { head: head(200, &headers), pieces: chunks, cut, then: Then::Next }
+}
+
+/// A short answer.
+fn whole(status: u16, headers: &[(String, String)], body: Vec<u8>) -> Plan {
+    let mut all = vec![("content-length".to_owned(), body.len().to_string())];
+    if !headers.iter().any(|(name, _)| name == "content-type") {
+        all.push(("content-type".into(), "application/json".into()));
+    }
+    all.extend(headers.iter().cloned());
+    Plan { head: head(status, &all), pieces: vec![body], cut: None, then: Then::Next }
+}
+
+fn head(status: u16, headers: &[(String, String)]) -> Vec<u8> {
+    let reason = match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        503 => "Service Unavailable",
+        _ => "Status",
+    };
+    let mut head = format!("HTTP/1.1 {status} {reason}\r\n");
+    headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+    head.push_str("\r\n");
+    head.into_bytes()
+}
+
+/// Sends a plan, as far as it goes.
+async fn deliver(out: &mut OwnedWriteHalf, plan: Plan, shared: &Shared) -> io::Result<Then> {
+    let pieces = [plan.head].into_iter().chain(plan.pieces);
+    for (index, piece) in pieces.enumerate() {
+        match plan.cut {
+            Some((at, Cut::Hang)) if at == index => {
+                let mut released = shared.is_released.subscribe();
+                let _ = released.wait_for(|is_released| *is_released).await;
+            }
+            Some((at, Cut::Close)) if at == index => return Ok(Then::Close),
+            Some((at, Cut::Reset)) if at == index => {
+                out.as_ref().set_zero_linger()?;
+                return Ok(Then::Reset);
+            }
+            _ => {}
+        }
+        out.write_all(&piece).await?;
+    }
+    Ok(plan.then)
+}
