@@ -1016,7 +1016,7 @@ async fn signatures_that_are_refused_are_left_out() {
     let asked = provider.requests();
     let sent = |at: usize| asked[at].json()["messages"][1].to_string();
     expect![[r#"
-        {"role":"assistant","content":"","reasoning_details":[{"type":"reasoning.encrypted","data":"EjQK","format":"google-gemini-v1","id":"tool_add_kZ","index":0},{"type":"reasoning.encrypted","data":"MgEM","format":"google-gemini-v1","id":"tool_mul_7P","index":0}],"tool_calls":[{"type":"function","id":"tool_add_kZ","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}},{"type":"function","id":"tool_mul_7P","function":{"name":"multiply","arguments":"{\"a\":2,\"b\":3}"}}]}
+        {"role":"assistant","content":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"EjQK","format":"google-gemini-v1","id":"tool_add_kZ","index":0},{"type":"reasoning.encrypted","data":"MgEM","format":"google-gemini-v1","id":"tool_mul_7P","index":0}],"tool_calls":[{"type":"function","id":"tool_add_kZ","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}},{"type":"function","id":"tool_mul_7P","function":{"name":"multiply","arguments":"{\"a\":2,\"b\":3}"}}]}
         {"role":"assistant","content":null,"tool_calls":[{"type":"function","id":"tool_add_kZ","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}},{"type":"function","id":"tool_mul_7P","function":{"name":"multiply","arguments":"{\"a\":2,\"b\":3}"}}]}"#]].assert_eq(&[sent(1), sent(2)].join("\n"));
 }
 
