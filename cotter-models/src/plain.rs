@@ -50,8 +50,8 @@ mod tests {
         let cases = [
             (id("call_1", 40), "call_1"),
             (id("", 40), "_cbf29ce484222325"),
-            (id("a|b", 40), "a_b_e5c9e6190a6bd3e6"),
-            (id(&long, 40), "aaaaaaaaaaaaaaaaaaaaaaa_51aff3bbf13af08d"),
+            (id("a|b", 40), "a_b_e726b11905478f76"),
+            (id(&long, 40), "aaaaaaaaaaaaaaaaaaaaaaa_78f03ca8db5a7124"),
             (name("read", 64), "read"),
             (name("functions.read", 64), "functions_read"),
             (name("", 64), "_"),

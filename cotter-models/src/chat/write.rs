@@ -276,8 +276,9 @@ impl Writer for Turns {
             self.say(out, "(The conversation goes on.)");
         }
         let thinking = self.thinking(reply);
-        // Not everybody takes thinking without a text beside it.
-        let content = said.or_else(|| thinking.is_some().then(String::new));
+        // DeepSeek takes no thinking without a text beside it; others take no text without words.
+        let is_thinking = matches!(thinking, Some(Thinking::ReasoningContent(_)));
+        let content = said.or_else(|| is_thinking.then(String::new));
         let extra_content = self.backs(reply).find_map(|back| match back {
             Back::Extra(extra) => Some(extra),
             _ => None,
