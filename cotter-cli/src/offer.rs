@@ -1,7 +1,7 @@
 //! What a person at a terminal is offered where no model is set up: to bring a key, a model that runs
 //! on this machine, or the stand-in. Nothing is kept unless they say so.
 
-use std::{io, path::PathBuf};
+use std::{io, path::Path};
 
 use cotter::text;
 use cotter_models::{ApiKey, READY, Ready, Rehearsal};
@@ -132,7 +132,7 @@ async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), Fail
     Ok(())
 }
 
-fn shown(path: &PathBuf) -> String {
+fn shown(path: &Path) -> String {
     text::show_line(&path.display().to_string()).into_owned()
 }
 

@@ -164,7 +164,7 @@ fn price(price: Option<Price>) -> String {
 /// A number of tokens, in few letters.
 fn tokens(count: u64) -> String {
     match count {
-        1_000_000.. if count % 1_000_000 == 0 => format!("{}M", count / 1_000_000),
+        1_000_000.. if count.is_multiple_of(1_000_000) => format!("{}M", count / 1_000_000),
         1_000_000.. => format!("{}.{:02}M", count / 1_000_000, count % 1_000_000 / 10_000),
         1_000.. => format!("{}k", count / 1000),
         _ => count.to_string(),

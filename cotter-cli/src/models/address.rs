@@ -150,28 +150,24 @@ mod tests {
     #[test]
     fn proxies_are_those_of_everywhere() {
         let (far, plain) = ("https://x.example", "http://x.example");
-        let cases: [(&[(&str, &str)], &str, &str); 10] = [
-            (&[], far, "direct"),
-            (&[("HTTPS_PROXY", "http://p:1")], far, "http://p:1 by HTTPS_PROXY but for \"\""),
-            (&[("HTTPS_PROXY", "http://p:1")], plain, "direct"),
-            (&[("HTTPS_PROXY", "http://p:1")], "https://127.0.0.1:1", "direct"),
-            (
-                &[("https_proxy", "p:1"), ("HTTPS_PROXY", "http://q"), ("NO_PROXY", "a,b")],
-                far,
-                "http://p:1 by https_proxy but for \"a,b\"",
-            ),
-            (&[("ALL_PROXY", "http://p")], plain, "http://p by ALL_PROXY but for \"\""),
-            (&[("HTTP_PROXY", "http://p")], plain, "http://p by HTTP_PROXY but for \"\""),
-            (&[("HTTP_PROXY", "http://p"), ("REQUEST_METHOD", "GET")], plain, "direct"),
-            (
-                &[("ALL_PROXY", "socks5://me:hush@p")],
-                far,
-                "`ALL_PROXY` names a proxy of a kind that is not known",
-            ),
-            (&[("ALL_PROXY", "socks5://p")], "http://localhost:1", "direct"),
-        ];
-        for (variables, url, expected) in cases {
+        let check = |variables: &[(&str, &str)], url: &str, expected: &str| {
             assert_eq!(way(variables, url), expected, "{variables:?} {url}");
-        }
+        };
+        check(&[], far, "direct");
+        let secure = [("HTTPS_PROXY", "http://p:1")];
+        check(&secure, far, "http://p:1 by HTTPS_PROXY but for \"\"");
+        check(&secure, plain, "direct");
+        check(&secure, "https://127.0.0.1:1", "direct");
+        check(
+            &[("https_proxy", "p:1"), ("HTTPS_PROXY", "http://q"), ("NO_PROXY", "a,b")],
+            far,
+            "http://p:1 by https_proxy but for \"a,b\"",
+        );
+        check(&[("ALL_PROXY", "http://p")], plain, "http://p by ALL_PROXY but for \"\"");
+        check(&[("HTTP_PROXY", "http://p")], plain, "http://p by HTTP_PROXY but for \"\"");
+        check(&[("HTTP_PROXY", "http://p"), ("REQUEST_METHOD", "GET")], plain, "direct");
+        let unknown = "`ALL_PROXY` names a proxy of a kind that is not known";
+        check(&[("ALL_PROXY", "socks5://me:hush@p")], far, unknown);
+        check(&[("ALL_PROXY", "socks5://p")], "http://localhost:1", "direct");
     }
 }
