@@ -1,11 +1,20 @@
 //! One provider's model behind the trait: sends what its dialect writes and streams what its dialect
 //! reads. Everything that is the same for all of them is here, once.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use cotter::{
-    message::Usage,
+    Message, Messages,
+    message::{AssistantMessage, AssistantPart, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
+    points::MessageChange,
 };
 use futures_util::{Stream, StreamExt, stream};
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -90,6 +99,9 @@ struct Inner {
     http: Http,
     known: Known,
     dialect: Box<dyn Dialect>,
+    /// The provider refused what was thought before: a key of another account, a signature it does not
+    /// know. From then on it is not sent.
+    forgets: AtomicBool,
 }
 
 impl HttpModel {
@@ -111,6 +123,7 @@ impl HttpModel {
             http,
             known,
             dialect: Box::new(dialect),
+            forgets: AtomicBool::new(false),
         }))
     }
 
@@ -146,6 +159,7 @@ impl Model for HttpModel {
     }
 
     fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
+        let (before, now) = (&self.sent(before.clone()), &self.sent(now.clone()));
         self.0.dialect.prefix(before).breaks_at(self.0.dialect.prefix(now))
     }
 }
@@ -155,6 +169,7 @@ impl HttpModel {
         self,
         request: Request,
     ) -> Result<impl Stream<Item = Result<Delta, ModelError>> + Send, ModelError> {
+        let request = self.sent(request);
         let Inner { speaks, url, key, http, dialect, .. } = &*self.0;
         let mut headers = speaks.authorized(key.as_ref())?;
         header(&mut headers, "content-type", HeaderValue::from_static("application/json"));
@@ -165,7 +180,7 @@ impl HttpModel {
         drop(request);
         let answer = http.post(Call { url: url.clone(), headers, body }).await?;
         if answer.status != 200 {
-            return Err(failure::of_answer(answer, key.as_ref()).await);
+            return Err(self.refused(failure::of_answer(answer, key.as_ref()).await));
         }
         check_is_stream(&answer)?;
         let heard = Heard {
@@ -177,6 +192,41 @@ impl HttpModel {
         };
         Ok(heard.stream())
     }
+}
+
+impl HttpModel {
+    /// The request as it is sent.
+    fn sent(&self, request: Request) -> Request {
+        match self.0.forgets.load(Ordering::Relaxed) {
+            true => Request { messages: without_thoughts(&request.messages), ..request },
+            false => request,
+        }
+    }
+
+    /// A failure, which passes when it is about thoughts that need not be sent.
+    fn refused(&self, error: ModelError) -> ModelError {
+        let passes = failure::is_about_thoughts(&error.message)
+            && !self.0.forgets.swap(true, Ordering::Relaxed);
+        match passes {
+            true => ModelError {
+                kind: ModelErrorKind::Overloaded,
+                retry_after: Some(Duration::ZERO),
+                ..error
+            },
+            false => error,
+        }
+    }
+}
+
+fn without_thoughts(messages: &Messages) -> Messages {
+    messages.each(|_, message| match message {
+        Message::Assistant(reply) => {
+            let is_said = |part: &AssistantPart| !matches!(part, AssistantPart::Thinking { .. });
+            let parts = reply.parts.iter().filter(|part| is_said(part)).cloned().collect();
+            MessageChange::Replace(Message::Assistant(AssistantMessage { parts, ..reply.clone() }))
+        }
+        _ => MessageChange::Keep,
+    })
 }
 
 /// An answer that is something else was given by somebody else: a login page, a proxy.

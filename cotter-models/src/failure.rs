@@ -178,6 +178,17 @@ pub(crate) async fn of_answer(answer: Answer, key: Option<&ApiKey>) -> ModelErro
     ModelError { kind, message, retry_after: asked.or(said.wait) }
 }
 
+/// Whether a failure is about what the model thought in earlier replies: sealed for another account, or
+/// bound to another conversation.
+pub(crate) fn is_about_thoughts(message: &str) -> bool {
+    const SAID: &[&str] = &[
+        "Invalid `signature` in `thinking` block",
+        "encrypted content",
+        "Items are not persisted when `store` is set to false",
+    ];
+    SAID.iter().any(|words| message.contains(words))
+}
+
 /// Foreign words on one line, without secrets, not too many.
 pub(crate) fn shown(words: &str, key: Option<&ApiKey>, otherwise: &str) -> String {
     if words.is_empty() {
