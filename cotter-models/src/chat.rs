@@ -24,6 +24,7 @@ use crate::{
     body::{Body, put},
     catalog::{ChatTools, Effort, Known, Thinks},
     conversation::{self, Written},
+    plain,
 };
 
 /// What differs between those who speak it.
@@ -223,7 +224,7 @@ fn is_unsigned(model: &str) -> bool {
 fn tools_json(tools: &ShownTools) -> Vec<u8> {
     let tools = tools.specs().map(|spec| {
         json!({"type": "function", "function": {
-            "name": spec.name, "description": spec.description, "parameters": spec.schema,
+            "name": plain::name(&spec.name), "description": spec.description, "parameters": spec.schema,
         }})
     });
     let mut out = vec![];

@@ -16,9 +16,8 @@ use smol_str::SmolStr;
 use super::{Returns, back::Back};
 use crate::{body::put, conversation::Writer, plain};
 
-/// The longest id of a call, and the longest name of a tool, that everybody takes.
+/// The longest id of a call that everybody takes.
 const LONGEST_ID: usize = 40;
-const LONGEST_NAME: usize = 64;
 
 /// Messages in the making. What the person says is left open, so that messages that follow each other
 /// in their role are one: many models are told to expect no other.
@@ -209,7 +208,7 @@ impl Turns {
             input @ Value::Object(_) => input.to_string(),
             other => json!({"unparsed": other}).to_string(),
         };
-        let name = plain::name(&call.name, LONGEST_NAME);
+        let name = plain::name(&call.name);
         Call { id: self.id(&call.id), function: Function { name, arguments }, extra_content }
     }
 

@@ -330,7 +330,7 @@ fn a_reply_is_text_and_calls_and_comes_after_somebody() {
             {"role":"user","content":"(The conversation goes on.)"}
             {"role":"assistant","content":"Hello, you."}
             {"role":"user","content":"Go on."}
-            {"role":"assistant","content":"Both.","tool_calls":[{"type":"function","id":"call_1","function":{"name":"read","arguments":"{\"path\":\"ä\"}"}},{"type":"function","id":"call_2","function":{"name":"read","arguments":"{\"unparsed\":\"{path\"}"}},{"type":"function","id":"call_3","function":{"name":"functions_read_","arguments":"{}"}}]}
+            {"role":"assistant","content":"Both.","tool_calls":[{"type":"function","id":"call_1","function":{"name":"read","arguments":"{\"path\":\"ä\"}"}},{"type":"function","id":"call_2","function":{"name":"read","arguments":"{\"unparsed\":\"{path\"}"}},{"type":"function","id":"call_3","function":{"name":"functions_read__7b8eb7ef","arguments":"{}"}}]}
             {"role":"tool","tool_call_id":"call_2","content":"two"}
             {"role":"tool","tool_call_id":"call_1","content":"one"}
             {"role":"tool","tool_call_id":"call_3","content":"Error: The result of this call is lost."}

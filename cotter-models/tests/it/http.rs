@@ -278,7 +278,8 @@ async fn a_line_that_breaks_is_a_network_failure() {
         Close after Events(0): the answer broke off
         Close after Events(3): the answer broke off
         Close after Said: the answer broke off
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }
 
 #[tokio::test]
