@@ -69,9 +69,11 @@ const PLAIN: Flavour = Flavour {
     returns: Returns::AsItCame,
 };
 
+const OPENAI: &str = "api.openai.com";
+
 const FLAVOURS: &[Flavour] = &[
     Flavour {
-        host: "api.openai.com",
+        host: OPENAI,
         max_tokens: "max_completion_tokens",
         always: &[USAGE, ("store", "false")],
         ..PLAIN
@@ -104,6 +106,11 @@ impl Flavour {
         };
         FLAVOURS.iter().find(is_at).unwrap_or(&PLAIN)
     }
+}
+
+/// Whether it is OpenAI itself who answers at an address.
+pub(crate) fn is_openai(url: &str) -> bool {
+    Flavour::at(url).host == OPENAI
 }
 
 /// The dialect of one model.

@@ -197,6 +197,7 @@ fn models() -> Vec<HttpModel> {
         ready("openai", "gpt-5.6"),
         ready("openai", "someday"),
         elsewhere.model("o3", &Http::new()),
+        elsewhere.model("gpt-5.6", &Http::new()),
         ready("gemini", "gemini-2.5-pro"),
         ready("gemini", "gemini-3.8-flash"),
         ready("openrouter", "anthropic/claude-sonnet-4.6"),
@@ -218,57 +219,60 @@ fn what_is_asked_for_differs_from_one_to_the_other() {
     check_settings(
         &hello,
         expect![[r#"
-        openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false}
-        openai/gpt-5: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"minimal"}
-        openai/gpt-5.1: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"none"}
-        openai/gpt-5.6: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"none"}
-        openai/someday: {"stream":true,"stream_options":{"include_usage":true},"store":false}
-        openai/o3: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low"}
-        gemini/gemini-2.5-pro: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low"}
-        gemini/gemini-3.8-flash: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low"}
-        openrouter/anthropic/claude-sonnet-4.6: {"stream":true,"cache_control":{"type":"ephemeral"}}
-        openrouter/openai/gpt-5.2: {"stream":true}
-        ollama/qwen3: {"stream":true,"stream_options":{"include_usage":true}}
-        deepseek/deepseek-v4-pro: {"stream":true,"stream_options":{"include_usage":true},"thinking":{"type":"disabled"}}
-        lab/m: {"stream":true,"stream_options":{"include_usage":true}}
-    "#]],
+            openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false}
+            openai/gpt-5: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"minimal"}
+            openai/gpt-5.1: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"none"}
+            openai/gpt-5.6: {"store":false,"stream":true,"reasoning":{"effort":"none"},"include":["reasoning.encrypted_content"]}
+            openai/someday: {"stream":true,"stream_options":{"include_usage":true},"store":false}
+            openai/o3: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low"}
+            openai/gpt-5.6: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"none"}
+            gemini/gemini-2.5-pro: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low"}
+            gemini/gemini-3.8-flash: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"low"}
+            openrouter/anthropic/claude-sonnet-4.6: {"stream":true,"cache_control":{"type":"ephemeral"}}
+            openrouter/openai/gpt-5.2: {"stream":true}
+            ollama/qwen3: {"stream":true,"stream_options":{"include_usage":true}}
+            deepseek/deepseek-v4-pro: {"stream":true,"stream_options":{"include_usage":true},"thinking":{"type":"disabled"}}
+            lab/m: {"stream":true,"stream_options":{"include_usage":true}}
+        "#]],
     );
     let limited = Request { thinking: Thinking::Minimal, max_tokens: Some(100), ..hello.clone() };
     check_settings(
         &limited,
         expect![[r#"
-        openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100}
-        openai/gpt-5: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100,"reasoning_effort":"minimal"}
-        openai/gpt-5.1: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100,"reasoning_effort":"none"}
-        openai/gpt-5.6: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100,"reasoning_effort":"none"}
-        openai/someday: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100,"reasoning_effort":"low"}
-        openai/o3: {"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":100,"reasoning_effort":"low"}
-        gemini/gemini-2.5-pro: {"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":100,"reasoning_effort":"low"}
-        gemini/gemini-3.8-flash: {"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":100,"reasoning_effort":"low"}
-        openrouter/anthropic/claude-sonnet-4.6: {"stream":true,"cache_control":{"type":"ephemeral"},"max_tokens":100,"reasoning_effort":"low"}
-        openrouter/openai/gpt-5.2: {"stream":true,"max_tokens":100,"reasoning_effort":"low"}
-        ollama/qwen3: {"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,"reasoning_effort":"low"}
-        deepseek/deepseek-v4-pro: {"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,"reasoning_effort":"low"}
-        lab/m: {"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,"reasoning_effort":"low"}
-    "#]],
+            openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100}
+            openai/gpt-5: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100,"reasoning_effort":"minimal"}
+            openai/gpt-5.1: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100,"reasoning_effort":"none"}
+            openai/gpt-5.6: {"store":false,"stream":true,"max_output_tokens":100,"reasoning":{"effort":"none"},"include":["reasoning.encrypted_content"]}
+            openai/someday: {"stream":true,"stream_options":{"include_usage":true},"store":false,"max_completion_tokens":100,"reasoning_effort":"low"}
+            openai/o3: {"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":100,"reasoning_effort":"low"}
+            openai/gpt-5.6: {"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":100,"reasoning_effort":"none"}
+            gemini/gemini-2.5-pro: {"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":100,"reasoning_effort":"low"}
+            gemini/gemini-3.8-flash: {"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":100,"reasoning_effort":"low"}
+            openrouter/anthropic/claude-sonnet-4.6: {"stream":true,"cache_control":{"type":"ephemeral"},"max_tokens":100,"reasoning_effort":"low"}
+            openrouter/openai/gpt-5.2: {"stream":true,"max_tokens":100,"reasoning_effort":"low"}
+            ollama/qwen3: {"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,"reasoning_effort":"low"}
+            deepseek/deepseek-v4-pro: {"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,"reasoning_effort":"low"}
+            lab/m: {"stream":true,"stream_options":{"include_usage":true},"max_tokens":100,"reasoning_effort":"low"}
+        "#]],
     );
     check_settings(
         &Request { thinking: Thinking::High, tools: tools(), ..hello },
         expect![[r#"
-        openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false}
-        openai/gpt-5: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"high"}
-        openai/gpt-5.1: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"high"}
-        openai/gpt-5.6: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"none"}
-        openai/someday: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"high"}
-        openai/o3: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
-        gemini/gemini-2.5-pro: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
-        gemini/gemini-3.8-flash: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
-        openrouter/anthropic/claude-sonnet-4.6: {"stream":true,"cache_control":{"type":"ephemeral"},"reasoning_effort":"high"}
-        openrouter/openai/gpt-5.2: {"stream":true,"reasoning_effort":"high"}
-        ollama/qwen3: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
-        deepseek/deepseek-v4-pro: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
-        lab/m: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
-    "#]],
+            openai/gpt-4o: {"stream":true,"stream_options":{"include_usage":true},"store":false}
+            openai/gpt-5: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"high"}
+            openai/gpt-5.1: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"high"}
+            openai/gpt-5.6: {"store":false,"stream":true,"parallel_tool_calls":true,"reasoning":{"effort":"high","summary":"auto"},"include":["reasoning.encrypted_content"]}
+            openai/someday: {"stream":true,"stream_options":{"include_usage":true},"store":false,"reasoning_effort":"high"}
+            openai/o3: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
+            openai/gpt-5.6: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"none"}
+            gemini/gemini-2.5-pro: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
+            gemini/gemini-3.8-flash: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
+            openrouter/anthropic/claude-sonnet-4.6: {"stream":true,"cache_control":{"type":"ephemeral"},"reasoning_effort":"high"}
+            openrouter/openai/gpt-5.2: {"stream":true,"reasoning_effort":"high"}
+            ollama/qwen3: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
+            deepseek/deepseek-v4-pro: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
+            lab/m: {"stream":true,"stream_options":{"include_usage":true},"reasoning_effort":"high"}
+        "#]],
     );
 }
 
