@@ -1,11 +1,21 @@
 //! One provider's model behind the trait: sends what its dialect writes and streams what its dialect
 //! reads. Everything that is the same for all of them is here, once.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use cotter::{
-    message::Usage,
+    Message, Messages,
+    message::{AssistantMessage, AssistantPart, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
+    points::MessageChange,
+    tool::ShownTools,
 };
 use futures_util::{Stream, StreamExt, stream};
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -19,6 +29,7 @@ use crate::{
     failure,
     http::{Answer, Call, Http, header},
     key::ApiKey,
+    plain,
     providers::Speaks,
 };
 
@@ -90,6 +101,9 @@ struct Inner {
     http: Http,
     known: Known,
     dialect: Box<dyn Dialect>,
+    /// The provider refused what was thought before: a key of another account, a signature it does not
+    /// know. From then on it is not sent.
+    forgets: AtomicBool,
 }
 
 impl HttpModel {
@@ -111,6 +125,7 @@ impl HttpModel {
             http,
             known,
             dialect: Box::new(dialect),
+            forgets: AtomicBool::new(false),
         }))
     }
 
@@ -146,6 +161,7 @@ impl Model for HttpModel {
     }
 
     fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
+        let (before, now) = (&self.sent(before.clone()), &self.sent(now.clone()));
         self.0.dialect.prefix(before).breaks_at(self.0.dialect.prefix(now))
     }
 }
@@ -155,6 +171,7 @@ impl HttpModel {
         self,
         request: Request,
     ) -> Result<impl Stream<Item = Result<Delta, ModelError>> + Send, ModelError> {
+        let request = self.sent(request);
         let Inner { speaks, url, key, http, dialect, .. } = &*self.0;
         let mut headers = speaks.authorized(key.as_ref())?;
         header(&mut headers, "content-type", HeaderValue::from_static("application/json"));
@@ -162,14 +179,16 @@ impl HttpModel {
         dialect.headers(&mut headers, &request);
         let body = dialect.body(&request);
         // The conversation is not kept alive by its answer.
-        drop(request);
+        let tools = request.tools;
+        drop(request.messages);
         let answer = http.post(Call { url: url.clone(), headers, body }).await?;
         if answer.status != 200 {
-            return Err(failure::of_answer(answer, key.as_ref()).await);
+            return Err(self.refused(failure::of_answer(answer, key.as_ref()).await));
         }
-        check_is_stream(&answer)?;
+        check_is_stream(&answer, key.as_ref())?;
         let heard = Heard {
             key: key.clone(),
+            tools,
             reader: dialect.reader(),
             events: SseByteStream::new(answer.body),
             out: VecDeque::new(),
@@ -179,13 +198,49 @@ impl HttpModel {
     }
 }
 
+impl HttpModel {
+    /// The request as it is sent.
+    fn sent(&self, request: Request) -> Request {
+        match self.0.forgets.load(Ordering::Relaxed) {
+            true => Request { messages: without_thoughts(&request.messages), ..request },
+            false => request,
+        }
+    }
+
+    /// A failure, which passes when it is about thoughts that need not be sent.
+    fn refused(&self, error: ModelError) -> ModelError {
+        let passes = failure::is_about_thoughts(&error.message)
+            && !self.0.forgets.swap(true, Ordering::Relaxed);
+        match passes {
+            true => ModelError {
+                kind: ModelErrorKind::Overloaded,
+                retry_after: Some(Duration::ZERO),
+                ..error
+            },
+            false => error,
+        }
+    }
+}
+
+fn without_thoughts(messages: &Messages) -> Messages {
+    messages.each(|_, message| match message {
+        Message::Assistant(reply) => {
+            let is_said = |part: &AssistantPart| !matches!(part, AssistantPart::Thinking { .. });
+            let parts = reply.parts.iter().filter(|part| is_said(part)).cloned().collect();
+            MessageChange::Replace(Message::Assistant(AssistantMessage { parts, ..reply.clone() }))
+        }
+        _ => MessageChange::Keep,
+    })
+}
+
 /// An answer that is something else was given by somebody else: a login page, a proxy.
-fn check_is_stream(answer: &Answer) -> Result<(), ModelError> {
+fn check_is_stream(answer: &Answer, key: Option<&ApiKey>) -> Result<(), ModelError> {
     let kind = answer.header("content-type").unwrap_or("text/event-stream");
-    if kind.starts_with("text/event-stream") {
+    let media_type = kind.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("text/event-stream") {
         return Ok(());
     }
-    let kind = failure::shown(kind, None, "nothing");
+    let kind = failure::shown(kind, key, "nothing");
     let message = format!("expected a stream of events, found `{kind}`; is the address right?");
     Err(ModelError::new(ModelErrorKind::BadRequest, message))
 }
@@ -193,6 +248,8 @@ fn check_is_stream(answer: &Answer) -> Result<(), ModelError> {
 /// An answer as it comes.
 struct Heard<S: futures_util::TryStream> {
     key: Option<ApiKey>,
+    /// What the model was shown.
+    tools: Arc<ShownTools>,
     reader: Box<dyn Reader>,
     events: SseByteStream<S>,
     out: Out,
@@ -208,15 +265,7 @@ where
         stream::unfold(self, |mut heard| async move {
             loop {
                 if let Some(delta) = heard.out.pop_front() {
-                    let is_done = matches!(delta, Delta::Done { .. });
-                    if is_done {
-                        heard.out.clear();
-                        heard.is_over = true;
-                        let _ = timeout(LAST_WORD, async {
-                            while heard.events.next().await.is_some() {}
-                        })
-                        .await;
-                    }
+                    let delta = heard.given(delta).await;
                     return Some((Ok(delta), heard));
                 }
                 if heard.is_over {
@@ -228,6 +277,24 @@ where
                 }
             }
         })
+    }
+
+    /// A piece on its way out. After the end, what is left of the answer is heard out.
+    async fn given(&mut self, delta: Delta) -> Delta {
+        match delta {
+            Delta::Call { id, name, input } => {
+                let name = plain::own_name(name, &self.tools);
+                Delta::Call { id, name, input }
+            }
+            done @ Delta::Done { .. } => {
+                self.out.clear();
+                self.is_over = true;
+                let rest = async { while self.events.next().await.is_some() {} };
+                let _ = timeout(LAST_WORD, rest).await;
+                done
+            }
+            delta => delta,
+        }
     }
 
     /// Takes the next event.

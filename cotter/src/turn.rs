@@ -313,10 +313,11 @@ struct Patience {
 /// The calls of a reply, in order.
 fn called_by(reply: &Entry) -> Vec<ToolCall> {
     match reply.message() {
-        // Of a reply that was cut off, nobody knows what the calls would have been.
-        Some(Message::Assistant(reply)) if reply.stop_reason != StopReason::MaxTokens => {
-            reply.calls().cloned().collect()
-        }
+        // Of a reply that was cut off or taken back, nobody knows what the calls would have been.
+        Some(Message::Assistant(reply)) => match reply.stop_reason {
+            StopReason::MaxTokens | StopReason::Refusal => vec![],
+            _ => reply.calls().cloned().collect(),
+        },
         _ => vec![],
     }
 }

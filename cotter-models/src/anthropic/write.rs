@@ -10,7 +10,10 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::{body::put, conversation::Writer};
+use crate::{body::put, conversation::Writer, plain};
+
+/// The longest id of a call that goes out as it is.
+const LONGEST_ID: usize = 128;
 
 /// What marks a signature that stands for thinking the provider does not show.
 pub(super) const REDACTED: &str = "redacted:";
@@ -47,7 +50,7 @@ enum Block<'a> {
     },
     ToolUse {
         id: Cow<'a, str>,
-        name: &'a str,
+        name: Cow<'a, str>,
         input: Input<'a>,
     },
     ToolResult {
@@ -119,8 +122,8 @@ impl Turns {
                 }
             }
             AssistantPart::ToolCall(ToolCall { id, name, input }) => Block::ToolUse {
-                id: plain(id),
-                name,
+                id: plain::id(id, LONGEST_ID),
+                name: plain::name(name),
                 input: match &**input {
                     input @ Value::Object(_) => Input::Object(input),
                     unparsed => Input::Other { unparsed },
@@ -155,7 +158,7 @@ impl Writer for Turns {
             Content::Text(text) => (!is_blank(text)).then_some(Answer::Text(text)),
             content => Some(blocks(content)).filter(|all| !all.is_empty()).map(Answer::Blocks),
         };
-        let tool_use_id = plain(&result.call_id);
+        let tool_use_id = plain::id(&result.call_id, LONGEST_ID);
         let is_error = result.error.is_some();
         self.block(out, Role::User, &Block::ToolResult { tool_use_id, content, is_error });
     }
@@ -184,13 +187,4 @@ fn text_block(text: &str) -> Option<Block<'_>> {
 
 fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
-}
-
-/// An id of another provider's in letters this one takes. Calls and results are changed alike.
-fn plain(id: &str) -> Cow<'_, str> {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-    match id.chars().all(is_plain) {
-        true => Cow::Borrowed(id),
-        false => id.chars().map(|char| if is_plain(char) { char } else { '_' }).collect(),
-    }
 }
