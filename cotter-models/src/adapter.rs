@@ -133,6 +133,12 @@ impl HttpModel {
     pub fn body(&self, request: &Request) -> Vec<u8> {
         self.0.dialect.body(request).joined()
     }
+
+    /// How many bytes it has. Nothing is copied for it: what was written of a long conversation before
+    /// is kept with its messages.
+    pub fn body_length(&self, request: &Request) -> u64 {
+        self.0.dialect.body(request).len()
+    }
 }
 
 impl Model for HttpModel {
