@@ -25,6 +25,9 @@ pub(super) const REDACTED: &str = "redacted:";
 pub(super) struct Turns {
     model: SmolStr,
     open: Option<Role>,
+    /// Pictures of failed calls, in JSON: a result that is an error holds text only, so they follow
+    /// when all results are there.
+    pictures: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -87,9 +90,19 @@ enum Input<'a> {
     Other { unparsed: &'a Value },
 }
 
+impl Block<'_> {
+    fn is_thought(&self) -> bool {
+        matches!(self, Block::Thinking { .. } | Block::RedactedThinking { .. })
+    }
+
+    fn is_picture(&self) -> bool {
+        matches!(self, Block::Image { .. })
+    }
+}
+
 impl Turns {
     pub(super) fn new(model: SmolStr) -> Self {
-        Turns { model, open: None }
+        Turns { model, open: None, pictures: vec![] }
     }
 
     /// What closes the last turn.
@@ -98,6 +111,12 @@ impl Turns {
     }
 
     fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &Block<'_>) {
+        self.begin(out, role);
+        put(out, block);
+    }
+
+    /// Goes on with a turn, or to the next.
+    fn begin(&mut self, out: &mut Vec<u8>, role: Role) {
         let between = match (self.open, role) {
             (Some(open), role) if open == role => ",",
             (None, Role::User) => r#"{"role":"user","content":["#,
@@ -106,7 +125,6 @@ impl Turns {
             (Some(_), Role::Assistant) => r#"]},{"role":"assistant","content":["#,
         };
         out.extend_from_slice(between.as_bytes());
-        put(out, block);
         self.open = Some(role);
     }
 
@@ -147,22 +165,47 @@ impl Writer for Turns {
             // The first turn is the person's.
             self.block(out, Role::User, &Block::Text { text: "(The conversation goes on.)" });
         }
-        for part in &reply.parts {
-            if let Some(block) = self.part(reply, part) {
-                self.block(out, Role::Assistant, &block);
-            }
+        let blocks: Vec<_> = reply.parts.iter().filter_map(|part| self.part(reply, part)).collect();
+        // A reply that ends with a thought is refused.
+        let said = blocks.iter().rposition(|block| !block.is_thought()).map_or(0, |last| last + 1);
+        for block in &blocks[..said] {
+            self.block(out, Role::Assistant, block);
         }
     }
 
     fn result(&mut self, out: &mut Vec<u8>, result: &ToolResultMessage) {
-        let content = match &result.content {
-            Content::Text(text) => (!is_blank(text)).then_some(Answer::Text(text)),
-            content => Some(blocks(content)).filter(|all| !all.is_empty()).map(Answer::Blocks),
-        };
         let tool_use_id = plain::id(&result.call_id, LONGEST_ID);
         let is_error = result.error.is_some();
+        let content = match &result.content {
+            Content::Text(text) => (!is_blank(text)).then_some(Answer::Text(text)),
+            content => {
+                let (pictures, mut all): (Vec<_>, Vec<_>) =
+                    blocks(content).into_iter().partition(|block| is_error && block.is_picture());
+                if !pictures.is_empty() {
+                    let words = format!("What the failed call {tool_use_id} shows:");
+                    let words = Block::Text { text: &words };
+                    let with_words = [&words].into_iter().chain(&pictures);
+                    self.pictures.extend(with_words.map(json_of));
+                    all.push(Block::Text { text: "(A picture of it follows.)" });
+                }
+                Some(all).filter(|all| !all.is_empty()).map(Answer::Blocks)
+            }
+        };
         self.block(out, Role::User, &Block::ToolResult { tool_use_id, content, is_error });
     }
+
+    fn results_end(&mut self, out: &mut Vec<u8>) {
+        for picture in std::mem::take(&mut self.pictures) {
+            self.begin(out, Role::User);
+            out.extend_from_slice(&picture);
+        }
+    }
+}
+
+fn json_of(block: &Block<'_>) -> Vec<u8> {
+    let mut json = vec![];
+    put(&mut json, block);
+    json
 }
 
 /// Content as blocks.
