@@ -23,6 +23,7 @@ pub(crate) enum Command {
     NamesList { kind: Kind, json: bool },
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
+    ModelsList { json: bool },
     Ledger { id: String },
     LedgerVerify { id: String, head: Option<String> },
 }
@@ -33,6 +34,9 @@ pub(crate) struct RunArgs {
     pub(crate) prompt: Option<String>,
     pub(crate) format: Format,
     pub(crate) model: ModelArg,
+    /// Who answers when the ones before fail; empty for whoever the settings name.
+    pub(crate) fallbacks: Vec<String>,
+    pub(crate) cassette: Option<Cassette>,
     pub(crate) session: SessionArg,
     pub(crate) mode: Option<Mode>,
     pub(crate) max_turns: Option<u32>,
@@ -57,6 +61,13 @@ pub(crate) enum ModelArg {
     Unsaid,
     Named(String),
     Script(PathBuf),
+}
+
+/// What becomes of what is said to providers, besides.
+#[derive(Debug)]
+pub(crate) enum Cassette {
+    Record(PathBuf),
+    Play(PathBuf),
 }
 
 /// Where the conversation is kept.
@@ -116,11 +127,16 @@ fn definition() -> clap::Command {
             "List the subagents the model may call",
             "The subagents there are",
         ))
+        .subcommand(names(
+            "models",
+            "List the models that can answer",
+            "The models there are, and which one would answer now",
+        ))
         .subcommand(sessions())
         .subcommand(ledger())
 }
 
-/// The row of something that is called by name.
+/// The row of something that has names, which are listed.
 fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::Command {
     clap::Command::new(name)
         .about(about)
@@ -167,10 +183,18 @@ fn run_args() -> Vec<Arg> {
         value("output-format", "FORMAT", "How the run is told: text, json, stream-json")
             .value_parser(["text", "json", "stream-json"])
             .hide_possible_values(true),
-        value("model", "MODEL", "Who answers: `rehearsal`, an offline stand-in")
+        value("model", "MODEL", "Who answers: provider/model, or `rehearsal`, an offline stand-in")
             .conflicts_with("script"),
+        value("fallback-model", "MODEL", "Who answers when the ones before fail; may be repeated")
+            .action(ArgAction::Append),
         value("script", "FILE", "Let a script answer: steps in a JSON file")
             .value_parser(value_parser!(PathBuf)),
+        value("record-cassette", "FILE", "Write what is said to providers to a new file")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with("script"),
+        value("cassette", "FILE", "Let such a file answer; nothing is sent")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with_all(["script", "record-cassette"]),
         flag("continue", "Go on with the last session of this folder")
             .conflicts_with_all(["resume", "no-session"]),
         value("resume", "ID", "Go on with a session; the beginning of its id is enough")
@@ -226,6 +250,10 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
             Ok(Command::NamesList { kind, json })
         }
+        Some(("models", matches)) => {
+            let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
+            Ok(Command::ModelsList { json })
+        }
         Some(("sessions", matches)) => Ok(match matches.subcommand() {
             Some(("show", matches)) => {
                 Command::SessionsShow { id: id_of(matches), json: matches.get_flag("json") }
@@ -260,6 +288,12 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
             (Some(script), _) => ModelArg::Script(script),
             (None, Some(name)) => ModelArg::Named(name),
             (None, None) => ModelArg::Unsaid,
+        },
+        fallbacks: matches.get_many("fallback-model").into_iter().flatten().cloned().collect(),
+        cassette: match (path_of(matches, "record-cassette"), path_of(matches, "cassette")) {
+            (Some(path), _) => Some(Cassette::Record(path)),
+            (None, Some(path)) => Some(Cassette::Play(path)),
+            (None, None) => None,
         },
         session: match text_of(matches, "resume") {
             Some(id) => SessionArg::Of(id),

@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 pub(crate) mod ledger;
+pub(crate) mod models;
 pub(crate) mod names;
 pub(crate) mod run;
 pub(crate) mod sessions;
@@ -11,7 +12,7 @@ use cotter::redact::{Redactor, is_secret_name};
 
 /// Takes secrets out of what leaves the data home: known shapes, and the values of variables whose
 /// names say that they are secret.
-fn redactor() -> Redactor {
+pub(crate) fn redactor() -> Redactor {
     let secrets = env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
         is_secret_name(&name).then_some((name, value))

@@ -33,6 +33,11 @@ impl Failure {
         Failure { code: 2, ..Failure::new(message) }
     }
 
+    /// Somebody wanted it to end: exit code 130.
+    pub(crate) fn aborted(message: impl Into<String>) -> Self {
+        Failure { code: 130, ..Failure::new(message) }
+    }
+
     pub(crate) fn with_cause(mut self, cause: impl fmt::Display) -> Self {
         self.causes.push(cause.to_string());
         self
@@ -40,6 +45,11 @@ impl Failure {
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Failure { hint: Some(hint.into()), ..self }
+    }
+
+    /// What failed.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     fn of(error: &dyn Error, hint: Option<&str>) -> Self {

@@ -1,7 +1,9 @@
 //! Where things are kept on this machine, and which project a folder belongs to.
 
 use std::{
-    env,
+    env, fs,
+    fs::OpenOptions,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -10,13 +12,70 @@ use crate::failure::Failure;
 /// The operator's settings.
 pub(crate) const OPERATOR_SETTINGS: &str = "/etc/cotter/settings.json";
 
-/// The person's settings: `COTTER_HOME`, else the config home. `None` without any home.
+/// The person's settings. `None` without any home.
 pub(crate) fn user_settings() -> Option<PathBuf> {
-    let folder = match variable("COTTER_HOME") {
-        Some(folder) => folder,
-        None => base("XDG_CONFIG_HOME", ".config")?.join("cotter"),
-    };
-    Some(folder.join("settings.json"))
+    Some(config()?.join("settings.json"))
+}
+
+/// The person's keys to providers. `None` without any home.
+pub(crate) fn credentials() -> Option<PathBuf> {
+    Some(config()?.join("credentials.json"))
+}
+
+/// `COTTER_HOME`, else the config home.
+fn config() -> Option<PathBuf> {
+    match variable("COTTER_HOME") {
+        Some(folder) => Some(folder),
+        None => Some(base("XDG_CONFIG_HOME", ".config")?.join("cotter")),
+    }
+}
+
+/// There is no home, and something was to be kept there.
+pub(crate) fn no_config() -> Failure {
+    Failure::new("there is no place for settings: neither `COTTER_HOME` nor `HOME` is set")
+        .with_hint("set `HOME`")
+}
+
+/// Writes a file of the person's whole or not at all, readable by them alone unless it was there and
+/// was not. A folder that is made for it is theirs alone too.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    // A link stays one: what it leads to is written.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    write_whole(&path, bytes)
+        .map_err(|cause| Failure::new(format!("cannot write {}", path.display())).with_cause(cause))
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    builder.create(folder)?;
+    let before = fs::metadata(path).ok();
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    let written = options.open(&beside).and_then(|mut file| {
+        file.write_all(bytes)?;
+        before.iter().try_for_each(|before| file.set_permissions(before.permissions()))?;
+        file.sync_all()
+    });
+    let done = written.and_then(|()| fs::rename(&beside, path));
+    if done.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    done?;
+    fs::File::open(folder)?.sync_all()
+}
+
+/// Whether a file lies in a folder, or is reached by way of it.
+pub(crate) fn leads_through(path: &Path, folder: &Path) -> bool {
+    let inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(folder));
+    std::path::absolute(path).is_ok_and(|path| path.ancestors().any(inside))
 }
 
 /// The folder of all sessions.
@@ -38,6 +97,11 @@ pub(crate) fn project_root(folder: &Path) -> &Path {
 fn base(name: &str, below_home: &str) -> Option<PathBuf> {
     let given = variable(name).filter(|folder| folder.is_absolute());
     given.or_else(|| Some(variable("HOME")?.join(below_home)))
+}
+
+/// A variable's text. An empty one is none.
+pub(crate) fn text_variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
 /// A variable's folder. An empty one is none.

@@ -5,8 +5,11 @@
 
 mod cli;
 mod commands;
+mod credentials;
 mod failure;
 mod home;
+mod models;
+mod offer;
 mod sessions;
 mod setup;
 mod style;
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Run(args) => commands::run::run(*args, style),
         Command::NamesList { kind, json } => commands::names::list(kind, json, style),
+        Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
         Command::Ledger { id } => commands::ledger::show(&id),

@@ -6,31 +6,25 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
 };
 
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry,
     builtin::{self, List, Read},
-    model::{Model, ModelError, ModelErrorKind, Request, Streaming},
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{Permissions, Settings, SettingsError, Source, Values, Written},
     text,
     ui::Ui,
 };
-use cotter_models::Rehearsal;
-use cotter_test::Scripted;
-use futures_util::stream;
+use cotter_models::Providers;
 use smol_str::SmolStr;
 
 use crate::{
-    cli::{ModelArg, RunArgs},
+    cli::RunArgs,
     failure::Failure,
     home,
+    models::Answering,
     sessions::{FromFirstWord, Sessions},
 };
 
@@ -120,7 +114,7 @@ fn is_roots(_: &Path) -> bool {
 
 /// A file of the person's. What lies in the project is the project's, whoever names it.
 fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>, Failure> {
-    if path.symlink_metadata().is_ok() && leads_through(path, project) {
+    if path.symlink_metadata().is_ok() && home::leads_through(path, project) {
         let shown = path.display();
         let message = format!("{shown} lies in the project, and a project's settings are not read");
         let hint = format!("keep your own settings outside {}", project.display());
@@ -128,12 +122,6 @@ fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>,
     }
     let settings = Settings::load(path, source)?;
     Ok(settings.map(|settings| File { path: path.into(), origin: Origin::User, settings }))
-}
-
-/// Whether a file lies in a folder, or is reached by way of it.
-fn leads_through(path: &Path, folder: &Path) -> bool {
-    let inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(folder));
-    std::path::absolute(path).is_ok_and(|path| path.ancestors().any(inside))
 }
 
 /// The rules of a file, or the place of the first that is none.
@@ -154,88 +142,15 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
     permissions.level.into_iter().for_each(|level| _ = unit.level(level));
 }
 
-/// Who answers: a script, or the model named by the flag, `COTTER_MODEL` or the settings, in this order.
-pub(crate) fn model(args: &RunArgs, values: &Values) -> Result<AnyModel, Failure> {
-    let variable = || env::var("COTTER_MODEL").ok().filter(|name| !name.is_empty());
-    let name = match &args.model {
-        ModelArg::Script(path) => return script(path),
-        ModelArg::Named(name) => Some(name.clone()),
-        ModelArg::Unsaid => variable().or_else(|| values.model.clone()),
-    };
-    match name.as_deref() {
-        Some(Rehearsal::NAME) => Ok(AnyModel(Box::new(Rehearsal::new()))),
-        Some(other) => {
-            let shown = text::clip(&text::show_line(other), 60).into_owned();
-            Err(Failure::usage(format!("this version cannot reach the model `{shown}`"))
-                .with_hint("`--model rehearsal` is an offline stand-in that makes real tool calls"))
-        }
-        None => Err(Failure::usage("no model is set up, so nothing was sent").with_hint(
-            "name one with `--model`, `COTTER_MODEL` or `model` in the settings; \
-             `--model rehearsal` works offline",
-        )),
-    }
-}
-
-fn script(path: &Path) -> Result<AnyModel, Failure> {
-    let shown = path.display().to_string();
-    let bytes = fs::read(path).map_err(|cause| {
-        Failure::new(format!("cannot read the script {shown}")).with_cause(cause)
-    })?;
-    Ok(AnyModel(Box::new(Scripted::parse(&shown, &bytes)?)))
-}
-
-/// The model that was chosen.
-pub(crate) struct AnyModel(Box<dyn Model>);
-
-impl Model for AnyModel {
-    fn name(&self) -> &SmolStr {
-        self.0.name()
-    }
-
-    fn stream(&self, request: Request) -> Streaming {
-        self.0.stream(request)
-    }
-
-    fn context_window(&self) -> Option<u64> {
-        self.0.context_window()
-    }
-
-    fn cost_usd(&self, usage: &cotter::message::Usage) -> Option<f64> {
-        self.0.cost_usd(usage)
-    }
-}
-
-impl AnyModel {
-    /// Nobody, for commands that need no model, and whether one was needed all the same.
-    pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
-        let asked = Arc::<AtomicBool>::default();
-        (AnyModel(Box::new(Nobody { name: "none".into(), asked: asked.clone() })), asked)
-    }
-}
-
-struct Nobody {
-    name: SmolStr,
-    asked: Arc<AtomicBool>,
-}
-
-impl Model for Nobody {
-    fn name(&self) -> &SmolStr {
-        &self.name
-    }
-
-    fn stream(&self, _: Request) -> Streaming {
-        self.asked.store(true, Ordering::Relaxed);
-        let error = ModelError::new(ModelErrorKind::BadRequest, "no model is set up");
-        Box::pin(stream::iter([Err(error)]))
-    }
-}
-
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
-fn builder(model: AnyModel, place: Place) -> AgentBuilder {
+fn builder(answering: Answering, place: Place) -> AgentBuilder {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
-    Agent::builder(model)
+    let Answering { model, fallbacks, .. } = answering;
+    fallbacks
+        .into_iter()
+        .fold(Agent::builder(model), AgentBuilder::fallback)
         .place(place)
         .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
         .tool(Read::default())
@@ -247,7 +162,7 @@ fn builder(model: AnyModel, place: Place) -> AgentBuilder {
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
 pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place)?;
-    let agent = builder(AnyModel::nobody().0, place).build()?;
+    let agent = builder(Answering::nobody().0, place).build()?;
     files.register(&agent, None)?;
     Ok(agent)
 }
@@ -256,7 +171,9 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
 pub(crate) struct Setup {
     pub(crate) place: Place,
     pub(crate) files: Files,
-    pub(crate) model: AnyModel,
+    pub(crate) answering: Answering,
+    /// The models that may be named while it runs.
+    pub(crate) providers: Providers,
     /// `None` keeps nothing.
     pub(crate) sessions: Option<Sessions>,
     /// Whether a new session is kept before anything is said in it.
@@ -273,10 +190,11 @@ pub(crate) enum Keep {
 impl Setup {
     pub(crate) fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
         let limits = self.files.values().limits;
-        let mut builder = builder(self.model, self.place).ui(ui).limits(|set| {
-            set.max_steps = args.max_turns.or(limits.max_turns);
-            set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
-        });
+        let mut builder =
+            builder(self.answering, self.place).models(self.providers).ui(ui).limits(|set| {
+                set.max_steps = args.max_turns.or(limits.max_turns);
+                set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
+            });
         builder = match self.sessions {
             Some(sessions) => {
                 let builder = builder.spill(sessions.spill());

@@ -57,8 +57,8 @@ impl Terminal {
     }
 
     /// Puts a text before the person and waits until what is typed can be an answer to it.
-    async fn put(&self, shown: &str) -> io::Result<()> {
-        let _quiet = Quiet::new(&self.tty)?;
+    pub(crate) async fn put(&self, shown: &str) -> io::Result<()> {
+        let _quiet = Quiet::new(&self.tty, LocalModes::ECHO | LocalModes::ICANON)?;
         // Over a spinner, if one is there.
         let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
         self.write(&format!("{over}{shown}"))?;
@@ -90,8 +90,23 @@ impl Terminal {
         (&self.tty).write_all(text.as_bytes())
     }
 
+    /// The same for an answer that nobody is to see.
+    pub(crate) async fn secret<T>(
+        &self,
+        prompt: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let _unseen = Quiet::new(&self.tty, LocalModes::ECHO)?;
+        // Nor is the end of its line.
+        let answer = self.answer(prompt, |line| {
+            let _ = self.write("\n");
+            read(line)
+        });
+        answer.await
+    }
+
     /// Asks until the line is an answer.
-    async fn answer<T>(
+    pub(crate) async fn answer<T>(
         &self,
         prompt: &str,
         read: impl Fn(&str) -> Option<T>,
@@ -271,18 +286,19 @@ impl Drop for OpenLine<'_> {
     }
 }
 
-/// The terminal without echo and lines while a question appears. Its end discards what was typed.
+/// The terminal without echo, while a question appears without lines either. Its end discards what
+/// was typed.
 struct Quiet<'a> {
     tty: &'a File,
     before: Termios,
 }
 
 impl<'a> Quiet<'a> {
-    fn new(tty: &'a File) -> io::Result<Self> {
+    fn new(tty: &'a File, without: LocalModes) -> io::Result<Self> {
         let before = tcgetattr(tty)?;
         let mut quiet = before.clone();
         // Signals stay: Ctrl-C aborts also now.
-        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+        quiet.local_modes.remove(without);
         tcsetattr(tty, OptionalActions::Flush, &quiet)?;
         Ok(Quiet { tty, before })
     }

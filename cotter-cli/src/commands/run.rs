@@ -11,14 +11,14 @@ use std::{
 };
 
 use cotter::{
-    Agent, Reason, Reply, Session,
+    Agent, Place, Reason, Reply, Session,
     directives::leading_command,
     ext::Kind,
     message::{Content, Part},
     session::StoreError,
     text,
-    ui::Ui,
 };
+use smol_str::SmolStr;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +26,9 @@ use self::output::Output;
 use crate::{
     cli::{RunArgs, SessionArg},
     failure::Failure,
+    models::{Answering, Who},
     sessions::Sessions,
-    setup::{AnyModel, Files, Keep, Setup, last_session, model, place},
+    setup::{Files, Keep, Setup, last_session, place},
     style::When,
     terminal::{Nobody, Terminal},
 };
@@ -41,53 +42,91 @@ const ABORTED: u8 = 130;
 /// Runs a prompt.
 pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let mut output = Output::new(args.format, style);
-    let place = place(args.cwd.as_deref())?;
-    let files = Files::load(args.settings.as_deref(), &place)?;
-    let slash = args.prompt.as_deref().and_then(leading_command).map(|leading| leading.name);
-    let (model, missing) = match model(&args, &files.values()) {
-        Ok(model) => (model, None),
-        Err(failure) if slash.is_none() => return Err(failure),
-        // A command may do without.
-        Err(failure) => {
-            let (nobody, asked) = AnyModel::nobody();
-            (nobody, Some((failure, asked)))
-        }
-    };
-    let sessions = match args.session {
-        SessionArg::Nowhere => None,
-        _ => Some(Sessions::open()?),
-    };
-    let id = match (&args.session, &sessions) {
-        (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
-        (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &place)?),
-        _ => None,
-    };
-    let prompt = prompt(args.prompt.as_deref(), &mut output)?;
-    if prompt.is_none() && id.is_none() {
-        return Err(no_prompt());
-    }
-    let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
-    let setup = Setup { place, files, model, sessions, keep };
+    let asked = Asked::new(args, &mut output)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
-    let done = runtime.block_on(async {
-        let agent = match ui(&args, style, &mut output) {
+    let done = runtime.block_on(asked.run(style, &mut output));
+    // A tool that does not come back must not keep the process.
+    runtime.shutdown_background();
+    done
+}
+
+/// What is asked for, and everything that can be known before anything is waited for.
+struct Asked {
+    args: RunArgs,
+    place: Place,
+    files: Files,
+    who: Who,
+    sessions: Option<Sessions>,
+    id: Option<SmolStr>,
+    prompt: Option<Content>,
+    /// The name of the command that the prompt begins with. There may be none of that name.
+    slash: Option<String>,
+}
+
+impl Asked {
+    fn new(args: RunArgs, output: &mut Output) -> Result<Self, Failure> {
+        let place = place(args.cwd.as_deref())?;
+        let files = Files::load(args.settings.as_deref(), &place)?;
+        let slash = args.prompt.as_deref().and_then(leading_command);
+        let slash = slash.map(|leading| leading.name.to_owned());
+        let who = Who::new(&args, &files.values(), place.project())?;
+        // A command may do without a model, and a person may have one.
+        if slash.is_none() && !(args.ask && who.is_open(&args)) {
+            who.find()?;
+        }
+        let sessions = match args.session {
+            SessionArg::Nowhere => None,
+            _ => Some(Sessions::open()?),
+        };
+        let id = match (&args.session, &sessions) {
+            (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
+            (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &place)?),
+            _ => None,
+        };
+        let prompt = prompt(args.prompt.as_deref(), output)?;
+        if prompt.is_none() && id.is_none() {
+            return Err(no_prompt());
+        }
+        Ok(Asked { args, place, files, who, sessions, id, prompt, slash })
+    }
+
+    async fn run(self, style: When, output: &mut Output) -> Result<ExitCode, Failure> {
+        let Asked { args, place, files, mut who, sessions, id, prompt, slash } = self;
+        let terminal = terminal(&args, style, output);
+        if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
+            unless_aborted(who.ask(terminal)).await?;
+        }
+        let (answering, missing) = match who.settle() {
+            Ok(answering) => (answering, None),
+            Err(failure) if slash.is_none() => return Err(failure),
+            Err(failure) => {
+                let (nobody, asked) = Answering::nobody();
+                (nobody, Some((failure, asked)))
+            }
+        };
+        let by_key = answering.named_by_nobody();
+        let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
+        let setup = Setup { place, files, answering, providers: who.providers(), sessions, keep };
+        let agent = match terminal {
             Some(terminal) => setup.agent(&args, terminal),
             None => setup.agent(&args, Nobody),
         }?;
-        let is_command = slash.is_some_and(|name| has_command(&agent, name));
+        let is_command = slash.as_deref().is_some_and(|name| has_command(&agent, name));
         if let (false, Some((failure, _))) = (is_command, &missing) {
             return Err(failure.clone());
         }
-        if let Some(name) = slash.filter(|_| !is_command) {
-            hint_at(&agent, name, &mut output);
+        match (&slash, is_command) {
+            (Some(_), true) if matches!(prompt, Some(Content::Parts(_))) => {
+                output.warn("what was piped in is no part of a command, and is not used");
+            }
+            (Some(name), false) => hint_at(&agent, name, output),
+            _ => {}
         }
-        if is_command && matches!(prompt, Some(Content::Parts(_))) {
-            output.warn("what was piped in is no part of a command, and is not used");
-        }
+        by_key.iter().filter(|_| !is_command).for_each(|words| output.tell_model(words));
         let session = open(&agent, id.as_deref()).await?;
-        let reply = go(&session, prompt, &mut output).await?;
+        let reply = go(&session, prompt, output).await?;
         if let Some((failure, asked)) = missing
             && asked.load(Ordering::Relaxed)
         {
@@ -95,9 +134,18 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
         }
         output.finish(&reply)?;
         Ok(exit_code(&reply))
-    });
-    // A tool that does not come back must not keep the process.
-    runtime.shutdown_background();
+    }
+}
+
+/// Waits for something that a signal may end.
+async fn unless_aborted<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let cancel = CancellationToken::new();
+    let signals = tokio::spawn(abort_on_signal(cancel.clone())?);
+    let done = tokio::select! {
+        done = work => done,
+        () = cancel.cancelled() => Err(Failure::aborted("nothing was sent")),
+    };
+    signals.abort();
     done
 }
 
@@ -109,7 +157,7 @@ async fn open(agent: &Agent, id: Option<&str>) -> Result<Session, StoreError> {
 }
 
 /// The person to ask, where one was asked for and can be reached.
-fn ui(args: &RunArgs, style: When, output: &mut Output) -> Option<impl Ui + use<>> {
+fn terminal(args: &RunArgs, style: When, output: &mut Output) -> Option<Terminal> {
     if !args.ask {
         return None;
     }

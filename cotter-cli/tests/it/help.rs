@@ -18,6 +18,7 @@ fn help_shows_what_works() {
         Commands:
           commands  List what may be typed after a slash
           agents    List the subagents the model may call
+          models    List the models that can answer
           sessions  List and show stored sessions
           ledger    Every decision about every tool call of a session
 
@@ -27,8 +28,11 @@ fn help_shows_what_works() {
         Options:
           -p, --print                   Run one prompt and print the answer
               --output-format <FORMAT>  How the run is told: text, json, stream-json
-              --model <MODEL>           Who answers: `rehearsal`, an offline stand-in
+              --model <MODEL>           Who answers: provider/model, or `rehearsal`, an offline stand-in
+              --fallback-model <MODEL>  Who answers when the ones before fail; may be repeated
               --script <FILE>           Let a script answer: steps in a JSON file
+              --record-cassette <FILE>  Write what is said to providers to a new file
+              --cassette <FILE>         Let such a file answer; nothing is sent
               --continue                Go on with the last session of this folder
               --resume <ID>             Go on with a session; the beginning of its id is enough
               --no-session              Keep nothing
@@ -328,14 +332,14 @@ fn colour_comes_when_asked_for() {
         --- stderr
         [1;31merror:[0m no model is set up, so nothing was sent
 
-        [36mhint:[0m name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        [36mhint:[0m set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
     "#]]);
     world.check(&["-p", "--color", "never", "hi"], expect![[r#"
         exit 2
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
     "#]]);
     world.check(
         &["-p", "--color", "blue", "hi"],

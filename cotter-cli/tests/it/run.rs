@@ -49,27 +49,27 @@ fn without_a_model_nothing_is_sent() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: name one with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
     "#]]);
     world.check(
         &["-p", "--model", "anthropic/claude-sonnet-5", "hi"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: this version cannot reach the model `anthropic/claude-sonnet-5`
+            exit 2
+            --- stderr
+            error: there is no key for `anthropic`, so nothing was sent
 
-        hint: `--model rehearsal` is an offline stand-in that makes real tool calls
-    "#]],
+            hint: set `ANTHROPIC_API_KEY`
+        "#]],
     );
     world.check(
         &["-p", "--model", "rehearsal/x", "hi"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: this version cannot reach the model `rehearsal/x`
+            exit 2
+            --- stderr
+            error: there is no provider `rehearsal`
 
-        hint: `--model rehearsal` is an offline stand-in that makes real tool calls
-    "#]],
+            hint: did you mean `--model rehearsal`?
+        "#]],
     );
     assert!(!world.sessions().exists());
 }
@@ -83,12 +83,12 @@ fn the_flag_stands_over_the_variable_over_the_settings() {
     world.check(
         &["-p", "list src"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: this version cannot reach the model `env/model`
+            exit 2
+            --- stderr
+            error: there is no provider `env`
 
-        hint: `--model rehearsal` is an offline stand-in that makes real tool calls
-    "#]],
+            hint: `cotter models list` shows those there are; another one is described in the settings, under `providers`
+        "#]],
     );
     assert!(world.output(&with(&["list src"])).status.success());
 }
@@ -216,11 +216,11 @@ fn limits_end_a_run_with_code_3() {
     world.check(
         &["-p", "--script", &script, "--max-budget-usd", "1", "go"],
         expect![[r#"
-            exit 3
+            exit 2
             --- stderr
-            error: the price of a reply is not known, so the budget cannot be kept
+            error: the price of `script` is not known, so a budget of 1 USD cannot be kept
 
-            hint: leave the limit out, or use a model whose prices are known
+            hint: leave the budget out
         "#]],
     );
     assert!(world.output(&with(&["--max-budget-usd", "1", "list"])).status.success());

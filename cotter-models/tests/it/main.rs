@@ -7,5 +7,6 @@ mod anthropic;
 mod dialects;
 mod framing;
 mod http;
+mod chat;
 mod rehearsal;
 mod responses;

@@ -42,6 +42,12 @@ impl Output {
         self.style.warn(words);
     }
 
+    /// Tells which model answers, where that may be a surprise.
+    pub(super) fn tell_model(&mut self, words: &str) {
+        let label = self.style.muted("model:");
+        self.note(&label, words);
+    }
+
     /// Tells a run while it goes on. A reader who leaves aborts it: nobody would see the rest.
     pub(super) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
         loop {

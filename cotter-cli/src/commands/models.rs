@@ -1,0 +1,172 @@
+//! `cotter models`: who can answer here, what that costs, and who would answer now.
+
+use std::process::ExitCode;
+
+use cotter::{
+    model::{ModelInfo, Models, Price},
+    text,
+};
+use cotter_models::{Known, Rehearsal};
+use serde_json::{Value, json};
+
+use crate::{
+    failure::Failure,
+    models::{Choice, Closed, LOCAL, Reach},
+    say, setup,
+    style::{Style, When},
+};
+
+/// Everything there is to tell.
+struct Listing {
+    models: Vec<ModelInfo>,
+    choice: Result<Choice, Failure>,
+    /// Why the chosen one cannot answer.
+    trouble: Option<Failure>,
+    /// The providers that are closed, each with what would open it.
+    closed: Vec<Closed>,
+}
+
+/// `cotter models list`.
+pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+    let place = setup::place(None)?;
+    let values = setup::Files::load(None, &place)?.values();
+    let reach = Reach::new(&values, place.project())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+    let served = runtime.block_on(reach.served_locally());
+    runtime.shutdown_background();
+    let listing = Listing::new(&reach, served);
+    Ok(say(&if json { listing.json() } else { listing.text(Style::on_stdout(when)) }))
+}
+
+impl Listing {
+    fn new(reach: &Reach, served: Option<Vec<String>>) -> Self {
+        let providers = reach.providers();
+        let mut models = providers.available();
+        let mut closed = reach.closed();
+        match served {
+            Some(names) => models.extend(names.iter().filter_map(|name| providers.info(name))),
+            None => closed.extend(providers.get(LOCAL).map(|local| Closed {
+                provider: LOCAL.into(),
+                variable: None,
+                why: format!("nobody answers at {}", local.base_url()),
+            })),
+        }
+        let mut stand_in = ModelInfo::new(Rehearsal::NAME);
+        stand_in.price = Some(Price::default());
+        models.push(stand_in);
+        let choice = reach.choose(None);
+        let trouble = choice.as_ref().ok().and_then(|choice| reach.find(&choice.name).err());
+        if let (Ok(choice), None) = (&choice, &trouble)
+            && models.iter().all(|info| info.name != choice.name)
+        {
+            models.extend(providers.info(&choice.name));
+        }
+        Listing { models, choice, trouble, closed }
+    }
+
+    fn is_used(&self, info: &ModelInfo) -> bool {
+        self.choice.as_ref().is_ok_and(|choice| choice.name == info.name)
+    }
+
+    fn text(&self, style: Style) -> String {
+        let shown = |info: &ModelInfo| text::show_line(&info.name).into_owned();
+        let width = self.models.iter().map(|info| shown(info).chars().count()).max();
+        let width = width.unwrap_or_default();
+        let mut out = String::new();
+        for info in &self.models {
+            let name = shown(info);
+            let padding = " ".repeat(width - name.chars().count());
+            let (mark, name) = match self.is_used(info) {
+                true => ('*', style.strong(&name)),
+                false => (' ', name),
+            };
+            let window = info.context_window.map_or("?".into(), tokens);
+            out += &format!("{mark} {name}{padding}  {window:>6}  {}\n", price(info.price));
+        }
+        out += "\n";
+        out += &self.used_words();
+        for Closed { provider, why, .. } in &self.closed {
+            out +=
+                &style.muted(&format!("{}: {}", text::show_line(provider), text::show_line(why)));
+            out += "\n";
+        }
+        let date = Known::date();
+        out + &style.muted(&format!("prices in dollars per million tokens, as of {date}")) + "\n"
+    }
+
+    /// Who would answer now, and why.
+    fn used_words(&self) -> String {
+        match (&self.choice, &self.trouble) {
+            (Ok(Choice { name, by }), None) => {
+                format!("{} would answer now: {}\n", text::show_line(name), by.words())
+            }
+            (Ok(Choice { name, by }), Some(trouble)) => format!(
+                "nobody would answer now: {} is meant ({}), but {}\n",
+                text::show_line(name),
+                by.words(),
+                text::show_line(trouble.message())
+            ),
+            (Err(_), _) => {
+                "nobody would answer now: no model is named, and there is no key\n".into()
+            }
+        }
+    }
+
+    fn json(&self) -> String {
+        let models = self.models.iter().map(|info| {
+            let provider = info.name.split_once('/').map_or(&*info.name, |(provider, _)| provider);
+            json!({
+                "type": "model",
+                "name": info.name,
+                "provider": provider,
+                "contextWindow": info.context_window,
+                "maxOutput": info.max_output,
+                "price": info.price.map(price_json),
+                "used": self.is_used(info) && self.trouble.is_none(),
+            })
+        });
+        let closed = self.closed.iter().map(|closed| {
+            json!({
+                "type": "closed",
+                "provider": closed.provider,
+                "variable": closed.variable,
+                "why": closed.why,
+            })
+        });
+        let choice = self.choice.as_ref().ok();
+        let trouble = self.trouble.as_ref().or(self.choice.as_ref().err());
+        let used = json!({
+            "type": "choice",
+            "name": choice.map(|choice| &choice.name),
+            "why": choice.map(|choice| choice.by.words()),
+            "trouble": trouble.map(Failure::message),
+        });
+        let date = json!({"type": "catalogue", "date": Known::date()});
+        models.chain(closed).chain([used, date]).map(|line| format!("{line}\n")).collect()
+    }
+}
+
+fn price_json(price: Price) -> Value {
+    let Price { input, output, cache_read, cache_write } = price;
+    json!({"input": input, "output": output, "cacheRead": cache_read, "cacheWrite": cache_write})
+}
+
+fn price(price: Option<Price>) -> String {
+    match price {
+        None => "price unknown".into(),
+        Some(price) if price == Price::default() => "free".into(),
+        Some(Price { input, output, .. }) => format!("{input} in, {output} out"),
+    }
+}
+
+/// A number of tokens, in few letters.
+fn tokens(count: u64) -> String {
+    match count {
+        1_000_000.. if count.is_multiple_of(1_000_000) => format!("{}M", count / 1_000_000),
+        1_000_000.. => format!("{}.{:02}M", count / 1_000_000, count % 1_000_000 / 10_000),
+        1_000.. => format!("{}k", count / 1000),
+        _ => count.to_string(),
+    }
+}

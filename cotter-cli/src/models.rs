@@ -1,0 +1,486 @@
+//! Who can answer here, and who is meant: from the providers that are known, settings, variables and
+//! stored keys to a model by name.
+//!
+//! Settings stand over the variables that other programs have too. Nothing is sent: what is missing is
+//! said before a run begins.
+
+mod address;
+mod keep;
+mod who;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use cotter::{
+    message::Usage,
+    model::{Model, Models},
+    redact::Redactor,
+    settings::{ModelSettings, ProviderSettings, SettingsError, Values, Written},
+    text,
+};
+use cotter_models::{
+    ApiKey, Http, Override, Player, Provider, Providers, READY, Ready, Recorder, Rehearsal, Speaks,
+    Tape,
+};
+use tokio::time::timeout;
+
+pub(crate) use self::{
+    keep::keep_model,
+    who::{Answering, Who},
+};
+
+use self::address::Proxies;
+use crate::{commands::redactor, credentials::Credentials, failure::Failure, home};
+
+/// Who serves models on this machine.
+pub(crate) const LOCAL: &str = "ollama";
+
+/// How soon they have to answer to be found.
+const SOON: Duration = Duration::from_millis(300);
+
+/// The providers of this machine's person.
+pub(crate) struct Reach {
+    providers: Providers,
+    /// What is said when one is named that cannot be used as it is set up.
+    broken: BTreeMap<String, Failure>,
+    /// The variable of each provider's key, where it has one.
+    variables: BTreeMap<String, String>,
+    credentials: Credentials,
+    /// Every key that is in use, with the name it goes by.
+    keys: Vec<(String, ApiKey)>,
+    /// The settings' model.
+    model: Option<String>,
+}
+
+/// A provider that cannot be used as it is set up.
+pub(crate) struct Closed {
+    pub(crate) provider: String,
+    /// The variable its key would be in, where that is what is missing.
+    pub(crate) variable: Option<String>,
+    pub(crate) why: String,
+}
+
+/// The model that is meant, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) name: String,
+    pub(crate) by: By,
+}
+
+/// Who named a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Flag,
+    Variable,
+    Settings,
+    /// Nobody: its provider is the first with a key, which is here.
+    Key(String),
+    /// The person, just now.
+    Person,
+}
+
+impl By {
+    /// Why a model is used, in words.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            By::Flag => "`--model` names it".into(),
+            By::Variable => "`COTTER_MODEL` names it".into(),
+            By::Settings => "the settings name it".into(),
+            By::Key(place) => format!("no model is named, and there is a key in {place}"),
+            By::Person => "it was chosen at the terminal".into(),
+        }
+    }
+}
+
+impl Reach {
+    /// Looks at settings, variables and stored keys. `project` holds nobody's keys.
+    pub(crate) fn new(values: &Values, project: &Path) -> Result<Self, Failure> {
+        let mut reach = Reach {
+            providers: Providers::new(),
+            broken: BTreeMap::new(),
+            variables: BTreeMap::new(),
+            credentials: Credentials::load(project)?,
+            keys: vec![],
+            model: values.model.clone(),
+        };
+        let proxies = Proxies::of_variables();
+        let known = READY.iter().map(|ready| ready.name);
+        let more = values.providers.keys().map(String::as_str);
+        let more = more.filter(|name| ready(name).is_none());
+        for name in known.chain(more) {
+            reach.add(name, values.providers.get(name), &proxies)?;
+        }
+        for (name, known) in &values.models {
+            let ModelSettings { context_window, max_output, price, .. } = *known;
+            let known = Override { context_window, max_output, price };
+            reach.providers = reach.providers.with_override(name, known);
+        }
+        Ok(reach)
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        entry: Option<&ProviderSettings>,
+        proxies: &Proxies,
+    ) -> Result<(), Failure> {
+        let mut provider = match base(name, entry)? {
+            Ok(provider) => provider,
+            Err(failure) => {
+                self.broken.insert(name.into(), failure);
+                return Ok(());
+            }
+        };
+        let named = entry.and_then(|entry| entry.api_key_variable.clone());
+        if named.is_some() {
+            provider = provider.needing_key();
+        }
+        let variable = named.or_else(|| ready(name)?.key_variable.map(str::to_owned));
+        if let Some(key) = self.key(name, variable.as_deref()) {
+            provider = provider.with_key(key);
+        }
+        self.variables.extend(variable.map(|variable| (name.to_owned(), variable)));
+        let mut http = match proxies.way_to(provider.base_url(), Http::new()) {
+            Ok(http) => http,
+            Err(failure) => {
+                self.broken.insert(name.into(), failure);
+                return Ok(());
+            }
+        };
+        if let Some(idle) = entry.and_then(|entry| entry.idle_timeout_ms) {
+            http = http.with_idle_timeout(Duration::from_millis(idle));
+        }
+        let providers = std::mem::take(&mut self.providers);
+        self.providers = providers.with(provider.with_http(http));
+        Ok(())
+    }
+
+    /// A provider's key: its variable's, else the stored one.
+    fn key(&mut self, name: &str, variable: Option<&str>) -> Option<ApiKey> {
+        let of_variable = variable.and_then(home::text_variable).map(ApiKey::new);
+        let key = match of_variable {
+            Some(key) => key,
+            None => self.stored(name, variable)?.clone(),
+        };
+        self.keys.push((variable.unwrap_or(name).to_owned(), key.clone()));
+        Some(key)
+    }
+
+    /// The stored key of a provider, or of one that has the same variable for it.
+    fn stored(&self, name: &str, variable: Option<&str>) -> Option<&ApiKey> {
+        let alike = READY.iter().filter(|ready| {
+            ready.key_variable.is_some() && ready.key_variable == variable && ready.name != name
+        });
+        let names = std::iter::once(name).chain(alike.map(|ready| ready.name));
+        names.into_iter().find_map(|name| self.credentials.get(name))
+    }
+
+    /// Every provider that is set up well.
+    pub(crate) fn providers(&self) -> &Providers {
+        &self.providers
+    }
+
+    /// The providers that cannot be used, with what would help.
+    pub(crate) fn closed(&self) -> Vec<Closed> {
+        let keyless = self.providers.iter().filter(|provider| !provider.is_usable());
+        let keyless = keyless.map(|provider| {
+            let variable = self.variable(provider.name()).map(str::to_owned);
+            let why =
+                variable.as_ref().map_or("it has no key".into(), |name| format!("set {name}"));
+            Closed { provider: provider.name().to_string(), variable, why }
+        });
+        let broken = self.broken.iter().map(|(name, failure)| Closed {
+            provider: name.clone(),
+            variable: None,
+            why: failure.message().to_owned(),
+        });
+        keyless.chain(broken).collect()
+    }
+
+    /// The variable that opens a provider.
+    fn variable(&self, provider: &str) -> Option<&str> {
+        self.variables.get(provider).map(String::as_str)
+    }
+
+    /// The models that run on this machine, or where the person said, if somebody answers soon.
+    pub(crate) async fn served_locally(&self) -> Option<Vec<String>> {
+        let local = self.providers.get(LOCAL)?;
+        let served = timeout(SOON, local.served(&Http::new())).await.ok()?.ok()?;
+        Some(served.into_iter().map(|model| format!("{LOCAL}/{model}")).collect())
+    }
+
+    /// Takes every secret out that is known here.
+    pub(crate) fn redactor(&self) -> Redactor {
+        let stored = self.credentials.iter();
+        let used = self.keys.iter().map(|(name, key)| (name.as_str(), key));
+        used.chain(stored)
+            .fold(redactor(), |redactor, (name, key)| redactor.with_secret(name, key.expose()))
+    }
+
+    /// Lets a cassette answer: nobody needs a key, nothing is sent.
+    pub(crate) fn play(&mut self, path: &Path) -> Result<(), Failure> {
+        let player = Player::open(path, self.redactor()).map_err(|cause| {
+            let failure = Failure::new(format!("cannot play {}", path.display()));
+            failure.with_cause(cause)
+        })?;
+        self.put_in(&Tape::Play(player));
+        Ok(())
+    }
+
+    /// Writes down what is said from here on, in a new file.
+    pub(crate) fn record(&mut self, path: &Path) -> Result<(), Failure> {
+        let recorder = Recorder::create(path, self.redactor()).map_err(|cause| {
+            let failure = Failure::new(format!("cannot record to {}", path.display()));
+            failure.with_cause(cause).with_hint("`--record-cassette FILE` names a new file")
+        })?;
+        self.put_in(&Tape::Record(recorder));
+        Ok(())
+    }
+
+    fn put_in(&mut self, tape: &Tape) {
+        self.providers = std::mem::take(&mut self.providers).with_tape(tape);
+    }
+
+    /// Uses a key from here on.
+    pub(crate) fn take_key(&mut self, provider: &str, key: &ApiKey) {
+        self.keys.push((provider.to_owned(), key.clone()));
+        if let Some(found) = self.providers.get(provider).cloned() {
+            self.providers = std::mem::take(&mut self.providers).with(found.with_key(key.clone()));
+        }
+    }
+
+    /// Keeps a key for later runs. Gives the file.
+    pub(crate) fn keep_key(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, Failure> {
+        self.credentials.keep(provider, key)
+    }
+
+    /// The model that is meant where the command line says this.
+    pub(crate) fn choose(&self, flag: Option<&str>) -> Result<Choice, Failure> {
+        let variable = || home::text_variable("COTTER_MODEL");
+        let named = |name: &str, by| Choice { name: name.trim().to_owned(), by };
+        match (flag, variable(), &self.model) {
+            (Some(name), ..) => Ok(named(name, By::Flag)),
+            (None, Some(name), _) => Ok(named(&name, By::Variable)),
+            (None, None, Some(name)) => Ok(named(name, By::Settings)),
+            (None, None, None) => self.first_with_key().ok_or_else(|| self.no_model()),
+        }
+    }
+
+    /// The first provider with a key, and its model for whoever names none.
+    fn first_with_key(&self) -> Option<Choice> {
+        READY.iter().find_map(|ready| {
+            self.providers.get(ready.name).filter(|provider| provider.has_key())?;
+            let name = format!("{}/{}", ready.name, ready.default_model?);
+            let place = match ready.key_variable {
+                Some(variable) if home::text_variable(variable).is_some() => {
+                    format!("`{variable}`")
+                }
+                _ => home::credentials().map_or("a file".into(), |path| path.display().to_string()),
+            };
+            Some(Choice { name, by: By::Key(place) })
+        })
+    }
+
+    /// The model of that name.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
+        if name == Rehearsal::NAME {
+            return Ok(Arc::new(Rehearsal::new()));
+        }
+        let halves =
+            name.split_once('/').filter(|(first, rest)| !first.is_empty() && !rest.is_empty());
+        let Some((provider, _)) = halves else { return Err(self.no_name(name)) };
+        if let Some(failure) = self.broken.get(provider) {
+            return Err(failure.clone());
+        }
+        let Some(found) = self.providers.get(provider) else {
+            return Err(self.no_provider(provider));
+        };
+        if !found.is_usable() {
+            return Err(self.no_key(found));
+        }
+        self.providers.find(name).map_err(|error| Failure::usage(error.message))
+    }
+
+    /// The models of those names, each once.
+    pub(crate) fn find_all(&self, names: &[String]) -> Result<Vec<Arc<dyn Model>>, Failure> {
+        let mut found: Vec<Arc<dyn Model>> = vec![];
+        for name in names {
+            let model = self.find(name.trim())?;
+            if found.iter().all(|known| known.name() != model.name()) {
+                found.push(model);
+            }
+        }
+        Ok(found)
+    }
+
+    fn no_model(&self) -> Failure {
+        let failure = Failure::usage("no model is set up, so nothing was sent");
+        let open = self.providers.iter().find(|provider| provider.has_key());
+        failure.with_hint(match open {
+            Some(provider) => format!(
+                "there is a key for `{0}`: name one of its models, as in `--model {0}/NAME`",
+                provider.name()
+            ),
+            None => "set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, \
+                     `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline"
+                .into(),
+        })
+    }
+
+    fn no_name(&self, name: &str) -> Failure {
+        let failure = Failure::usage(format!(
+            "`{}` is no model: expected `provider/model`",
+            text::clip(&text::show_line(name), 60)
+        ));
+        let first = READY.iter().find(|ready| ready.name == name.trim_end_matches('/'));
+        let first =
+            first.and_then(|ready| Some(format!("{}/{}", ready.name, ready.default_model?)));
+        let known = READY.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
+        let known: Vec<_> = known.collect();
+        let alike = || known.iter().find(|known| known.ends_with(&format!("/{name}"))).cloned();
+        match first.or_else(alike).or_else(|| nearest(name, known.iter().map(String::as_str))) {
+            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+            None => failure.with_hint("`cotter models list` shows those that are known"),
+        }
+    }
+
+    fn no_provider(&self, provider: &str) -> Failure {
+        let shown = text::clip(&text::show_line(provider), 60).into_owned();
+        let failure = Failure::usage(format!("there is no provider `{shown}`"));
+        let names = self.providers.iter().map(|provider| provider.name().as_str());
+        let names = names.chain(self.broken.keys().map(String::as_str)).chain([Rehearsal::NAME]);
+        match text::nearest(provider, names) {
+            Some(Rehearsal::NAME) => failure.with_hint("did you mean `--model rehearsal`?"),
+            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+            None => failure.with_hint(
+                "`cotter models list` shows those there are; another one is described in the \
+                 settings, under `providers`",
+            ),
+        }
+    }
+
+    fn no_key(&self, provider: &Provider) -> Failure {
+        let name = provider.name();
+        let failure = Failure::usage(format!("there is no key for `{name}`, so nothing was sent"));
+        match self.variable(name) {
+            Some(variable) => failure.with_hint(format!("set `{variable}`")),
+            None => failure,
+        }
+    }
+}
+
+/// Refuses a budget that cannot be kept, before anything is spent.
+fn check_budget<'m>(
+    mut models: impl Iterator<Item = &'m Arc<dyn Model>>,
+    budget_usd: Option<f64>,
+) -> Result<(), Failure> {
+    let has_no_price = |model: &&Arc<dyn Model>| model.cost_usd(&Usage::default()).is_none();
+    let (Some(budget), Some(model)) = (budget_usd, models.find(has_no_price)) else {
+        return Ok(());
+    };
+    let name = model.name();
+    let failure = Failure::usage(format!(
+        "the price of `{name}` is not known, so a budget of {budget} USD cannot be kept"
+    ));
+    Err(match name.contains('/') {
+        true => failure.with_hint(format!(
+            "leave the budget out, or tell the price in the settings, in dollars per million \
+             tokens:\n  \"models\": {{\"{name}\": {{\"price\": {{\"input\": IN, \"output\": OUT}}}}}}"
+        )),
+        false => failure.with_hint("leave the budget out"),
+    })
+}
+
+/// A provider without its key. The outer error is of the settings and ends everything; the inner one is
+/// of a variable, and matters to whoever wants this provider.
+fn base(
+    name: &str,
+    entry: Option<&ProviderSettings>,
+) -> Result<Result<Provider, Failure>, SettingsError> {
+    let speaks = entry.and_then(|entry| entry.speaks.as_ref()).map(speaks).transpose()?;
+    let address = entry.and_then(|entry| entry.base_url.as_ref()).map(address).transpose()?;
+    let Some(known) = Provider::ready(name) else {
+        return match (speaks, address, entry) {
+            (Some(speaks), Some(address), _) => Ok(Ok(Provider::new(name, speaks, address))),
+            (_, _, Some(entry)) => Err(undescribed(name, entry)),
+            (_, _, None) => unreachable!("whoever is not known is described"),
+        };
+    };
+    let known = speaks.into_iter().fold(known, Provider::speaking);
+    let variable = ready(name).and_then(|ready| ready.base_url_variable);
+    let told = match (address, variable) {
+        (Some(address), _) => Some(Ok(address)),
+        (None, _) if name == LOCAL => told_by("OLLAMA_HOST", address::ollama),
+        (None, Some(variable)) => told_by(variable, |url| {
+            let url = url.trim().to_owned();
+            Http::check_address(&url).map(|()| url)
+        }),
+        (None, None) => None,
+    };
+    Ok(match told {
+        Some(Ok(address)) => Ok(known.with_base_url(address)),
+        Some(Err(failure)) => Err(failure),
+        None => Ok(known),
+    })
+}
+
+/// An address that a variable tells, where it is set.
+fn told_by(
+    variable: &str,
+    read: impl Fn(&str) -> Result<String, String>,
+) -> Option<Result<String, Failure>> {
+    let told = home::text_variable(variable)?;
+    Some(read(&told).map_err(|why| {
+        Failure::usage(format!("`{variable}` holds no address of a provider")).with_cause(why)
+    }))
+}
+
+fn speaks(word: &Written) -> Result<Speaks, SettingsError> {
+    let known = Speaks::WORDS.iter().find(|(known, _)| *known == word.text);
+    known.map(|(_, speaks)| *speaks).ok_or_else(|| {
+        let words: Vec<_> = Speaks::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
+        let shown = text::clip(&text::show_line(&word.text), 60).into_owned();
+        let error =
+            word.place.error(format!("expected one of {}, found `{shown}`", words.join(", ")));
+        match text::nearest(&word.text, Speaks::WORDS.iter().map(|(word, _)| *word)) {
+            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+            None => error,
+        }
+    })
+}
+
+fn address(url: &Written) -> Result<String, SettingsError> {
+    let text = url.text.trim();
+    Http::check_address(text).map_err(|why| url.place.error(why))?;
+    Ok(text.to_owned())
+}
+
+/// A name that nobody knows needs to be described.
+fn undescribed(name: &str, entry: &ProviderSettings) -> SettingsError {
+    let error = entry.place.error(format!(
+        "`{name}` is no provider that is known, so it needs `speaks` and `baseUrl`"
+    ));
+    match text::nearest(name, READY.iter().map(|ready| ready.name)) {
+        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+fn ready(name: &str) -> Option<&'static Ready> {
+    READY.iter().find(|ready| ready.name == name)
+}
+
+/// What the catalogue has of a provider.
+fn names_of(ready: &Ready) -> Vec<String> {
+    let alone = Provider::ready(ready.name).map(Provider::needing_no_key);
+    let listed = alone.map(|provider| Providers::new().with(provider).available());
+    listed.into_iter().flatten().map(|info| info.name.into()).collect()
+}
+
+fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    text::nearest(word, names).map(str::to_owned)
+}

@@ -1,0 +1,160 @@
+//! Who answers in one run: a script, or the model that the command line, `COTTER_MODEL`, the settings or
+//! a key stand for, and those to turn to when it fails.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use cotter::{
+    model::{Model, ModelError, ModelErrorKind, Request, Streaming},
+    settings::Values,
+};
+use cotter_models::Providers;
+use cotter_test::Scripted;
+use futures_util::stream;
+use smol_str::SmolStr;
+
+use super::{By, Choice, Reach, check_budget};
+use crate::{
+    cli::{Cassette, ModelArg, RunArgs},
+    failure::Failure,
+    offer::offer,
+    terminal::Terminal,
+};
+
+/// What it takes to say who answers.
+pub(crate) struct Who {
+    reach: Reach,
+    script: Option<PathBuf>,
+    /// The model; none where nobody named one and no key stands for one.
+    choice: Result<Choice, Failure>,
+    fallbacks: Vec<String>,
+    budget_usd: Option<f64>,
+    record: Option<PathBuf>,
+}
+
+/// Those who answer.
+pub(crate) struct Answering {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) fallbacks: Vec<Arc<dyn Model>>,
+    /// Who named the model; none for a script.
+    pub(crate) by: Option<By>,
+}
+
+impl Who {
+    /// Looks at everything that may say it.
+    pub(crate) fn new(args: &RunArgs, values: &Values, project: &Path) -> Result<Self, Failure> {
+        let mut reach = Reach::new(values, project)?;
+        if let Some(Cassette::Play(path)) = &args.cassette {
+            reach.play(path)?;
+        }
+        let set = values.fallback_models.iter().flatten().map(|name| name.text.clone());
+        let (script, flag) = match &args.model {
+            ModelArg::Script(path) => (Some(path.clone()), None),
+            ModelArg::Named(name) => (None, Some(name.as_str())),
+            ModelArg::Unsaid => (None, None),
+        };
+        Ok(Who {
+            script,
+            choice: reach.choose(flag),
+            fallbacks: match args.fallbacks.is_empty() {
+                true => set.collect(),
+                false => args.fallbacks.clone(),
+            },
+            budget_usd: args.max_budget_usd.or(values.limits.max_budget_usd),
+            record: match &args.cassette {
+                Some(Cassette::Record(path)) => Some(path.clone()),
+                _ => None,
+            },
+            reach,
+        })
+    }
+
+    /// Whether nobody is meant, so that a person may be asked. Cassettes are for whoever was recorded.
+    pub(crate) fn is_open(&self, args: &RunArgs) -> bool {
+        let plays = matches!(args.cassette, Some(Cassette::Play(_)));
+        self.choice.is_err() && self.script.is_none() && !plays
+    }
+
+    /// Asks the person.
+    pub(crate) async fn ask(&mut self, terminal: &Terminal) -> Result<(), Failure> {
+        if let Some(choice) = offer(terminal, &mut self.reach).await? {
+            self.choice = Ok(choice);
+        }
+        Ok(())
+    }
+
+    /// Those who answer, or why there is nobody.
+    pub(crate) fn find(&self) -> Result<Answering, Failure> {
+        let (model, by) = match &self.script {
+            Some(path) => (script(path)?, None),
+            None => {
+                let Choice { name, by } = self.choice.clone()?;
+                (self.reach.find(&name)?, Some(by))
+            }
+        };
+        let mut fallbacks = self.reach.find_all(&self.fallbacks)?;
+        fallbacks.retain(|fallback| fallback.name() != model.name());
+        check_budget(std::iter::once(&model).chain(&fallbacks), self.budget_usd)?;
+        Ok(Answering { model, fallbacks, by })
+    }
+
+    /// The same for a run that begins: from here on what is said is written down, where that was asked
+    /// for.
+    pub(crate) fn settle(&mut self) -> Result<Answering, Failure> {
+        let answering = self.find()?;
+        let Some(path) = self.record.take() else { return Ok(answering) };
+        self.reach.record(&path)?;
+        self.find()
+    }
+
+    /// The models that may be named while it runs.
+    pub(crate) fn providers(&self) -> Providers {
+        self.reach.providers().clone()
+    }
+}
+
+impl Answering {
+    /// The model and why it is this one, where nobody named it.
+    pub(crate) fn named_by_nobody(&self) -> Option<String> {
+        let by = self.by.as_ref().filter(|by| matches!(by, By::Key(_)))?;
+        Some(format!("{}, since {}", self.model.name(), by.words()))
+    }
+
+    /// Nobody, for commands that need no model, and whether one was needed all the same.
+    pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
+        let asked = Arc::<AtomicBool>::default();
+        let model = Arc::new(Nobody { name: "none".into(), asked: asked.clone() });
+        (Answering { model, fallbacks: vec![], by: None }, asked)
+    }
+}
+
+struct Nobody {
+    name: SmolStr,
+    asked: Arc<AtomicBool>,
+}
+
+impl Model for Nobody {
+    fn name(&self) -> &SmolStr {
+        &self.name
+    }
+
+    fn stream(&self, _: Request) -> Streaming {
+        self.asked.store(true, Ordering::Relaxed);
+        let error = ModelError::new(ModelErrorKind::BadRequest, "no model is set up");
+        Box::pin(stream::iter([Err(error)]))
+    }
+}
+
+fn script(path: &Path) -> Result<Arc<dyn Model>, Failure> {
+    let shown = path.display().to_string();
+    let bytes = fs::read(path).map_err(|cause| {
+        Failure::new(format!("cannot read the script {shown}")).with_cause(cause)
+    })?;
+    Ok(Arc::new(Scripted::parse(&shown, &bytes)?))
+}

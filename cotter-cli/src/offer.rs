@@ -1,0 +1,148 @@
+//! What a person at a terminal is offered where no model is set up: to bring a key, a model that runs
+//! on this machine, or the stand-in. Nothing is kept unless they say so.
+
+use std::{io, path::Path};
+
+use cotter::text;
+use cotter_models::{ApiKey, READY, Ready, Rehearsal};
+
+use crate::{
+    failure::Failure,
+    home,
+    models::{By, Choice, Reach, keep_model},
+    terminal::Terminal,
+};
+
+/// The most models of this machine that are offered by name.
+const MOST_OFFERED: usize = 7;
+
+/// How keys begin, and whose they are. What stands first counts first.
+const SHAPES: &[(&str, &str)] =
+    &[("sk-ant-", "anthropic"), ("sk-or-", "openrouter"), ("AIza", "gemini"), ("sk-", "openai")];
+
+/// One line of what is offered.
+#[derive(Clone, Debug)]
+enum Offered {
+    Key,
+    Local(String),
+    Rehearsal,
+}
+
+/// Offers what there is. `None` where the person wants none of it.
+pub(crate) async fn offer(
+    terminal: &Terminal,
+    reach: &mut Reach,
+) -> Result<Option<Choice>, Failure> {
+    let local = reach.served_locally().await.unwrap_or_default();
+    let local = local.into_iter().take(MOST_OFFERED).map(Offered::Local);
+    let offered: Vec<_> =
+        [Offered::Key].into_iter().chain(local).chain([Offered::Rehearsal]).collect();
+    let mut shown = "No model is set up. Who is to answer?\n".to_owned();
+    for (index, line) in offered.iter().enumerate() {
+        let words = match line {
+            Offered::Key => "a provider whose key you have".to_owned(),
+            Offered::Local(name) => format!("{}, on this machine", text::show_line(name)),
+            Offered::Rehearsal => "rehearsal, an offline stand-in, for this run".to_owned(),
+        };
+        shown += &format!("{}. {words}\n", index + 1);
+    }
+    terminal.put(&shown).await.map_err(failed)?;
+    let prompt = format!("[1-{}], [n]one: ", offered.len());
+    let read = |line: &str| match line.trim().to_ascii_lowercase().as_str() {
+        "n" | "no" | "none" => Some(None),
+        line => {
+            let number = line.parse::<usize>().ok()?;
+            offered.get(number.checked_sub(1)?).cloned().map(Some)
+        }
+    };
+    match terminal.answer(&prompt, read).await.map_err(failed)?.flatten() {
+        None => Ok(None),
+        Some(Offered::Rehearsal) => Ok(Some(chosen(Rehearsal::NAME))),
+        Some(Offered::Local(name)) => {
+            offer_to_keep_model(terminal, &name).await?;
+            Ok(Some(chosen(&name)))
+        }
+        Some(Offered::Key) => take_key(terminal, reach).await,
+    }
+}
+
+fn chosen(name: &str) -> Choice {
+    Choice { name: name.to_owned(), by: By::Person }
+}
+
+fn failed(cause: io::Error) -> Failure {
+    Failure::new("the terminal failed").with_cause(cause)
+}
+
+/// A key, whose it is, and the model it opens.
+async fn take_key(terminal: &Terminal, reach: &mut Reach) -> Result<Option<Choice>, Failure> {
+    let read = |line: &str| match line.trim() {
+        "" => Some(None),
+        key if key.bytes().all(|byte| byte.is_ascii_graphic()) => Some(Some(ApiKey::new(key))),
+        _ => None,
+    };
+    let prompt = "Paste the key (it is not shown): ";
+    let Some(key) = terminal.secret(prompt, read).await.map_err(failed)?.flatten() else {
+        return Ok(None);
+    };
+    let Some(ready) = whose(terminal, &key).await? else { return Ok(None) };
+    let Some(name) = which(terminal, ready).await? else { return Ok(None) };
+    reach.take_key(ready.name, &key);
+    if let Some(path) = home::credentials() {
+        let question = format!("Keep the key in {}, for you alone?", shown(&path));
+        if says_yes(terminal, &question).await? {
+            reach.keep_key(ready.name, &key)?;
+        }
+    }
+    offer_to_keep_model(terminal, &name).await?;
+    Ok(Some(chosen(&name)))
+}
+
+/// Whose a key is: by its shape, else as the person says.
+async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Ready>, Failure> {
+    let with_keys = || READY.iter().filter(|ready| ready.key_variable.is_some());
+    let find = |name: &str| with_keys().find(|ready| ready.name == name);
+    let shape = SHAPES.iter().find(|(start, _)| key.expose().starts_with(start));
+    if let Some(ready) = shape.and_then(|(_, name)| find(name)) {
+        return Ok(Some(ready));
+    }
+    let names: Vec<_> = with_keys().map(|ready| ready.name).collect();
+    let prompt = format!("Whose key is it? {}: ", names.join(", "));
+    terminal.answer(&prompt, |line| find(line.trim())).await.map_err(failed)
+}
+
+/// The model of a provider that is used: its own choice, or what the person names where it has none.
+async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Failure> {
+    let name = |model: &str| format!("{}/{model}", ready.name);
+    if let Some(model) = ready.default_model {
+        return Ok(Some(name(model)));
+    }
+    let read = |line: &str| Some(line.trim()).filter(|line| !line.is_empty()).map(name);
+    let prompt = format!("Which of its models? {}/", ready.name);
+    terminal.answer(&prompt, read).await.map_err(failed)
+}
+
+async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), Failure> {
+    let Some(path) = home::user_settings() else { return Ok(()) };
+    let name = text::show_line(name).into_owned();
+    let question = format!("Use {name} from now on, by {}?", shown(&path));
+    if says_yes(terminal, &question).await? {
+        keep_model(&name)?;
+    }
+    Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    text::show_line(&path.display().to_string()).into_owned()
+}
+
+/// Whether the person says yes. No answer is a no.
+async fn says_yes(terminal: &Terminal, question: &str) -> Result<bool, Failure> {
+    let read = |line: &str| match line.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Some(true),
+        "n" | "no" => Some(false),
+        _ => None,
+    };
+    let answer = terminal.answer(&format!("{question} [y]es, [n]o: "), read).await;
+    Ok(answer.map_err(failed)?.unwrap_or(false))
+}
