@@ -342,10 +342,10 @@ async fn ids_and_names_of_others_are_put_in_letters_that_are_taken() {
         user
           {"type":"text","text":"Look.","cache_control":{"type":"ephemeral"}}
         assistant
-          {"type":"tool_use","id":"fc_1_call_2_47dd4306314871ef","name":"functions_read","input":{}}
-          {"type":"tool_use","id":"________a40177b0c30e3d3e","name":"functions_read","input":{}}
-          {"type":"tool_use","id":"_cbf29ce484222325","name":"functions_read","input":{}}
-          {"type":"tool_use","id":"call_2","name":"functions_read","input":{}}
+          {"type":"tool_use","id":"fc_1_call_2_47dd4306314871ef","name":"functions_read_8f4a7af4","input":{}}
+          {"type":"tool_use","id":"________a40177b0c30e3d3e","name":"functions_read_8f4a7af4","input":{}}
+          {"type":"tool_use","id":"_cbf29ce484222325","name":"functions_read_8f4a7af4","input":{}}
+          {"type":"tool_use","id":"call_2","name":"functions_read_8f4a7af4","input":{}}
         user
           {"type":"tool_result","tool_use_id":"fc_1_call_2_47dd4306314871ef","content":"of fc_1|call_2"}
           {"type":"tool_result","tool_use_id":"________a40177b0c30e3d3e","content":"of функция"}

@@ -8,12 +8,11 @@ use cotter::{
     events::EventKind,
     message::{AssistantPart, Content, Part, StopReason},
     model::{Delta, Model, ModelErrorKind, Request, Thinking},
-    points::{ModelPre, Requesting},
+    points::{Context, ContextBuild, ContextChange, MessageChange, ModelPre, Requesting},
     session::JsonlStore,
 };
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider, Received, shown_event, transcript};
 use expect_test::{Expect, expect};
-use futures_util::StreamExt;
 use serde_json::json;
 use smol_str::SmolStr;
 use tokio::time::timeout;
@@ -240,31 +239,31 @@ async fn thoughts_that_a_provider_no_longer_knows_are_left_out() {
 
 #[tokio::test]
 async fn pictures() {
-    let prompt = vec![Part::Text("What is this?".into()), picture()];
     let answers = || {
-        vec![
-            Answer::call("call_1", "show", json!({})).and_call(
-                "call_2",
-                "echo",
-                json!({"text": "a"}),
-            ),
-            Answer::text("A picture."),
-        ]
+        let calls = Answer::call("call_1", "show", json!({}));
+        [calls.and_call("call_2", "echo", json!({"text": "a"})), Answer::text("A picture.")]
     };
-    check(
-        prompt,
-        answers,
-        expect![[r#"
+    let mut alike = Alike::default();
+    for dialect in Dialect::ALL {
+        let provider = LocalProvider::start(dialect, answers());
+        let session = session_of(agent_of(model_at(&provider))).await;
+        let prompt = vec![Part::Text("What is this?".into()), picture()];
+        session.prompt(prompt).await.expect("it runs");
+        let sent = provider.requests().into_iter().map(|sent| {
+            let body = String::from_utf8(sent.body).expect("a request is text");
+            body.matches("iVBORw0KGgo=").count()
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), [1, 2], "pictures of each request to {dialect:?}");
+        alike.add(&provider, spoken(&session));
+    }
+    alike.check(expect![[r#"
         user: What is this?
         call call_1: show {}
         call call_2: echo {"text":"a"}
         result call_1: A picture:
         result call_2: a
         assistant: A picture.
-        end_turn
-    "#]],
-    )
-    .await;
+    "#]]);
 }
 
 #[tokio::test]
@@ -287,12 +286,12 @@ async fn a_long_stream() {
     for dialect in Dialect::ALL {
         let provider = LocalProvider::start(dialect, [Answer::text(words.as_str())]);
         let said = deltas(&model_at(&provider), hello()).await;
-        let texts = said.iter().filter(|delta| matches!(delta, Ok(Delta::Text(_))));
-        assert_eq!(texts.count(), 20_000, "{dialect:?}");
-        let provider = LocalProvider::start(dialect, [Answer::text(words.as_str())]);
-        let session = session_of(agent_of(model_at(&provider))).await;
-        let reply = session.prompt("Count.").await.expect("it runs");
-        assert_eq!(reply.text(), words, "{dialect:?}");
+        let texts = said.into_iter().filter_map(|delta| match delta {
+            Ok(Delta::Text(text)) => Some(text),
+            _ => None,
+        });
+        let texts: Vec<String> = texts.collect();
+        assert_eq!((texts.len(), texts.concat()), (20_000, words.clone()), "{dialect:?}");
     }
 }
 
@@ -481,6 +480,19 @@ async fn check_long_run(hooked: impl Fn(AgentBuilder) -> AgentBuilder) {
 #[tokio::test]
 async fn a_run_of_many_steps_never_breaks_the_prefix() {
     check_long_run(|builder| builder).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "breaks the prefix of 1 at byte")]
+async fn a_prefix_that_breaks_is_found() {
+    let hurries = |build: &ContextBuild| {
+        let words = format!("Go, {} of them, step by step.", build.messages.len());
+        ContextChange::Messages(build.messages.each(|_, message| match message {
+            Message::User(_) => MessageChange::Replace(Message::user(words.as_str())),
+            _ => MessageChange::Keep,
+        }))
+    };
+    check_long_run(|builder| builder.transform(Context, hurries)).await;
 }
 
 #[tokio::test]
