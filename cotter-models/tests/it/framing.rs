@@ -123,7 +123,7 @@ async fn a_last_event_without_its_blank_line_is_no_event() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn streams_cut_at_random_places_give_the_same_replies(

@@ -8,5 +8,6 @@ mod dialects;
 mod framing;
 mod http;
 mod chat;
+mod conversations;
 mod rehearsal;
 mod responses;
