@@ -15,6 +15,7 @@ use cotter::{
     message::{AssistantMessage, AssistantPart, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
     points::MessageChange,
+    tool::ShownTools,
 };
 use futures_util::{Stream, StreamExt, stream};
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -28,6 +29,7 @@ use crate::{
     failure,
     http::{Answer, Call, Http, header},
     key::ApiKey,
+    plain,
     providers::Speaks,
 };
 
@@ -177,14 +179,16 @@ impl HttpModel {
         dialect.headers(&mut headers, &request);
         let body = dialect.body(&request);
         // The conversation is not kept alive by its answer.
-        drop(request);
+        let tools = request.tools;
+        drop(request.messages);
         let answer = http.post(Call { url: url.clone(), headers, body }).await?;
         if answer.status != 200 {
             return Err(self.refused(failure::of_answer(answer, key.as_ref()).await));
         }
-        check_is_stream(&answer)?;
+        check_is_stream(&answer, key.as_ref())?;
         let heard = Heard {
             key: key.clone(),
+            tools,
             reader: dialect.reader(),
             events: SseByteStream::new(answer.body),
             out: VecDeque::new(),
@@ -230,12 +234,13 @@ fn without_thoughts(messages: &Messages) -> Messages {
 }
 
 /// An answer that is something else was given by somebody else: a login page, a proxy.
-fn check_is_stream(answer: &Answer) -> Result<(), ModelError> {
+fn check_is_stream(answer: &Answer, key: Option<&ApiKey>) -> Result<(), ModelError> {
     let kind = answer.header("content-type").unwrap_or("text/event-stream");
-    if kind.starts_with("text/event-stream") {
+    let media_type = kind.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("text/event-stream") {
         return Ok(());
     }
-    let kind = failure::shown(kind, None, "nothing");
+    let kind = failure::shown(kind, key, "nothing");
     let message = format!("expected a stream of events, found `{kind}`; is the address right?");
     Err(ModelError::new(ModelErrorKind::BadRequest, message))
 }
@@ -243,6 +248,8 @@ fn check_is_stream(answer: &Answer) -> Result<(), ModelError> {
 /// An answer as it comes.
 struct Heard<S: futures_util::TryStream> {
     key: Option<ApiKey>,
+    /// What the model was shown.
+    tools: Arc<ShownTools>,
     reader: Box<dyn Reader>,
     events: SseByteStream<S>,
     out: Out,
@@ -258,15 +265,7 @@ where
         stream::unfold(self, |mut heard| async move {
             loop {
                 if let Some(delta) = heard.out.pop_front() {
-                    let is_done = matches!(delta, Delta::Done { .. });
-                    if is_done {
-                        heard.out.clear();
-                        heard.is_over = true;
-                        let _ = timeout(LAST_WORD, async {
-                            while heard.events.next().await.is_some() {}
-                        })
-                        .await;
-                    }
+                    let delta = heard.given(delta).await;
                     return Some((Ok(delta), heard));
                 }
                 if heard.is_over {
@@ -278,6 +277,24 @@ where
                 }
             }
         })
+    }
+
+    /// A piece on its way out. After the end, what is left of the answer is heard out.
+    async fn given(&mut self, delta: Delta) -> Delta {
+        match delta {
+            Delta::Call { id, name, input } => {
+                let name = plain::own_name(name, &self.tools);
+                Delta::Call { id, name, input }
+            }
+            done @ Delta::Done { .. } => {
+                self.out.clear();
+                self.is_over = true;
+                let rest = async { while self.events.next().await.is_some() {} };
+                let _ = timeout(LAST_WORD, rest).await;
+                done
+            }
+            delta => delta,
+        }
     }
 
     /// Takes the next event.

@@ -25,6 +25,7 @@ use crate::{
     catalog::{Effort, Known, Thinks},
     conversation::{self, Written},
     http::header,
+    plain,
 };
 
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
@@ -210,7 +211,7 @@ fn budget(level: Thinking) -> u64 {
 
 fn tools_json(tools: &ShownTools) -> Vec<u8> {
     let tools = tools.specs().map(|spec| {
-        json!({"name": spec.name, "description": spec.description, "input_schema": spec.schema})
+        json!({"name": plain::name(&spec.name), "description": spec.description, "input_schema": spec.schema})
     });
     let mut out = vec![];
     put(&mut out, &tools.collect::<Vec<_>>());

@@ -14,6 +14,7 @@ use cotter::{
     model::{Request, Thinking},
     tool::ShownTools,
 };
+use reqwest::Url;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -21,8 +22,9 @@ use self::{read::Chunks, write::Turns};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
-    catalog::{ChatTools, Effort, Known},
+    catalog::{ChatTools, Effort, Known, Thinks},
     conversation::{self, Written},
+    plain,
 };
 
 /// What differs between those who speak it.
@@ -67,9 +69,11 @@ const PLAIN: Flavour = Flavour {
     returns: Returns::AsItCame,
 };
 
+const OPENAI: &str = "api.openai.com";
+
 const FLAVOURS: &[Flavour] = &[
     Flavour {
-        host: "api.openai.com",
+        host: OPENAI,
         max_tokens: "max_completion_tokens",
         always: &[USAGE, ("store", "false")],
         ..PLAIN
@@ -94,16 +98,19 @@ const FLAVOURS: &[Flavour] = &[
 impl Flavour {
     /// Who answers at an address.
     fn at(url: &str) -> &'static Flavour {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        let url = Url::parse(url).ok();
+        let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
         let is_at = |flavour: &&Flavour| {
             let above = host.strip_suffix(flavour.host);
             above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
         };
         FLAVOURS.iter().find(is_at).unwrap_or(&PLAIN)
     }
+}
+
+/// Whether it is OpenAI itself who answers at an address.
+pub(crate) fn is_openai(url: &str) -> bool {
+    Flavour::at(url).host == OPENAI
 }
 
 /// The dialect of one model.
@@ -163,7 +170,10 @@ impl Completions {
             settings[*name] = serde_json::from_str(value).unwrap_or_default();
         }
         if let Some(most) = request.max_tokens {
-            settings[flavour.max_tokens] = json!(most);
+            // Those that think refuse the older word, wherever they are reached.
+            let thinks = self.known.thinks == Thinks::Effort;
+            let field = if thinks { "max_completion_tokens" } else { flavour.max_tokens };
+            settings[field] = json!(most);
         }
         if let Some(effort) = self.effort(request) {
             settings["reasoning_effort"] = json!(effort.as_str());
@@ -221,7 +231,7 @@ fn is_unsigned(model: &str) -> bool {
 fn tools_json(tools: &ShownTools) -> Vec<u8> {
     let tools = tools.specs().map(|spec| {
         json!({"type": "function", "function": {
-            "name": spec.name, "description": spec.description, "parameters": spec.schema,
+            "name": plain::name(&spec.name), "description": spec.description, "parameters": spec.schema,
         }})
     });
     let mut out = vec![];

@@ -98,6 +98,8 @@ pub(crate) struct Said {
     words: Vec<String>,
     message: String,
     wait: Option<Duration>,
+    /// The status it would have had, where the answer had begun with a better one.
+    status: Option<u16>,
 }
 
 impl Said {
@@ -118,7 +120,25 @@ impl Said {
         };
         let message = message.unwrap_or_default();
         let wait = retry_delay(error).or_else(|| wait_in(&message));
-        Said { words: words.collect(), message, wait }
+        let code = error.get("code").and_then(Value::as_u64);
+        let status = code.and_then(|code| u16::try_from(code).ok());
+        let said = Said { words: words.collect(), message, wait, status };
+        said.with_cause(error)
+    }
+
+    /// The same with what somebody behind the provider said, where it passes that on.
+    fn with_cause(mut self, error: &Value) -> Self {
+        let Some(raw) = error.get("metadata").and_then(|metadata| metadata.get("raw")) else {
+            return self;
+        };
+        let parsed = raw.as_str().and_then(|raw| serde_json::from_str(raw).ok());
+        let cause = Said::read(parsed.as_ref().unwrap_or(raw));
+        if !cause.message.is_empty() {
+            self.message = format!("{}: {}", self.message, cause.message);
+        }
+        self.words.extend(cause.words);
+        self.wait = self.wait.or(cause.wait);
+        self
     }
 
     /// The kind that the words tell, where they do.
@@ -133,8 +153,9 @@ impl Said {
 
     /// The failure of a stream that had begun well.
     pub(crate) fn within_stream(self, key: Option<&ApiKey>) -> ModelError {
+        let by_status = || self.status.filter(|status| (400..600).contains(status)).map(by_status);
         // A provider that has no word for it has not said that the request was wrong.
-        let kind = self.kind().unwrap_or(Kind::Overloaded);
+        let kind = self.kind().or_else(by_status).unwrap_or(Kind::Overloaded);
         let message = shown(&self.message, key, "the provider reported an error");
         ModelError { kind, message, retry_after: self.wait }
     }
@@ -147,17 +168,7 @@ pub(crate) async fn of_answer(answer: Answer, key: Option<&ApiKey>) -> ModelErro
     let may_retry = answer.header("x-should-retry").map(|word| word == "true");
     let body = answer.text(MOST_BYTES).await;
     let said = serde_json::from_str(&body).map(|value| Said::read(&value)).unwrap_or_default();
-    let by_status = match status {
-        401 | 403 => Kind::Auth,
-        402 => Kind::Other,
-        408 | 504 => Kind::Timeout,
-        409 => Kind::Overloaded,
-        413 => Kind::ContextOverflow,
-        429 => Kind::RateLimited,
-        500.. => Kind::Overloaded,
-        400.. => Kind::BadRequest,
-        _ => Kind::Other,
-    };
+    let by_status = by_status(status);
     let kind = match said.kind() {
         // Of a request that was merely too early, nobody says that it was too long.
         Some(Kind::ContextOverflow) if by_status == Kind::RateLimited => by_status,
@@ -178,11 +189,28 @@ pub(crate) async fn of_answer(answer: Answer, key: Option<&ApiKey>) -> ModelErro
     ModelError { kind, message, retry_after: asked.or(said.wait) }
 }
 
+fn by_status(status: u16) -> Kind {
+    match status {
+        401 | 403 => Kind::Auth,
+        402 => Kind::Other,
+        408 | 504 => Kind::Timeout,
+        409 => Kind::Overloaded,
+        413 => Kind::ContextOverflow,
+        429 => Kind::RateLimited,
+        500.. => Kind::Overloaded,
+        400.. => Kind::BadRequest,
+        _ => Kind::Other,
+    }
+}
+
 /// Whether a failure is about what the model thought in earlier replies: sealed for another account, or
 /// bound to another conversation.
 pub(crate) fn is_about_thoughts(message: &str) -> bool {
     const SAID: &[&str] = &[
         "Invalid `signature` in `thinking` block",
+        "Corrupted thought signature",
+        "Invalid thought signature",
+        "Thought signature is not valid",
         "encrypted content",
         "Items are not persisted when `store` is set to false",
     ];

@@ -3,24 +3,42 @@
 
 use std::borrow::Cow;
 
+use cotter::{ToolSpec, tool::ShownTools};
+use smol_str::SmolStr;
+
+/// The longest name of a tool that all of them take.
+const LONGEST_NAME: usize = 64;
+
 /// An id of a call, at most `longest` letters of it.
 pub(crate) fn id(id: &str, longest: usize) -> Cow<'_, str> {
-    if fits(id, longest) {
-        return Cow::Borrowed(id);
+    match fits(id, longest) {
+        true => Cow::Borrowed(id),
+        false => Cow::Owned(marked(id, longest, &format!("_{:016x}", hash(id)))),
     }
-    let mark = format!("_{:016x}", hash(id));
-    let mut short: String = id.chars().map(allowed).take(longest - mark.len()).collect();
-    short.push_str(&mark);
-    Cow::Owned(short)
 }
 
-/// The name of a tool, at most `longest` letters of it. A model may call what there is not.
-pub(crate) fn name(name: &str, longest: usize) -> Cow<'_, str> {
-    if fits(name, longest) {
-        return Cow::Borrowed(name);
+/// The name of a tool. A model may call what there is not, and ours may have dots.
+pub(crate) fn name(name: &str) -> Cow<'_, str> {
+    match fits(name, LONGEST_NAME) {
+        true => Cow::Borrowed(name),
+        false => {
+            let mark = format!("_{:08x}", hash(name) & 0xffff_ffff);
+            Cow::Owned(marked(name, LONGEST_NAME, &mark))
+        }
     }
-    let plain: String = name.chars().map(allowed).take(longest).collect();
-    Cow::Owned(if plain.is_empty() { "_".into() } else { plain })
+}
+
+/// The tool of that name: what a request showed under another name has its own again.
+pub(crate) fn own_name(name: SmolStr, tools: &ShownTools) -> SmolStr {
+    let shown = |spec: &&ToolSpec| spec.name != name && self::name(&spec.name) == name.as_str();
+    match tools.specs().find(shown) {
+        Some(spec) => spec.name.clone(),
+        None => name,
+    }
+}
+
+fn marked(text: &str, longest: usize, mark: &str) -> String {
+    text.chars().map(allowed).take(longest - mark.len()).chain(mark.chars()).collect()
 }
 
 fn fits(text: &str, longest: usize) -> bool {
@@ -47,15 +65,19 @@ mod tests {
     #[test]
     fn what_fits_stays_and_what_does_not_is_made_to() {
         let long = "a".repeat(41);
+        let long_name = "a".repeat(65);
         let cases = [
             (id("call_1", 40), "call_1"),
             (id("", 40), "_cbf29ce484222325"),
-            (id("a|b", 40), "a_b_e5c9e6190a6bd3e6"),
-            (id(&long, 40), "aaaaaaaaaaaaaaaaaaaaaaa_51aff3bbf13af08d"),
-            (name("read", 64), "read"),
-            (name("functions.read", 64), "functions_read"),
-            (name("", 64), "_"),
-            (name(&long, 8), "aaaaaaaa"),
+            (id("a|b", 40), "a_b_e726b11905478f76"),
+            (id(&long, 40), "aaaaaaaaaaaaaaaaaaaaaaa_78f03ca8db5a7124"),
+            (name("read"), "read"),
+            (name("functions.read"), "functions_read_8f4a7af4"),
+            (name(""), "_84222325"),
+            (
+                name(&long_name),
+                concat!("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "_89f8a14c"),
+            ),
         ];
         for (made, expected) in cases {
             assert_eq!(made, expected);

@@ -27,7 +27,7 @@ use crate::{
     adapter::HttpModel,
     anthropic,
     cassette::Tape,
-    catalog::Known,
+    catalog::{ChatTools, Known},
     chat, failure,
     http::{Http, header},
     key::ApiKey,
@@ -274,11 +274,21 @@ impl Provider {
         format!("{}/{model}", self.catalogue)
     }
 
+    /// What is spoken with a model. OpenAI lets some think and call tools only where Responses are
+    /// spoken.
+    fn spoken(&self, known: &Known) -> Speaks {
+        let is_better = known.chat_tools != ChatTools::Yes && chat::is_openai(&self.base_url);
+        match self.speaks {
+            Speaks::OpenAiChat if is_better => Speaks::OpenAiResponses,
+            speaks => speaks,
+        }
+    }
+
     fn model_known(&self, model: &str, known: Known, http: &Http) -> HttpModel {
-        let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.speaks);
+        let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.spoken(&known));
         let http = self.http.as_ref().unwrap_or(http).clone();
         let (url, key) = (&self.base_url, self.key.clone());
-        match self.speaks {
+        match speaks {
             Speaks::AnthropicMessages => {
                 let dialect = anthropic::Messages::new(name.clone(), model, known.clone());
                 HttpModel::new(name, speaks, url, key, http, known, dialect)

@@ -21,6 +21,7 @@ use crate::{
     body::{Body, put},
     catalog::{Effort, Known, Thinks},
     conversation::{self, Written},
+    plain,
 };
 
 /// The least a reply can be limited to.
@@ -120,7 +121,7 @@ impl Dialect for Responses {
 fn tools_json(tools: &ShownTools) -> Vec<u8> {
     // Unsaid, the provider would hold the model to the schema as it reads it, and change it for that.
     let tools = tools.specs().map(|spec| {
-        json!({"type": "function", "name": spec.name, "description": spec.description,
+        json!({"type": "function", "name": plain::name(&spec.name), "description": spec.description,
                "strict": false, "parameters": spec.schema})
     });
     let mut out = vec![];

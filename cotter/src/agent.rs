@@ -406,7 +406,7 @@ impl Agent {
     /// What the arguments of a command may go on with, given what was typed of them so far.
     pub fn complete_command(&self, name: &str, typed: &str) -> Vec<String> {
         let face = self.face();
-        face.command(name).map_or_else(Vec::new, |command| command.complete(typed))
+        face.command(name).map_or_else(Vec::new, |(_, command)| command.complete(typed))
     }
 
     fn one(&self, fill: impl FnOnce(&mut Registry)) -> Result<HandlerId, RegisterError> {

@@ -37,7 +37,7 @@ use crate::{
     controls::Controls,
     directives::{leading_command, split_args},
     events::EventKind,
-    ext::{Callable, Called, Failure, Kind, failed},
+    ext::{Callable, Called, Failure, Kind, Owner, failed},
     face::Face,
     message::{Content, Part},
     notes::Speaker,
@@ -173,17 +173,18 @@ impl<T: IntoCommandResult, E: fmt::Display> IntoCommandResult for Result<T, E> {
 }
 
 impl Face {
-    /// The command of that name.
-    pub(crate) fn command(&self, name: &str) -> Option<&Arc<Command>> {
+    /// The command of that name, and whose it is.
+    pub(crate) fn command(&self, name: &str) -> Option<(Owner, &Arc<Command>)> {
         match self.find(Kind::Command, name)? {
-            Called::Command(command) => Some(command),
+            Called::Command(command) => Some((self.owner_of(Kind::Command, name), command)),
             _ => None,
         }
     }
 }
 
-/// What a command is given.
+/// What a command is given, and whose it was when it was found.
 pub(crate) struct Given {
+    pub(crate) owner: Owner,
     pub(crate) args_raw: String,
     pub(crate) attachments: Vec<Part>,
 }
@@ -198,21 +199,21 @@ pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command
         },
     };
     let leading = leading_command(text)?;
-    let command = session.agent.face().command(leading.name)?.clone();
+    let face = session.agent.face();
+    let (owner, command) = face.command(leading.name)?;
     let args_raw = leading.args_raw.to_owned();
-    Some((command, Given { args_raw, attachments: attachments.to_vec() }))
+    Some((command.clone(), Given { owner, args_raw, attachments: attachments.to_vec() }))
 }
 
 /// Runs a command on a session. While no run is under way it has the session to itself.
 pub(crate) async fn invoke(
     session: &Session,
     command: &Command,
-    Given { args_raw, attachments }: Given,
+    Given { owner, args_raw, attachments }: Given,
     cancel: &CancellationToken,
 ) -> Result<CommandResult, Failure> {
     let _turn = session.shared.turn.try_lock();
     let scene = Scene::of(&session.cx(SmolStr::default(), cancel.clone()));
-    let owner = scene.face.owner_of(Kind::Command, &command.name);
     let speaker = Speaker::called("command", &command.name, owner);
     let controls = scene.cx.spoken_by(speaker).controls();
     let name = command.name.clone();

@@ -269,11 +269,12 @@ impl Face {
         all.filter(move |called| called.kind() == kind && self.allows(kind, called.name()))
     }
 
-    /// Who registered what a name stands for. Where it has just been taken away, nobody whose hooks would
-    /// not be asked.
+    /// Who registered what a name stands for; of a name that stands for nothing, somebody who may do
+    /// least and has no hooks.
     pub(crate) fn owner_of(&self, kind: Kind, name: &str) -> Owner {
         let found = self.generation.names.find(kind, name);
-        found.map_or_else(|| Owner::new(Origin::Embedder, ""), |(owner, _)| owner.clone())
+        let nobody = || Owner::new(Origin::Profile(SmolStr::default()), "");
+        found.map_or_else(nobody, |(owner, _)| owner.clone())
     }
 
     fn allows(&self, kind: Kind, name: &str) -> bool {

@@ -42,7 +42,7 @@ use crate::{
     ext::{BoxError, Callable, Called, Failure, Kind, failed},
     face::Face,
     message::Content,
-    notes::Speaker,
+    notes::{Calling, Speaker},
     permission::Zone,
     points::{Admit, SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted},
     run::Reason,
@@ -280,11 +280,14 @@ async fn invoke(scene: Scene, started: SubagentStarted) -> Result<Output, ToolEr
     }
     scene.emit(EventKind::SubagentStart { name: name.clone() });
     let owner = scene.face.owner_of(Kind::Subagent, &name);
-    let cx = match &scene.cx.speaker {
-        // The call it works for is known by the tool's voice.
-        Speaker::Tool(_) => scene.cx.clone(),
-        _ => scene.cx.spoken_by(Speaker::called("subagent", &name, owner)),
-    };
+    let cx = scene.cx.spoken_by(match &scene.cx.speaker {
+        // The call it works for is known by the tool's voice; what it may do is its owner's.
+        Speaker::Tool(calling) => {
+            let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
+            Speaker::Tool(Arc::new(Calling { tool, owner, call_id }))
+        }
+        _ => Speaker::called("subagent", &name, owner),
+    });
     let told = MentionCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
     let cancel = scene.cx.cancel().clone();
     let mut ending = Ending { scene, event: Some(cancelled(&started.call_id, &name)) };

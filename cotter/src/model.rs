@@ -39,6 +39,7 @@ use smol_str::SmolStr;
 use crate::{
     message::{StopReason, Usage},
     messages::Messages,
+    text,
     tool::ShownTools,
 };
 
@@ -121,6 +122,7 @@ pub trait Models: Send + Sync + 'static {
 /// Nobody but those an agent was given.
 impl Models for () {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+        let name = text::clip(&text::show_line(name), 80).into_owned();
         let message = format!("model `{name}` is not known here");
         Err(ModelError::new(ModelErrorKind::BadRequest, message))
     }

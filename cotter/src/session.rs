@@ -169,10 +169,11 @@ impl Session {
         name: &str,
         args_raw: &str,
     ) -> Option<Result<CommandResult, Failure>> {
-        let command = self.agent.face().command(name)?.clone();
+        let face = self.agent.face();
+        let (owner, command) = face.command(name)?;
         let cancel = self.agent.new_cancel();
-        let given = Given { args_raw: args_raw.into(), attachments: vec![] };
-        Some(command::invoke(self, &command, given, &cancel).await)
+        let given = Given { owner, args_raw: args_raw.into(), attachments: vec![] };
+        Some(command::invoke(self, command, given, &cancel).await)
     }
 
     /// Waits until no run is under way.

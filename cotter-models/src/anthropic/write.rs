@@ -12,9 +12,8 @@ use smol_str::SmolStr;
 
 use crate::{body::put, conversation::Writer, plain};
 
-/// The longest id of a call, and the longest name of a tool, that go out as they are.
+/// The longest id of a call that goes out as it is.
 const LONGEST_ID: usize = 128;
-const LONGEST_NAME: usize = 64;
 
 /// What marks a signature that stands for thinking the provider does not show.
 pub(super) const REDACTED: &str = "redacted:";
@@ -124,7 +123,7 @@ impl Turns {
             }
             AssistantPart::ToolCall(ToolCall { id, name, input }) => Block::ToolUse {
                 id: plain::id(id, LONGEST_ID),
-                name: plain::name(name, LONGEST_NAME),
+                name: plain::name(name),
                 input: match &**input {
                     input @ Value::Object(_) => Input::Object(input),
                     unparsed => Input::Other { unparsed },

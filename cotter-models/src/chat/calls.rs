@@ -147,7 +147,10 @@ mod tests {
             {"index":0,"function":{"arguments":":1}"}}
             {"index":1,"function":{"arguments":"}"}}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {"n":1}
+                b: sub {}
+            "#]],
         );
     }
 
@@ -159,7 +162,10 @@ mod tests {
             {"index":0,"id":"b","function":{"name":"add","arguments":"{\"n\":"}}
             {"index":0,"function":{"arguments":"2}"}}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {"n":1}
+                b: add {"n":2}
+            "#]],
         );
     }
 
@@ -170,7 +176,9 @@ mod tests {
             {"index":0,"id":"a","function":{"name":"add","arguments":"{\"n\""}}
             {"index":0,"id":"x","function":{"arguments":":1}"}}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {"n":1}
+            "#]],
         );
     }
 
@@ -182,7 +190,10 @@ mod tests {
             {"id":"b","function":{"name":"sub","arguments":"{}"}}
             {"id":"a","function":{"arguments":"1}"}}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {"n":1}
+                b: sub {}
+            "#]],
         );
     }
 
@@ -194,14 +205,19 @@ mod tests {
             {"function":{"arguments":"1}"}}
             {"function":{"name":"add","arguments":"{\"n\":2}"}}
             "#,
-            expect![""],
+            expect![[r#"
+                : add {"n":1}
+                : add {"n":2}
+            "#]],
         );
         check(
             r#"
             {"index":3,"id":"a","function":{"name":"add","arguments":"{"}}
             {"function":{"arguments":"}"}}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {}
+            "#]],
         );
     }
 
@@ -213,7 +229,9 @@ mod tests {
             {"index":0,"id":"a","function":{"name":"add","arguments":"\"n\":1"}}
             {"index":0,"id":"","function":{"name":"","arguments":"}"}}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {"n":1}
+            "#]],
         );
     }
 
@@ -226,7 +244,10 @@ mod tests {
             {"index":0,"extra_content":{"google":{"thought_signature":"xyz"}}}
             {"index":0,"extra_content":null,"function":{"arguments":null}}
             "#,
-            expect![""],
+            expect![[r#"
+                tool_calls.extra_content {"google":{"thought_signature":"xyz"}}
+                a: add {}
+            "#]],
         );
     }
 
@@ -239,7 +260,11 @@ mod tests {
             {"index":2,"id":"c","function":{"name":"add","arguments":"{n: 1}"}}
             {"index":3}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {"n":1}
+                b: add {}
+                c: add "{n: 1}"
+            "#]],
         );
     }
 
@@ -252,7 +277,9 @@ mod tests {
             {"index":1,"id":"b","function":{"name":"add","arguments":"{\"n\":"}}
             {"index":2,"id":"c","function":{"name":"add","arguments":""}}
             "#,
-            expect![""],
+            expect![[r#"
+                a: add {"n":1}
+            "#]],
         );
     }
 }

@@ -16,9 +16,8 @@ use smol_str::SmolStr;
 use super::{Returns, back::Back};
 use crate::{body::put, conversation::Writer, plain};
 
-/// The longest id of a call, and the longest name of a tool, that everybody takes.
+/// The longest id of a call that everybody takes.
 const LONGEST_ID: usize = 40;
-const LONGEST_NAME: usize = 64;
 
 /// Messages in the making. What the person says is left open, so that messages that follow each other
 /// in their role are one: many models are told to expect no other.
@@ -209,7 +208,7 @@ impl Turns {
             input @ Value::Object(_) => input.to_string(),
             other => json!({"unparsed": other}).to_string(),
         };
-        let name = plain::name(&call.name, LONGEST_NAME);
+        let name = plain::name(&call.name);
         Call { id: self.id(&call.id), function: Function { name, arguments }, extra_content }
     }
 
@@ -276,8 +275,9 @@ impl Writer for Turns {
             self.say(out, "(The conversation goes on.)");
         }
         let thinking = self.thinking(reply);
-        // Not everybody takes thinking without a text beside it.
-        let content = said.or_else(|| thinking.is_some().then(String::new));
+        // DeepSeek takes no thinking without a text beside it; others take no text without words.
+        let is_thinking = matches!(thinking, Some(Thinking::ReasoningContent(_)));
+        let content = said.or_else(|| is_thinking.then(String::new));
         let extra_content = self.backs(reply).find_map(|back| match back {
             Back::Extra(extra) => Some(extra),
             _ => None,

@@ -14,8 +14,6 @@ use crate::{body::put, conversation::Writer, plain};
 
 /// The longest id of a call the provider takes.
 const LONGEST_ID: usize = 64;
-/// The longest name of a tool the provider takes.
-const LONGEST_NAME: usize = 128;
 
 /// Items in the making.
 #[derive(Clone, PartialEq)]
@@ -186,7 +184,7 @@ fn function_call(ToolCall { id, name, input }: &ToolCall) -> Item<'_> {
         input @ Value::Object(_) => input.to_string(),
         unparsed => json!({"unparsed": unparsed}).to_string(),
     };
-    let name = plain::name(name, LONGEST_NAME);
+    let name = plain::name(name);
     Item::FunctionCall { call_id: plain::id(id, LONGEST_ID), name, arguments }
 }
 

@@ -1,4 +1,12 @@
 //! What a user of the crate sees.
+#![expect(clippy::too_many_lines, reason = "whole requests stand in the tests")]
 
+mod kit;
+
+mod anthropic;
+mod dialects;
+mod framing;
+mod http;
+mod chat;
 mod rehearsal;
 mod responses;

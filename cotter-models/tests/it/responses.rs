@@ -340,7 +340,7 @@ fn a_conversation_is_a_list_of_items() {
               {"type":"function_call","call_id":"call_2","name":"read","arguments":"{\"path\":\"a.png\"}"}
               {"type":"function_call","call_id":"call_3","name":"read","arguments":"{}"}
               {"type":"function_call","call_id":"call_4","name":"read","arguments":"{\"unparsed\":\"{\\\"path\"}"}
-              {"type":"function_call","call_id":"call_5","name":"functions_read_it","arguments":"{}"}
+              {"type":"function_call","call_id":"call_5","name":"functions_read_it_c23203e1","arguments":"{}"}
               {"type":"function_call_output","call_id":"call_2","output":[{"type":"input_text","text":"A picture:"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo=","detail":"auto"}]}
               {"type":"function_call_output","call_id":"call_3","output":"Error: no such file"}
               {"type":"function_call_output","call_id":"call_4","output":"Error: that is no object"}

@@ -308,12 +308,11 @@ pub(crate) fn tool_globs(globs: &[String]) -> Result<GlobSet, globset::Error> {
     set.build()
 }
 
-const TOOL_NAMES: &str =
-    "a name has 1 to 64 letters, digits, `_` or `-`: what every provider takes";
+const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
 
 fn is_tool_name(name: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    (1..=64).contains(&name.len()) && name.bytes().all(fits)
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    (1..=128).contains(&name.len()) && name.bytes().all(fits)
 }
 
 /// Puts a handler into the chains of a generation that is being built.

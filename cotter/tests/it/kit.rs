@@ -9,9 +9,15 @@ use std::{
 };
 
 use cotter::{
-    Agent, FnTool, Reply, Run, RunError, Session, Tool, ToolSpec,
+    Agent, At, Command, Controls, FnTool, HookCx, Mention, Registry, Reply, Run, RunError, Session,
+    Skill, Tool, ToolSpec, Verdict,
+    command::CommandCx,
+    mention::MentionCx,
+    named,
     permission::Zone,
+    points::ToolPre,
     session::{Header, JsonlStore, Line, Log, Opened, Store, StoreError, Summary, Syncing},
+    skill::SkillCx,
     tool::Facts,
 };
 use cotter_test::shown_event;
@@ -94,6 +100,56 @@ pub(crate) fn echo() -> impl Tool {
 
 pub(crate) fn spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name, format!("the tool {name}"), json!({"type": "object"}))
+}
+
+/// An extension with a handler of every kind, all doing the same: `/cmd`, `/dir`, `/skill`, `tool`, `sub`.
+pub(crate) fn everywhere<F, Fut>(act: F) -> impl FnOnce(&mut Registry)
+where
+    F: Fn(&'static str, Controls) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    move |unit| {
+        let (a, b, c, d, e, f) =
+            (act.clone(), act.clone(), act.clone(), act.clone(), act.clone(), act.clone());
+        let tool = FnTool::new(spec("tool"), move |permit| {
+            let done = a("tool", permit.cx().controls());
+            async move {
+                done.await;
+                Ok("tool ran".into())
+            }
+        });
+        unit.tool(tool.touching(Facts::zone(Zone::Safe)))
+            .define_hook("dir", move |cx: HookCx| b("directive", cx.controls))
+            .define_skill(
+                Skill::new("skill", move |cx: SkillCx| {
+                    let done = c("skill", cx.controls);
+                    async move {
+                        done.await;
+                        Ok("be kind".into())
+                    }
+                })
+                .expose_to_agent(),
+            )
+            .define_mention(Mention::new("sub", move |cx: MentionCx| {
+                let done = d("subagent", cx.controls);
+                async move {
+                    done.await;
+                    Ok("sub did".into())
+                }
+            }))
+            .define_command(Command::new("cmd", move |cx: CommandCx| e("command", cx.controls)))
+            .on(
+                ToolPre,
+                named("gate", move |at: At<ToolPre>| {
+                    let done = f("point", at.cx().controls());
+                    async move {
+                        done.await;
+                        Verdict::Pass
+                    }
+                })
+                .tools(["tool"]),
+            );
+    }
 }
 
 /// Reads a run to its end: its events as text, and what came of it.

@@ -31,6 +31,7 @@ mod custom_entries;
 mod context;
 mod cache_break;
 mod unified_context;
+mod model_directory;
 mod hook_trait;
 mod children;
 mod ledger;

@@ -3,17 +3,14 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, HookCx, Limits, Mention, Place, Skill,
-    Verdict,
+    Agent, At, Command, Controls, Cx, FnTool, Limits, Place, Verdict,
     command::CommandCx,
     controls::{Completion, ModelScope, When},
-    mention::MentionCx,
     message::Usage,
     model::Thinking,
     named,
     permission::Zone,
     points::{self, ToolPre, TurnVerdict},
-    skill::SkillCx,
     tool::Facts,
     ui::{Answered, Asking, Question, Ui},
 };
@@ -21,53 +18,7 @@ use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, ending, fresh, probe, spec, to_the_end};
-
-/// Does something as a handler of every kind. Every one of them is called by [`CALLS_ALL`].
-fn everywhere<F, Fut>(builder: AgentBuilder, act: F) -> AgentBuilder
-where
-    F: Fn(&'static str, Controls) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = ()> + Send + 'static,
-{
-    let (a, b, c, d, e, f) =
-        (act.clone(), act.clone(), act.clone(), act.clone(), act.clone(), act.clone());
-    let tool = FnTool::new(spec("tool"), move |permit| {
-        let done = a("tool", permit.cx().controls());
-        async move {
-            done.await;
-            Ok("tool ran".into())
-        }
-    });
-    builder
-        .tool(tool.touching(Facts::zone(Zone::Safe)))
-        .define_hook("dir", move |cx: HookCx| b("directive", cx.controls))
-        .define_skill(Skill::new("skill", move |cx: SkillCx| {
-            let done = c("skill", cx.controls);
-            async move {
-                done.await;
-                Ok("be kind".into())
-            }
-        }))
-        .define_mention(Mention::new("sub", move |cx: MentionCx| {
-            let done = d("subagent", cx.controls);
-            async move {
-                done.await;
-                Ok("sub did".into())
-            }
-        }))
-        .define_command(Command::new("cmd", move |cx: CommandCx| e("command", cx.controls)))
-        .on(
-            ToolPre,
-            named("gate", move |at: At<ToolPre>| {
-                let done = f("point", at.cx().controls());
-                async move {
-                    done.await;
-                    Verdict::Pass
-                }
-            })
-            .tools(["tool"]),
-        )
-}
+use crate::kit::{Diary, ending, everywhere, fresh, probe, spec, to_the_end};
 
 /// The prompts and the replies that come past every handler of [`everywhere`], once each.
 const PROMPTS: [&str; 2] = ["/cmd", "go /dir /skill"];
@@ -107,18 +58,18 @@ async fn p8_every_handler_sees_the_same_state() {
     let builder = Agent::builder(Scripted::new(calls_all()))
         .system_prompt("Be brief.")
         .place(Place::new(Path::new("/somewhere")));
-    let agent = everywhere(builder, act).build().unwrap();
+    let agent = builder.extend(everywhere(act)).build().unwrap();
     let session = fresh(&agent).await;
     for prompt in PROMPTS {
         assert_eq!(ending(&session.prompt(prompt).await), "end_turn");
     }
     expect![[r#"
-        command: run "" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_subagent, "Be brief.", ui false
-        directive: run "r1" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_subagent, "Be brief.", ui false
-        skill: run "r1" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_subagent, "Be brief.", ui false
-        point: run "r1" step 1 of main in /somewhere, test/scripted Off, 3 entries 3 messages, tool invoke_subagent, "Be brief.", ui false
-        tool: run "r1" step 1 of main in /somewhere, test/scripted Off, 3 entries 3 messages, tool invoke_subagent, "Be brief.", ui false
-        subagent: run "r1" step 1 of main in /somewhere, test/scripted Off, 4 entries 4 messages, tool invoke_subagent, "Be brief.", ui false
+        command: run "" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_skill invoke_subagent, "Be brief.\n\n<resources>\nskills: skill\n</resources>", ui false
+        directive: run "r1" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_skill invoke_subagent, "Be brief.\n\n<resources>\nskills: skill\n</resources>", ui false
+        skill: run "r1" step 0 of main in /somewhere, test/scripted Off, 0 entries 0 messages, tool invoke_skill invoke_subagent, "Be brief.\n\n<resources>\nskills: skill\n</resources>", ui false
+        point: run "r1" step 1 of main in /somewhere, test/scripted Off, 3 entries 3 messages, tool invoke_skill invoke_subagent, "Be brief.\n\n<resources>\nskills: skill\n</resources>", ui false
+        tool: run "r1" step 1 of main in /somewhere, test/scripted Off, 3 entries 3 messages, tool invoke_skill invoke_subagent, "Be brief.\n\n<resources>\nskills: skill\n</resources>", ui false
+        subagent: run "r1" step 1 of main in /somewhere, test/scripted Off, 4 entries 4 messages, tool invoke_skill invoke_subagent, "Be brief.\n\n<resources>\nskills: skill\n</resources>", ui false
     "#]].assert_eq(&diary.shown());
 }
 
@@ -139,7 +90,7 @@ async fn p8_every_handler_sets_model_and_thinking() {
             }
         };
         let first = Recording::new(Scripted::new(calls_all()));
-        let agent = everywhere(Agent::builder(first.clone()), act).build().unwrap();
+        let agent = Agent::builder(first.clone()).extend(everywhere(act)).build().unwrap();
         let session = fresh(&agent).await;
         for prompt in PROMPTS {
             assert_eq!(ending(&session.prompt(prompt).await), "end_turn", "{by}");
@@ -189,7 +140,7 @@ async fn p8_every_handler_may_ask_a_model_beside_the_conversation() {
         .observe(points::ModelPost, move |event: &points::Replied| {
             post.add(format!("  post {}", event.output_tokens));
         });
-    let agent = everywhere(builder, act).build().unwrap();
+    let agent = builder.extend(everywhere(act)).build().unwrap();
     let session = fresh(&agent).await;
     assert_eq!(ending(&session.prompt(PROMPTS[0]).await), "end_turn");
     let reply = session.prompt(PROMPTS[1]).await.unwrap();
@@ -455,7 +406,7 @@ async fn p11_p8_the_person_from_every_handler_and_nobody() {
         if there {
             builder = builder.ui(Here(person.clone()));
         }
-        let agent = everywhere(builder, act).build().unwrap();
+        let agent = builder.extend(everywhere(act)).build().unwrap();
         let session = fresh(&agent).await;
         let mut listening = session.events();
         assert_eq!(ending(&session.prompt(PROMPTS[0]).await), "end_turn");

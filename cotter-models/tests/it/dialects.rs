@@ -1,0 +1,2 @@
+//! What holds for every dialect, through a real agent: text, calls, thinking, pictures, long streams,
+//! aborts, drops, waits, and a prefix that stays.

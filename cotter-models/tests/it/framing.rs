@@ -1,0 +1,147 @@
+//! Streams of events give the same reply however they are cut, and whatever the standard lets stand
+//! between their lines.
+
+use std::sync::{Arc, Mutex};
+
+use cotter::model::{Delta, ModelError};
+use cotter_models::HttpModel;
+use cotter_test::{Answer, Dialect, LocalProvider};
+use proptest::prelude::*;
+use tokio::runtime::Builder;
+
+use crate::kit::{deltas, fixture, fixtures, hello, model_at, shown};
+
+/// Where the recorded streams of each dialect are, and one of them with everything in it.
+const RECORDED: &[(Dialect, &str, &str)] = &[
+    (Dialect::AnthropicMessages, "anthropic", "thinking"),
+    (Dialect::OpenAiChat, "chat", "thinking"),
+    (Dialect::OpenAiResponses, "responses", "thinking"),
+];
+
+fn recorded() -> impl Iterator<Item = &'static (Dialect, &'static str, &'static str)> {
+    RECORDED.iter().filter(|(_, folder, _)| !fixtures(folder).is_empty())
+}
+
+/// A provider that says what it is told to say next.
+struct Teller {
+    provider: LocalProvider,
+    model: HttpModel,
+    next: Arc<Mutex<Answer>>,
+}
+
+impl Teller {
+    fn new(dialect: Dialect) -> Self {
+        let next = Arc::new(Mutex::new(Answer::reply()));
+        let told = next.clone();
+        let provider = LocalProvider::start_with(dialect, move |_| {
+            told.lock().expect("nobody panicked").clone()
+        });
+        Teller { model: model_at(&provider), provider, next }
+    }
+
+    async fn tell(&self, answer: Answer) -> Vec<Result<Delta, ModelError>> {
+        *self.next.lock().expect("nobody panicked") = answer;
+        deltas(&self.model, hello()).await
+    }
+
+    async fn check(&self, answer: Answer, expected: &[Result<Delta, ModelError>], how: &str) {
+        let said = self.tell(answer).await;
+        assert_eq!(shown(&said), shown(expected), "{:?} {how}", self.provider.dialect());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_cut_in_two_at_every_byte_gives_the_same_reply() {
+    for (dialect, folder, name) in recorded() {
+        let teller = Teller::new(*dialect);
+        let stream = fixture(folder, name);
+        let whole = teller.tell(Answer::events(stream.as_str())).await;
+        assert!(matches!(whole.last(), Some(Ok(Delta::Done { .. }))), "{}", shown(&whole));
+        for at in 1..stream.len() {
+            let cut = Answer::events(stream.as_str()).and_pieces([at, usize::MAX]);
+            teller.check(cut, &whole, &format!("{name} cut at byte {at}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_stream_in_small_pieces_gives_the_same_reply() {
+    for (dialect, folder, _) in recorded() {
+        let teller = Teller::new(*dialect);
+        for (name, stream) in fixtures(folder) {
+            let whole = teller.tell(Answer::events(stream.as_str())).await;
+            for size in [1, 2, 3, 5, 64] {
+                let cut = Answer::events(stream.as_str()).and_pieces_of(size);
+                teller.check(cut, &whole, &format!("{name} in pieces of {size}")).await;
+            }
+        }
+    }
+}
+
+/// The ways in which the same events may be written.
+fn spellings(stream: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("with CRLF", stream.replace('\n', "\r\n")),
+        ("with CR", stream.replace('\n', "\r")),
+        ("with a mark of byte order", format!("\u{feff}{stream}")),
+        ("with comments", stream.replace("data: ", ": still here\n:\ndata: ")),
+        ("with other fields", stream.replace("data: ", "id: 7\nretry: 10\nmood: fine\ndata: ")),
+        ("without blanks", stream.replace("data: ", "data:").replace("event: ", "event:")),
+        ("over several lines", stream.replace("data: {", "data: {\ndata:\ndata: ")),
+        ("with blank lines between", stream.replace("\n\n", "\n\n\n\n")),
+        ("with comments between", stream.replace("\n\n", "\n\n: ping\n\n")),
+    ]
+}
+
+#[tokio::test]
+async fn every_spelling_of_a_stream_gives_the_same_reply() {
+    for (dialect, folder, _) in recorded() {
+        let teller = Teller::new(*dialect);
+        for (name, stream) in fixtures(folder) {
+            let whole = teller.tell(Answer::events(stream.as_str())).await;
+            for (how, spelled) in spellings(&stream) {
+                let answer = Answer::events(spelled.as_str());
+                teller.check(answer.clone(), &whole, &format!("{name} {how}")).await;
+                let cut = answer.and_pieces_of(1);
+                teller.check(cut, &whole, &format!("{name} {how}, byte by byte")).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_last_event_without_its_blank_line_is_no_event() {
+    let teller = Teller::new(Dialect::AnthropicMessages);
+    let stream = fixture("anthropic", "text");
+    let said = teller.tell(Answer::events(stream.trim_end())).await;
+    assert!(!matches!(said.last(), Some(Ok(Delta::Done { .. }))), "{}", shown(&said));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn streams_cut_at_random_places_give_the_same_replies(
+        sizes in prop::collection::vec(1usize..200, 1..40),
+        which in any::<prop::sample::Index>(),
+        spelling in any::<prop::sample::Index>(),
+        is_gzipped in any::<bool>(),
+    ) {
+        let all: Vec<_> = recorded()
+            .flat_map(|(dialect, folder, _)| {
+                fixtures(folder).into_iter().map(move |(_, stream)| (*dialect, stream))
+            })
+            .collect();
+        let (dialect, stream) = which.get(&all);
+        let spelled = spelling.get(&spellings(stream)).1.clone();
+        let runtime = Builder::new_current_thread().enable_all().build().expect("there is room");
+        let (whole, cut) = runtime.block_on(async {
+            let teller = Teller::new(*dialect);
+            let whole = teller.tell(Answer::events(stream.as_str())).await;
+            let answer = Answer::events(spelled).and_pieces(sizes);
+            let answer = if is_gzipped { answer.and_gzip() } else { answer };
+            (whole, teller.tell(answer).await)
+        });
+        prop_assert_eq!(shown(&whole), shown(&cut));
+    }
+}

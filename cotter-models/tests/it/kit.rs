@@ -1,0 +1,200 @@
+//! What the tests of models share: models of a local provider, conversations, replies and requests as
+//! text, recorded streams.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use cotter::{
+    Agent, AgentBuilder, FnTool, Message, Output, ToolSpec,
+    message::{
+        AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall, ToolResultMessage,
+        Usage,
+    },
+    model::{Delta, Model, ModelError, Request, Thinking},
+    permission::Zone,
+    tool::{ErrorKind, Facts, ShownTools},
+};
+use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
+use cotter_test::{Dialect, LocalProvider};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+/// A key that looks like no key, so that nothing but being the key gives it away.
+pub(crate) const KEY: &str = "plain words of a local lab";
+
+/// The provider as the crate knows it, at the local address. Chat Completions are those of a lab: OpenAI
+/// shows no thinking there.
+pub(crate) fn provider_at(local: &LocalProvider) -> Provider {
+    let provider = match local.dialect() {
+        Dialect::AnthropicMessages => Provider::ready("anthropic").expect("it is known"),
+        Dialect::OpenAiResponses => Provider::ready("openai-responses").expect("it is known"),
+        _ => Provider::new("lab", Speaks::OpenAiChat, ""),
+    };
+    provider.with_base_url(local.url()).with_key(ApiKey::new(KEY))
+}
+
+/// The dialects that the crate speaks.
+pub(crate) fn spoken() -> impl Iterator<Item = Dialect> {
+    Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::OpenAiChat)
+}
+
+/// A model that every dialect has.
+pub(crate) fn model_at(local: &LocalProvider) -> HttpModel {
+    model_over(local, &Http::new())
+}
+
+pub(crate) fn model_over(local: &LocalProvider, http: &Http) -> HttpModel {
+    provider_at(local).model(model_name(local.dialect()), http)
+}
+
+pub(crate) fn model_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::AnthropicMessages => "claude-opus-4-6",
+        Dialect::OpenAiResponses => "gpt-5.6-sol",
+        _ => "local",
+    }
+}
+
+/// What an agent of such a model is made of: tools `echo`, which says what it is told, and `show`,
+/// which has a picture.
+pub(crate) fn agent_of(model: impl Model) -> AgentBuilder {
+    let echo = ToolSpec::new("echo", "Says it again.", json!({"type": "object"}));
+    let show = ToolSpec::new("show", "Shows a picture.", json!({"type": "object"}));
+    let says = FnTool::new(echo, |permit| async move {
+        Ok(Output::from(permit.input()["text"].as_str().unwrap_or("nothing")))
+    });
+    let shows = FnTool::new(show, |_| async move {
+        Ok(Output::from(vec![Part::Text("A picture:".into()), picture()]))
+    });
+    let safe = Facts::zone(Zone::Safe);
+    Agent::builder(model)
+        .system_prompt("Be brief.")
+        .tool(says.parallel().touching(safe.clone()))
+        .tool(shows.parallel().touching(safe))
+}
+
+pub(crate) fn request(messages: impl IntoIterator<Item = Message>) -> Request {
+    Request {
+        system: "".into(),
+        messages: messages.into_iter().collect(),
+        notes: 0,
+        tools: Arc::default(),
+        thinking: Thinking::Off,
+        max_tokens: None,
+    }
+}
+
+pub(crate) fn hello() -> Request {
+    request([Message::user("Hello?")])
+}
+
+pub(crate) fn tools() -> Arc<ShownTools> {
+    let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    let read = ToolSpec::new("read", "Reads a file.", schema);
+    let list = ToolSpec::new("list", "Lists a folder.", json!({"type": "object"}));
+    Arc::new([read, list].into_iter().collect())
+}
+
+pub(crate) fn reply(model: &str, parts: impl Into<Vec<AssistantPart>>) -> Message {
+    Message::Assistant(AssistantMessage {
+        parts: parts.into(),
+        model: model.into(),
+        usage: Usage::default(),
+        stop_reason: StopReason::EndTurn,
+    })
+}
+
+pub(crate) fn said(text: &str) -> AssistantPart {
+    AssistantPart::Text(text.into())
+}
+
+pub(crate) fn thought(text: &str, signature: impl Into<Option<&'static str>>) -> AssistantPart {
+    let signature = signature.into().map(str::to_owned);
+    AssistantPart::Thinking { text: text.into(), signature }
+}
+
+pub(crate) fn call(id: &str, name: &str, input: Value) -> AssistantPart {
+    AssistantPart::ToolCall(ToolCall { id: id.into(), name: name.into(), input: Arc::new(input) })
+}
+
+pub(crate) fn result(id: &str, content: impl Into<Content>) -> Message {
+    Message::ToolResult(ToolResultMessage {
+        call_id: id.into(),
+        tool_name: "read".into(),
+        content: content.into(),
+        error: None,
+        render_data: None,
+    })
+}
+
+pub(crate) fn failed(id: &str, content: impl Into<Content>) -> Message {
+    match result(id, content) {
+        Message::ToolResult(result) => {
+            Message::ToolResult(ToolResultMessage { error: Some(ErrorKind::Failed), ..result })
+        }
+        other => other,
+    }
+}
+
+pub(crate) fn picture() -> Part {
+    Part::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
+}
+
+/// Everything a model says to a request.
+pub(crate) async fn deltas(model: &HttpModel, request: Request) -> Vec<Result<Delta, ModelError>> {
+    model.stream(request).collect().await
+}
+
+/// The same as text, a line per piece.
+pub(crate) async fn heard(model: &HttpModel, request: Request) -> String {
+    shown(&deltas(model, request).await)
+}
+
+pub(crate) fn shown(deltas: &[Result<Delta, ModelError>]) -> String {
+    let line = |delta: &Result<Delta, ModelError>| match delta {
+        Ok(Delta::Text(text)) => format!("text {text:?}\n"),
+        Ok(Delta::Thinking(text)) => format!("thinking {text:?}\n"),
+        Ok(Delta::Signature(signature)) => format!("signature {signature}\n"),
+        Ok(Delta::Call { id, name, input }) => format!("call {id:?} {name} {input}\n"),
+        Ok(Delta::Done { stop_reason, usage }) => {
+            let Usage { input_tokens, output_tokens, cache_read, cache_write } = usage;
+            format!(
+                "{}: in {input_tokens}, out {output_tokens}, cache read {cache_read}, written \
+                 {cache_write}\n",
+                stop_reason.as_str(),
+            )
+        }
+        Ok(other) => format!("{other:?}\n"),
+        Err(error) => failure(error),
+    };
+    deltas.iter().map(line).collect()
+}
+
+pub(crate) fn failure(error: &ModelError) -> String {
+    match error.retry_after {
+        Some(wait) => format!("{error} (wait {wait:?})\n"),
+        None => format!("{error}\n"),
+    }
+}
+
+/// The recorded streams of a dialect, by name.
+pub(crate) fn fixtures(folder: &str) -> Vec<(String, String)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(folder);
+    let Ok(files) = fs::read_dir(&folder) else { return vec![] };
+    let mut all: Vec<(String, String)> = files
+        .map(|file| file.expect("the folder can be read").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "sse"))
+        .map(|path| {
+            let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).expect("it can be read");
+            assert!(text.starts_with(": "), "{name} names no page");
+            (name, text)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+pub(crate) fn fixture(folder: &str, name: &str) -> String {
+    let found = fixtures(folder).into_iter().find(|(known, _)| known == name);
+    found.unwrap_or_else(|| panic!("there is no stream {folder}/{name}")).1
+}
