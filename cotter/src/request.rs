@@ -295,6 +295,7 @@ impl<'a> Hearing<'a> {
                     _ => self.parts.push(AssistantPart::Thinking { text, signature: None }),
                 }
             }
+            Delta::Signature(signed) if signed.is_empty() => {}
             Delta::Signature(signed) => {
                 self.close();
                 match self.parts.last_mut() {
