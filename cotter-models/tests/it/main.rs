@@ -7,6 +7,7 @@ mod anthropic;
 mod dialects;
 mod framing;
 mod http;
+mod pairing;
 mod chat;
 mod conversations;
 mod rehearsal;
