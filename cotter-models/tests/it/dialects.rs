@@ -64,7 +64,7 @@ impl Alike {
 
 /// A session as text, without thinking that is not shown.
 fn spoken(session: &Session) -> String {
-    transcript(session).replace("thinking: \n", "")
+    transcript(session).replace("thinking: (hidden)\n", "")
 }
 
 /// A run's events as text, pieces of text joined to one line, and how it ended.
