@@ -24,6 +24,10 @@ pub(super) const REDACTED: &str = "redacted:";
 pub(super) struct Turns {
     model: SmolStr,
     open: Option<Role>,
+    /// Whether the last turn of the person's answers calls.
+    answers: bool,
+    /// Whether the calls under way began with a thought.
+    thought: bool,
     /// Pictures of failed calls, in JSON: a result that is an error holds text only, so they follow
     /// when all results are there.
     pictures: Vec<Vec<u8>>,
@@ -101,7 +105,7 @@ impl Block<'_> {
 
 impl Turns {
     pub(super) fn new(model: SmolStr) -> Self {
-        Turns { model, open: None, pictures: vec![] }
+        Turns { model, open: None, answers: false, thought: false, pictures: vec![] }
     }
 
     /// What closes the last turn.
@@ -109,7 +113,22 @@ impl Turns {
         if self.open.is_some() { "]}" } else { "" }
     }
 
+    /// Whether a model that is told how long to think may be told so now: calls that did not begin
+    /// with a thought have to end without one.
+    pub(super) fn may_think(&self) -> bool {
+        !self.answers || self.thought
+    }
+
     fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &Block<'_>) {
+        let is_next = self.open != Some(role);
+        match role {
+            Role::Assistant if is_next && !self.answers => self.thought = block.is_thought(),
+            Role::Assistant => {}
+            Role::User => {
+                let answers = matches!(block, Block::ToolResult { .. });
+                self.answers = answers || (self.answers && !is_next);
+            }
+        }
         self.begin(out, role);
         put(out, block);
     }

@@ -602,6 +602,62 @@ async fn a_budget_leaves_room_for_a_reply() {
     .assert_eq(&table);
 }
 
+#[tokio::test]
+async fn a_budget_is_not_given_between_calls_that_began_without_a_thought() {
+    let own = "anthropic/claude-haiku-4-5";
+    let thinks = Answer::thinking("Hm.").and_call("toolu_1", "echo", json!({}));
+    let thinks = || parts_of(ANTHROPIC, thinks.clone());
+    let calls = |id: &str| call(id, "echo", json!({}));
+    let prompt = || Message::user("Go.");
+    let done = || result("toolu_1", "1");
+    let conversations = [
+        ("a prompt", vec![prompt()]),
+        ("calls after a thought", vec![prompt(), reply(own, thinks().await), done()]),
+        (
+            "calls after a thought, then calls without",
+            vec![
+                prompt(),
+                reply(own, thinks().await),
+                done(),
+                reply(own, [calls("toolu_2")]),
+                result("toolu_2", "2"),
+            ],
+        ),
+        ("calls without a thought", vec![prompt(), reply(own, [calls("toolu_1")]), done()]),
+        ("calls of another model", vec![prompt(), reply("else/where", thinks().await), done()]),
+        (
+            "calls that were broken off",
+            vec![prompt(), reply(own, [calls("toolu_1")]), done(), Message::user("And?")],
+        ),
+        (
+            "calls that led to an answer",
+            vec![
+                prompt(),
+                reply(own, [calls("toolu_1")]),
+                done(),
+                reply(own, [said("So.")]),
+                Message::user("And?"),
+            ],
+        ),
+    ];
+    let mut table = String::new();
+    for (name, messages) in conversations {
+        let request = Request { thinking: Thinking::Low, ..request(messages) };
+        let request = sent("claude-haiku-4-5", request).await;
+        let beta = request.header("anthropic-beta").unwrap_or("-");
+        table += &format!("{name}: {} {beta}\n", request.json()["thinking"]);
+    }
+    expect![[r#"
+        a prompt: {"type":"enabled","budget_tokens":4096} interleaved-thinking-2025-05-14
+        calls after a thought: {"type":"enabled","budget_tokens":4096} interleaved-thinking-2025-05-14
+        calls after a thought, then calls without: {"type":"enabled","budget_tokens":4096} interleaved-thinking-2025-05-14
+        calls without a thought: null -
+        calls of another model: null -
+        calls that were broken off: null -
+        calls that led to an answer: {"type":"enabled","budget_tokens":4096} interleaved-thinking-2025-05-14
+    "#]].assert_eq(&table);
+}
+
 /// Where the marks of a request are, each with the end of what it stands on.
 fn marks(body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);

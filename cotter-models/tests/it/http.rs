@@ -293,7 +293,7 @@ async fn nobody_there_is_a_network_failure() {
 }
 
 #[tokio::test]
-async fn aborting_closes_the_connection_at_once() {
+async fn l21_aborting_closes_the_connection_at_once() {
     for dialect in Dialect::ALL {
         for (after, pieces) in [(After::Nothing, 0), (After::Events(0), 0), (After::Said, 2)] {
             let answer = Answer::text("One two").and_cut(after, Cut::Hang);

@@ -8,6 +8,8 @@ mod attacks;
 mod dialects;
 mod framing;
 mod http;
+mod pairing;
 mod chat;
+mod conversations;
 mod rehearsal;
 mod responses;
