@@ -9,6 +9,7 @@ mod conversation;
 mod adapter;
 mod failure;
 mod input;
+mod count;
 mod plain;
 mod catalog;
 mod anthropic;

@@ -122,7 +122,7 @@ impl Scene {
             Ended::Whole => {}
         }
         let reply = hearing.reply(model, self);
-        let cost = model.cost_usd(&reply.usage);
+        let cost = budget::cost_of(model, &reply.usage);
         leave.settle(reply.usage, cost);
         self.tell_reply(&reply, cost, None).await?;
         Ok(Ok(reply))

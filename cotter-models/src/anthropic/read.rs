@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::write::REDACTED;
 use crate::{
     adapter::{Broken, Out, Reader},
+    count::Count,
     failure::Said,
     input,
 };
@@ -111,12 +112,13 @@ struct Ending {
     stop_reason: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Counted {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
+    input_tokens: Count,
+    output_tokens: Count,
+    cache_creation_input_tokens: Count,
+    cache_read_input_tokens: Count,
 }
 
 impl Reader for Events {
@@ -132,6 +134,7 @@ impl Reader for Events {
                     delta.stop_reason.as_deref().map(stop_reason).or(self.stop_reason);
             }
             Event::MessageStop => {
+                self.finish(out);
                 let stop_reason = self.stop_reason.unwrap_or(StopReason::EndTurn);
                 out.push_back(Delta::Done { stop_reason, usage: self.usage });
             }
@@ -146,7 +149,7 @@ impl Events {
     /// Counts are sums so far: the newest that is there stands.
     fn count(&mut self, counted: Option<Counted>) {
         let Some(counted) = counted else { return };
-        let newest = |stands: &mut u64, count: Option<u64>| *stands = count.unwrap_or(*stands);
+        let newest = |stands: &mut u64, Count(count)| *stands = count.unwrap_or(*stands);
         newest(&mut self.usage.input_tokens, counted.input_tokens);
         newest(&mut self.usage.output_tokens, counted.output_tokens);
         newest(&mut self.usage.cache_write, counted.cache_creation_input_tokens);
@@ -154,6 +157,8 @@ impl Events {
     }
 
     fn begin(&mut self, block: Block, out: &mut Out) {
+        // Not everybody tells the end of a block.
+        self.finish(out);
         match block {
             Block::Text { text } if !text.is_empty() => out.push_back(Delta::Text(text)),
             Block::Thinking { thinking, signature } => {

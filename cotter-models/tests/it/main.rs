@@ -4,6 +4,7 @@
 mod kit;
 
 mod anthropic;
+mod attacks;
 mod dialects;
 mod framing;
 mod http;
