@@ -618,3 +618,20 @@ async fn a_reply_that_nobody_counted_is_not_for_free() {
         OpenAiResponses: 1 steps, None USD, Some("the price of a reply is not known, so the budget cannot be kept")
     "#]]).await;
 }
+
+/// A server on this machine counts its calls anew in every reply; those who are asked next take no id
+/// twice.
+#[tokio::test]
+async fn ids_that_come_again_do_not_keep_a_conversation_from_the_next_model() {
+    for dialect in [Dialect::AnthropicMessages, Dialect::OpenAiResponses] {
+        let again = || Answer::call("call_0", "echo", json!({"text": "Well."}));
+        let answers = [again(), again(), Answer::status(401)];
+        let first = LocalProvider::start(Dialect::OpenAiChat, answers);
+        let next = LocalProvider::start(dialect, [Answer::text("Seen twice.")]);
+        let agent = agent_of(model_at(&first)).fallback(model_at(&next)).build();
+        let session = agent.expect("it is an agent").main_session().await.expect("it is made");
+        let reply = session.prompt("Say it twice.").await.expect("it runs");
+        assert_eq!(next.refusals(), Vec::<String>::new());
+        assert_eq!(reply.text(), "Seen twice.", "{dialect:?}");
+    }
+}
