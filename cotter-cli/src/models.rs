@@ -213,6 +213,14 @@ impl Reach {
         Some(served.into_iter().map(|model| format!("{LOCAL}/{model}")).collect())
     }
 
+    /// Where that is, in words.
+    pub(crate) fn local_place(&self) -> String {
+        match self.providers.get(LOCAL).map(Provider::base_url) {
+            Some(url) if !Http::is_local(url) => format!("at {url}"),
+            _ => "on this machine".into(),
+        }
+    }
+
     /// Takes every secret out that is known here.
     pub(crate) fn redactor(&self) -> Redactor {
         let stored = self.credentials.iter();
@@ -365,7 +373,7 @@ impl Reach {
 
     fn no_key(&self, provider: &Provider) -> Failure {
         let name = provider.name();
-        let failure = Failure::usage(format!("there is no key for `{name}`, so nothing was sent"));
+        let failure = Failure::usage(format!("there is no key for `{name}`"));
         match self.variable(name) {
             Some(variable) => failure.with_hint(format!("set `{variable}`")),
             None => failure,

@@ -3,13 +3,13 @@
 
 use std::{io, path::Path};
 
-use cotter::text;
+use cotter::{text, ui::Ui};
 use cotter_models::{ApiKey, READY, Ready, Rehearsal};
 
 use crate::{
     failure::Failure,
     home,
-    models::{By, Choice, Reach, keep_model},
+    models::{By, Choice, LOCAL, Reach, keep_model},
     terminal::Terminal,
 };
 
@@ -34,6 +34,7 @@ pub(crate) async fn offer(
     reach: &mut Reach,
 ) -> Result<Option<Choice>, Failure> {
     let local = reach.served_locally().await.unwrap_or_default();
+    let more = local.len().saturating_sub(MOST_OFFERED);
     let local = local.into_iter().take(MOST_OFFERED).map(Offered::Local);
     let offered: Vec<_> =
         [Offered::Key].into_iter().chain(local).chain([Offered::Rehearsal]).collect();
@@ -41,10 +42,15 @@ pub(crate) async fn offer(
     for (index, line) in offered.iter().enumerate() {
         let words = match line {
             Offered::Key => "a provider whose key you have".to_owned(),
-            Offered::Local(name) => format!("{}, on this machine", text::show_line(name)),
+            Offered::Local(name) => {
+                format!("{}, {}", text::show_line(name), reach.local_place())
+            }
             Offered::Rehearsal => "rehearsal, an offline stand-in, for this run".to_owned(),
         };
         shown += &format!("{}. {words}\n", index + 1);
+    }
+    if more > 0 {
+        shown += &format!("(and {more} more there, by name: `--model {LOCAL}/NAME`)\n");
     }
     terminal.put(&shown).await.map_err(failed)?;
     let prompt = format!("[1-{}], [n]one: ", offered.len());
@@ -90,7 +96,7 @@ async fn take_key(terminal: &Terminal, reach: &mut Reach) -> Result<Option<Choic
     reach.take_key(ready.name, &key);
     if let Some(path) = home::credentials() {
         let question = format!("Keep the key in {}, for you alone?", shown(&path));
-        if says_yes(terminal, &question).await? {
+        if terminal.confirm(&question).await {
             reach.keep_key(ready.name, &key)?;
         }
     }
@@ -124,25 +130,13 @@ async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Fai
 
 async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), Failure> {
     let Some(path) = home::user_settings() else { return Ok(()) };
-    let name = text::show_line(name).into_owned();
-    let question = format!("Use {name} from now on, by {}?", shown(&path));
-    if says_yes(terminal, &question).await? {
-        keep_model(&name)?;
+    let question = format!("Use {} from now on, by {}?", text::show_line(name), shown(&path));
+    if terminal.confirm(&question).await {
+        keep_model(name)?;
     }
     Ok(())
 }
 
 fn shown(path: &Path) -> String {
     text::show_line(&path.display().to_string()).into_owned()
-}
-
-/// Whether the person says yes. No answer is a no.
-async fn says_yes(terminal: &Terminal, question: &str) -> Result<bool, Failure> {
-    let read = |line: &str| match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Some(true),
-        "n" | "no" => Some(false),
-        _ => None,
-    };
-    let answer = terminal.answer(&format!("{question} [y]es, [n]o: "), read).await;
-    Ok(answer.map_err(failed)?.unwrap_or(false))
 }

@@ -16,6 +16,9 @@ use crate::{
     style::{Style, When},
 };
 
+/// Why nobody would answer where nobody is meant.
+const UNSET: &str = "no model is named, and no key stands for one";
+
 /// Everything there is to tell.
 struct Listing {
     models: Vec<ModelInfo>,
@@ -108,9 +111,7 @@ impl Listing {
                 by.words(),
                 text::show_line(trouble.message())
             ),
-            (Err(_), _) => {
-                "nobody would answer now: no model is named, and there is no key\n".into()
-            }
+            (Err(_), _) => format!("nobody would answer now: {UNSET}\n"),
         }
     }
 
@@ -136,12 +137,15 @@ impl Listing {
             })
         });
         let choice = self.choice.as_ref().ok();
-        let trouble = self.trouble.as_ref().or(self.choice.as_ref().err());
+        let trouble = match choice {
+            Some(_) => self.trouble.as_ref().map(Failure::message),
+            None => Some(UNSET),
+        };
         let used = json!({
             "type": "choice",
             "name": choice.map(|choice| &choice.name),
             "why": choice.map(|choice| choice.by.words()),
-            "trouble": trouble.map(Failure::message),
+            "trouble": trouble,
         });
         let date = json!({"type": "catalogue", "date": Known::date()});
         models.chain(closed).chain([used, date]).map(|line| format!("{line}\n")).collect()

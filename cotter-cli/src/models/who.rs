@@ -30,7 +30,8 @@ use crate::{
 /// What it takes to say who answers.
 pub(crate) struct Who {
     reach: Reach,
-    script: Option<PathBuf>,
+    /// Read once: it may come from a pipe.
+    script: Option<Result<Arc<dyn Model>, Failure>>,
     /// The model; none where nobody named one and no key stands for one.
     choice: Result<Choice, Failure>,
     fallbacks: Vec<String>,
@@ -55,7 +56,7 @@ impl Who {
         }
         let set = values.fallback_models.iter().flatten().map(|name| name.text.clone());
         let (script, flag) = match &args.model {
-            ModelArg::Script(path) => (Some(path.clone()), None),
+            ModelArg::Script(path) => (Some(script(path)), None),
             ModelArg::Named(name) => (None, Some(name.as_str())),
             ModelArg::Unsaid => (None, None),
         };
@@ -92,7 +93,7 @@ impl Who {
     /// Those who answer, or why there is nobody.
     pub(crate) fn find(&self) -> Result<Answering, Failure> {
         let (model, by) = match &self.script {
-            Some(path) => (script(path)?, None),
+            Some(script) => (script.clone()?, None),
             None => {
                 let Choice { name, by } = self.choice.clone()?;
                 (self.reach.find(&name)?, Some(by))

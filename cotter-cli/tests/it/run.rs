@@ -56,7 +56,7 @@ fn without_a_model_nothing_is_sent() {
         expect![[r#"
             exit 2
             --- stderr
-            error: there is no key for `anthropic`, so nothing was sent
+            error: there is no key for `anthropic`
 
             hint: set `ANTHROPIC_API_KEY`
         "#]],

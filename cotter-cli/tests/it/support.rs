@@ -68,6 +68,15 @@ impl World {
         command
     }
 
+    /// The same in a session of its own, which has no controlling terminal.
+    pub(crate) fn without_terminal(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("setsid");
+        command.arg("--wait").arg(env!("CARGO_BIN_EXE_cotter")).args(args);
+        command.env_clear().envs(self.env()).env("PATH", std::env::var_os("PATH").unwrap());
+        command.current_dir(self.path("project"));
+        command
+    }
+
     pub(crate) fn output(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{World, wait_until};
 
 /// A command in a terminal of its own.
-struct Screen {
+pub(crate) struct Screen {
     child: Box<dyn Child + Send + Sync>,
     keys: Box<dyn Write + Send>,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -23,7 +23,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(world: &World, args: &[&str]) -> Self {
+    pub(crate) fn new(world: &World, args: &[&str]) -> Self {
         let size = PtySize { rows: 40, cols: 200, pixel_width: 0, pixel_height: 0 };
         let pty = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_cotter"));
@@ -48,21 +48,21 @@ impl Screen {
         Screen { child, keys, seen, reading, _master: pty.master }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
-    fn wait_for(&self, words: &str) {
+    pub(crate) fn wait_for(&self, words: &str) {
         wait_until(|| self.text().contains(words), words);
     }
 
-    fn type_keys(&mut self, keys: &str) {
+    pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
 
     /// The exit code and all that was on the screen.
-    fn end(mut self, world: &World) -> String {
+    pub(crate) fn end(mut self, world: &World) -> String {
         let status = self.child.wait().unwrap();
         // Before the keys are dropped: they end their input with a newline, which would be echoed.
         self.reading.join().unwrap();
@@ -362,14 +362,8 @@ fn a_question_outlives_a_killed_process() {
 #[test]
 fn without_a_terminal_nobody_is_asked() {
     let world = world();
-    let mut command = world.command(&["-p", "--ask", "--model", "rehearsal", "read a.txt"]);
-    // A session of its own has no controlling terminal.
-    let program = command.get_program().to_owned();
-    let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-    command = std::process::Command::new("setsid");
-    command.arg("--wait").arg(program).args(args).env_clear().envs(world.env());
-    let path = std::env::var_os("PATH").unwrap();
-    command.env("PATH", path).current_dir(world.path("project"));
+    let mut command =
+        world.without_terminal(&["-p", "--ask", "--model", "rehearsal", "read a.txt"]);
     expect![[r#"
         exit 0
         --- stdout

@@ -1,0 +1,429 @@
+//! Which model is meant, what is said where none can be had, and `cotter models list`.
+
+use cotter_test::{Dialect, LocalProvider};
+use expect_test::{Expect, expect};
+
+use crate::support::World;
+
+/// What is said to a model's name.
+fn check_name(name: &str, expected: Expect) {
+    World::new().check(&["-p", "--model", name, "hi"], expected);
+}
+
+#[test]
+fn a_name_that_is_none_says_what_may_be_meant() {
+    check_name(
+        "anthropc/claude-sonnet-5-5",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no provider `anthropc`
+
+        hint: did you mean `anthropic`?
+    "#]],
+    );
+    check_name(
+        "claude-sonnet-5-5",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `claude-sonnet-5-5` is no model: expected `provider/model`
+
+        hint: did you mean `anthropic/claude-sonnet-5-5`?
+    "#]],
+    );
+    check_name(
+        "anthropic",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `anthropic` is no model: expected `provider/model`
+
+        hint: did you mean `anthropic/claude-sonnet-5-5`?
+    "#]],
+    );
+    check_name(
+        "anthropic/",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `anthropic/` is no model: expected `provider/model`
+
+        hint: did you mean `anthropic/claude-sonnet-5-5`?
+    "#]],
+    );
+    check_name(
+        "rehersal",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `rehersal` is no model: expected `provider/model`
+
+        hint: did you mean `rehearsal`?
+    "#]],
+    );
+    check_name(
+        "rehearsal/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no provider `rehearsal`
+
+        hint: did you mean `--model rehearsal`?
+    "#]],
+    );
+    check_name(
+        "lab/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no provider `lab`
+
+        hint: `cotter models list` shows those there are; another one is described in the settings, under `providers`
+    "#]],
+    );
+    check_name(
+        "\u{1b}[31m",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `\u{1b}[31m` is no model: expected `provider/model`
+
+        hint: `cotter models list` shows those that are known
+    "#]],
+    );
+    check_name(
+        "openai-responses/gpt-6.1-sol",
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: there is no key for `openai-responses`
+
+            hint: set `OPENAI_API_KEY`
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_cannot_take_over_is_said_before_anything_runs() {
+    let world = World::new();
+    let args = ["-p", "--model", "rehearsal", "--fallback-model", "openai/x", "hi"];
+    world.check(
+        &args,
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: there is no key for `openai`
+
+            hint: set `OPENAI_API_KEY`
+        "#]],
+    );
+    world.settings(r#"{"fallbackModels": ["opnai/x"]}"#);
+    world.check(
+        &["-p", "--model", "rehearsal", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no provider `opnai`
+
+        hint: did you mean `openai`?
+    "#]],
+    );
+    assert!(!world.sessions().exists());
+    // The flag stands over the settings, and oneself is nobody else.
+    let args = ["-p", "--model", "rehearsal", "--fallback-model", "rehearsal", "list src"];
+    assert!(world.output(&args).status.success());
+}
+
+#[test]
+fn an_address_that_is_none_names_who_said_it() {
+    let check = |variable: &str, value: &str, model: &str, expected: Expect| {
+        let world = World::new().with_env(variable, value).with_env("OPENAI_API_KEY", "x");
+        world.check(&["-p", "--model", model, "hi"], expected);
+        assert!(world.output(&["-p", "--model", "rehearsal", "list src"]).status.success());
+    };
+    check(
+        "ANTHROPIC_BASE_URL",
+        "localhost:8080",
+        "anthropic/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `ANTHROPIC_BASE_URL` holds no address of a provider
+          caused by: expected an address that begins with `http://` or `https://`
+    "#]],
+    );
+    check(
+        "OPENAI_BASE_URL",
+        "ftp://x.example",
+        "openai/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `OPENAI_BASE_URL` holds no address of a provider
+          caused by: expected an address that begins with `http://` or `https://`
+    "#]],
+    );
+    check(
+        "OPENAI_BASE_URL",
+        "http://me:hush@x.example",
+        "openai-responses/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `OPENAI_BASE_URL` holds no address of a provider
+          caused by: an address has no name or password in it: a key is given by itself
+    "#]],
+    );
+    check(
+        "OLLAMA_HOST",
+        "localhost:port",
+        "ollama/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `OLLAMA_HOST` holds no address of a provider
+          caused by: invalid port number
+    "#]],
+    );
+    check(
+        "HTTPS_PROXY",
+        "socks5://me:hush@x.example",
+        "openai/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `HTTPS_PROXY` names a proxy of a kind that is not known
+
+        hint: a proxy is `http://HOST:PORT` or `https://HOST:PORT`
+    "#]],
+    );
+}
+
+#[test]
+fn mistakes_of_the_settings_name_their_place() {
+    let check = |settings: &str, expected: Expect| {
+        let world = World::new();
+        world.settings(settings);
+        world.check(&["-p", "--model", "rehearsal", "hi"], expected);
+    };
+    check(
+        r#"{"providers": {"lab": {"speaks": "openai"}}}"#,
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:23: $.providers.lab: `lab` is no provider that is known, so it needs `speaks` and `baseUrl`
+    "#]],
+    );
+    check(
+        r#"{"providers": {"opnai": {"apiKeyVariable": "X"}}}"#,
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:25: $.providers.opnai: `opnai` is no provider that is known, so it needs `speaks` and `baseUrl`
+
+        hint: did you mean `openai`?
+    "#]],
+    );
+    check(
+        r#"{"providers": {"lab": {"speaks": "opnai", "baseUrl": "http://x"}}}"#,
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:34: $.providers.lab.speaks: expected one of `anthropic`, `openai`, `openai-responses`, found `opnai`
+
+            hint: did you mean `openai`?
+        "#]],
+    );
+    check(
+        r#"{"providers": {"lab": {"speaks": "openai", "baseUrl": "x.example/v1"}}}"#,
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:55: $.providers.lab.baseUrl: expected an address that begins with `http://` or `https://`
+        "#]],
+    );
+    check(
+        r#"{"providers": {"openai": {"baseUrl": "https://me:hush@x.example/v1"}}}"#,
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:38: $.providers.openai.baseUrl: an address has no name or password in it: a key is given by itself
+        "#]],
+    );
+    check(
+        r#"{"providers": {"openai": {"apiKey": "hush"}}}"#,
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:27: $.providers.openai.apiKey: a key does not belong in a settings file
+
+        hint: keep the key in a variable and name that: "apiKeyVariable": "LAB_API_KEY"
+    "#]],
+    );
+}
+
+#[test]
+fn the_settings_stand_over_the_variables_of_everywhere() {
+    let world = World::new()
+        .with_env("OPENAI_API_KEY", "x")
+        .with_env("OPENAI_BASE_URL", "not an address")
+        .with_env("OLLAMA_HOST", "not an address either");
+    world.settings(
+        r#"{"model": "openai/x", "providers": {
+             "openai": {"baseUrl": "http://127.0.0.1:9/v1", "apiKeyVariable": "OTHER_KEY"},
+             "ollama": {"baseUrl": "http://127.0.0.1:9/v1"}}}"#,
+    );
+    world.check(
+        &["-p", "hi"],
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: there is no key for `openai`
+
+            hint: set `OTHER_KEY`
+        "#]],
+    );
+}
+
+/// The list without the catalogue's own rows, which change with its date.
+fn listed(world: &World, args: &[&str]) -> String {
+    let shown = world.shown(&world.output(args));
+    let ours = |line: &&str| {
+        let name = line.get(2..).unwrap_or_default();
+        let is_row =
+            ["anthropic/", "openai/", "openai-responses/", "gemini/"].iter().any(|provider| {
+                name.starts_with(provider) || line.contains(&format!("name\":\"{provider}"))
+            });
+        !is_row
+            || line.starts_with('*')
+            || line.contains("\"used\":true")
+            || line.contains("\"choice\"")
+    };
+    let kept: Vec<_> = shown.lines().filter(ours).collect();
+    let date = cotter_models::Known::date();
+    (kept.join("\n") + "\n").replace(date, "[DATE]")
+}
+
+/// Ollama on this machine, with models; nobody at the usual place.
+fn ollama() -> LocalProvider {
+    LocalProvider::start(Dialect::OpenAiChat, []).without_key().with_models(["qwen3:8b", "gemma4"])
+}
+
+fn host_of(provider: &LocalProvider) -> String {
+    provider.address().to_string().replace("127.0.0.1", "0.0.0.0")
+}
+
+#[test]
+fn p8_models_are_listed_with_what_opens_them() {
+    let ollama = ollama();
+    let world = World::new().with_env("OLLAMA_HOST", host_of(&ollama));
+    expect![[r#"
+        exit 0
+        --- stdout
+          ollama/qwen3:8b       ?  free
+          ollama/gemma4         ?  free
+          rehearsal             ?  free
+
+        nobody would answer now: no model is named, and no key stands for one
+        anthropic: set ANTHROPIC_API_KEY
+        openai: set OPENAI_API_KEY
+        openai-responses: set OPENAI_API_KEY
+        gemini: set GEMINI_API_KEY
+        openrouter: set OPENROUTER_API_KEY
+        prices in dollars per million tokens, as of [DATE]
+    "#]]
+    .assert_eq(&listed(&world, &["models", "list"]));
+    expect![[r#"
+        exit 0
+        --- stdout
+        {"type":"model","name":"ollama/qwen3:8b","provider":"ollama","contextWindow":null,"maxOutput":null,"price":{"input":0.0,"output":0.0,"cacheRead":0.0,"cacheWrite":0.0},"used":false}
+        {"type":"model","name":"ollama/gemma4","provider":"ollama","contextWindow":null,"maxOutput":null,"price":{"input":0.0,"output":0.0,"cacheRead":0.0,"cacheWrite":0.0},"used":false}
+        {"type":"model","name":"rehearsal","provider":"rehearsal","contextWindow":null,"maxOutput":null,"price":{"input":0.0,"output":0.0,"cacheRead":0.0,"cacheWrite":0.0},"used":false}
+        {"type":"closed","provider":"anthropic","variable":"ANTHROPIC_API_KEY","why":"set ANTHROPIC_API_KEY"}
+        {"type":"closed","provider":"openai","variable":"OPENAI_API_KEY","why":"set OPENAI_API_KEY"}
+        {"type":"closed","provider":"openai-responses","variable":"OPENAI_API_KEY","why":"set OPENAI_API_KEY"}
+        {"type":"closed","provider":"gemini","variable":"GEMINI_API_KEY","why":"set GEMINI_API_KEY"}
+        {"type":"closed","provider":"openrouter","variable":"OPENROUTER_API_KEY","why":"set OPENROUTER_API_KEY"}
+        {"type":"choice","name":null,"why":null,"trouble":"no model is named, and no key stands for one"}
+        {"type":"catalogue","date":"[DATE]"}
+    "#]].assert_eq(&listed(&world, &["models", "list", "--json"]));
+    assert_eq!(ollama.requests()[0].path, "/v1/models");
+}
+
+#[test]
+fn the_list_says_which_one_would_answer_and_why() {
+    let nobody = LocalProvider::start(Dialect::OpenAiChat, []);
+    let gone = host_of(&nobody);
+    drop(nobody);
+    let world = World::new().with_env("OLLAMA_HOST", gone).with_env("ANTHROPIC_API_KEY", "x");
+    let shown = |world: &World| {
+        let shown = listed(world, &["models", "list"]);
+        let port = world.env().iter().find(|(name, _)| name == "OLLAMA_HOST").unwrap().1.clone();
+        shown.replace(port.split_once(':').unwrap().1, "[PORT]")
+    };
+    expect![[r#"
+        exit 0
+        --- stdout
+        * anthropic/claude-sonnet-5-5               1M  2 in, 10 out
+          rehearsal                                  ?  free
+
+        anthropic/claude-sonnet-5-5 would answer now: no model is named, and there is a key in `ANTHROPIC_API_KEY`
+        openai: set OPENAI_API_KEY
+        openai-responses: set OPENAI_API_KEY
+        gemini: set GEMINI_API_KEY
+        openrouter: set OPENROUTER_API_KEY
+        ollama: nobody answers at http://127.0.0.1:[PORT]/v1
+        prices in dollars per million tokens, as of [DATE]
+    "#]].assert_eq(&shown(&world));
+    world.settings(
+        r#"{"model": "lab/qwen", "providers": {"lab": {"speaks": "openai", "baseUrl": "http://127.0.0.1:9"}},
+            "models": {"lab/qwen": {"contextWindow": 32768, "price": {"input": 0.5, "output": 1.25}}}}"#,
+    );
+    expect![[r#"
+        exit 0
+        --- stdout
+        * lab/qwen                                 32k  0.5 in, 1.25 out
+          rehearsal                                  ?  free
+
+        lab/qwen would answer now: the settings name it
+        openai: set OPENAI_API_KEY
+        openai-responses: set OPENAI_API_KEY
+        gemini: set GEMINI_API_KEY
+        openrouter: set OPENROUTER_API_KEY
+        ollama: nobody answers at http://127.0.0.1:[PORT]/v1
+        prices in dollars per million tokens, as of [DATE]
+    "#]]
+    .assert_eq(&shown(&world));
+    let world = world.with_env("COTTER_MODEL", "gemini/x");
+    expect![[r#"
+        exit 0
+        --- stdout
+          lab/qwen                                 32k  0.5 in, 1.25 out
+          rehearsal                                  ?  free
+
+        nobody would answer now: gemini/x is meant (`COTTER_MODEL` names it), but there is no key for `gemini`
+        openai: set OPENAI_API_KEY
+        openai-responses: set OPENAI_API_KEY
+        gemini: set GEMINI_API_KEY
+        openrouter: set OPENROUTER_API_KEY
+        ollama: nobody answers at http://127.0.0.1:[PORT]/v1
+        prices in dollars per million tokens, as of [DATE]
+    "#]].assert_eq(&shown(&world));
+}
+
+#[test]
+fn the_page_names_what_the_list_tells() {
+    let world = World::new().with_env("ANTHROPIC_API_KEY", "x");
+    let output = world.output(&["models", "list", "--json"]);
+    let page = include_str!("../../../docs/FORMATS.md");
+    let (_, page) = page.split_once("`cotter models list --json`").expect("the page tells of it");
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let kind = line["type"].as_str().unwrap();
+        let words = line.as_object().unwrap().keys().map(String::as_str).chain([kind]);
+        for word in words {
+            assert!(page.contains(&format!("`{word}`")), "{word} is not named");
+        }
+    }
+}

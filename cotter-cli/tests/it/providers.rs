@@ -1,0 +1,534 @@
+//! `cotter -p` with models over the network: the same run whoever answers, on a provider of this
+//! machine.
+
+use std::{collections::BTreeSet, fs};
+
+use cotter_test::{After, Answer, Cut, Dialect, LocalProvider};
+use expect_test::{Expect, expect};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+/// A provider, the model that is asked for, and a world in which it is set up by its variables.
+struct Line {
+    world: World,
+    provider: LocalProvider,
+    model: &'static str,
+}
+
+const KEY: &str = "a-key-of-this-test";
+
+impl Line {
+    fn new(dialect: Dialect, answers: impl IntoIterator<Item = Answer>) -> Self {
+        let provider = LocalProvider::start(dialect, answers).with_key(KEY);
+        let (model, house) = match dialect {
+            Dialect::AnthropicMessages => ("anthropic/x", "ANTHROPIC"),
+            Dialect::OpenAiChat => ("openai/x", "OPENAI"),
+            _ => ("openai-responses/x", "OPENAI"),
+        };
+        let world = World::new()
+            .with_env(&format!("{house}_BASE_URL"), provider.url())
+            .with_env(&format!("{house}_API_KEY"), KEY);
+        Line { world, provider, model }
+    }
+
+    fn args<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        ["-p", "--model", self.model].into_iter().chain(more.iter().copied()).collect()
+    }
+
+    /// Runs with these arguments. All that is printed; nothing was asked wrongly, and so often.
+    fn run(&self, more: &[&str], requests: usize) -> String {
+        let shown = self.world.shown(&self.world.output(&self.args(more)));
+        assert_eq!(self.provider.refusals(), Vec::<String>::new(), "{}", self.model);
+        assert_eq!(self.provider.requests().len(), requests, "{}: {shown}", self.model);
+        shown.replace(self.model, "[MODEL]")
+    }
+}
+
+/// What is the same whoever answers.
+fn of_all(run: impl Fn(Dialect) -> String) -> String {
+    let [first, second, third] = Dialect::ALL.map(run);
+    assert_eq!(first, second);
+    assert_eq!(first, third);
+    first
+}
+
+/// A run that is the same whoever answers.
+fn check_all(answers: impl Fn() -> Vec<Answer>, args: &[&str], requests: usize, expected: Expect) {
+    expected.assert_eq(&of_all(|dialect| Line::new(dialect, answers()).run(args, requests)));
+}
+
+fn reads() -> Answer {
+    Answer::text("I look.").and_call("call_1", "read", json!({"path": "a.txt"}))
+}
+
+fn looked() -> Vec<Answer> {
+    vec![reads(), Answer::text("It says one and two.")]
+}
+
+#[test]
+fn every_provider_runs_a_tool_loop() {
+    check_all(
+        looked,
+        &["what is in a.txt?"],
+        2,
+        expect![[r#"
+        exit 0
+        --- stdout
+        It says one and two.
+    "#]],
+    );
+}
+
+#[test]
+fn the_result_of_a_tool_goes_back() {
+    for dialect in Dialect::ALL {
+        let line = Line::new(dialect, looked());
+        line.world.output(&line.args(&["what is in a.txt?"]));
+        let requests = line.provider.requests();
+        let second = String::from_utf8_lossy(&requests[1].body).into_owned();
+        assert!(second.contains(r"1\tone"), "{second}");
+        assert_eq!(requests[0].connection, requests[1].connection, "the connection is kept");
+    }
+}
+
+/// What was told event by event: types, and what they say. Pieces of a text are joined as they come.
+fn told(stdout: &[u8]) -> String {
+    let mut lines: Vec<String> = vec![];
+    for line in String::from_utf8_lossy(stdout).lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let kind = event["type"].as_str().unwrap();
+        let said = match kind {
+            "text.delta" => event["text"].as_str().unwrap().to_owned(),
+            "message" => without_thoughts(event["entry"]["message"]["content"].clone()).to_string(),
+            "tool.call" => format!("{} {}", event["name"], event["input"]),
+            "model.post" => format!(
+                "{} in {} out {} cost {}",
+                event["stopReason"], event["inputTokens"], event["outputTokens"], event["costUsd"]
+            ),
+            "retry" => format!("{} in {} ms", event["kind"], event["waitMs"]),
+            "session.end" | "result" => event["reason"].to_string(),
+            _ => String::new(),
+        };
+        match lines.last_mut() {
+            Some(last) if kind == "text.delta" && last.starts_with(kind) => *last += &said,
+            _ => lines.push(format!("{kind} {said}")),
+        }
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Parts of a message without those that only their provider understands.
+fn without_thoughts(mut content: Value) -> Value {
+    if let Value::Array(parts) = &mut content {
+        parts.retain(|part| part["type"] != "thinking");
+    }
+    content
+}
+
+#[test]
+fn every_provider_is_told_event_by_event() {
+    let told = of_all(|dialect| {
+        let line = Line::new(dialect, looked());
+        let args = line.args(&["--output-format", "stream-json", "what is in a.txt?"]);
+        let output = line.world.output(&args);
+        assert_eq!(output.status.code(), Some(0));
+        told(&output.stdout)
+    });
+    expect![[r#"
+        session.start
+        message "what is in a.txt?"
+        text.start
+        text.delta I look.
+        text.end
+        message [{"type":"text","text":"I look."},{"type":"toolCall","id":"call_1","name":"read","input":{"path":"a.txt"}}]
+        model.post "tool_use" in 10 out 5 cost null
+        hook
+        tool.call "read" {"path":"a.txt"}
+        tool.result
+        message "     1\tone\n     2\ttwo\n"
+        text.start
+        text.delta It says one and two.
+        text.end
+        message [{"type":"text","text":"It says one and two."}]
+        model.post "end_turn" in 10 out 5 cost null
+        session.end "end_turn"
+        result "end_turn"
+    "#]].assert_eq(&told);
+}
+
+#[test]
+fn l21_a_provider_that_is_asked_too_much_is_asked_again_when_it_wants() {
+    let waits = [
+        ("retry-after-ms", "30", "retry: the model failed (rate_limited); again in 30 ms\n"),
+        ("retry-after", "1", "retry: the model failed (rate_limited); again in 1000 ms\n"),
+    ];
+    for (header, value, told) in waits {
+        for dialect in Dialect::ALL {
+            let busy = Answer::status(429).and_header(header, value);
+            let line = Line::new(dialect, [busy, Answer::text("Now.")]);
+            let output = line.world.output(&line.args(&["hi"]));
+            assert_eq!(String::from_utf8_lossy(&output.stderr), told);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "Now.\n");
+        }
+    }
+}
+
+#[test]
+fn l21_a_line_that_breaks_in_the_middle_is_taken_up_again() {
+    let answers = |cut| {
+        let broken = Answer::text("I was about to say").and_cut(After::Events(3), cut);
+        vec![reads(), broken, Answer::text("It says one and two.")]
+    };
+    let prompt = ["what is in a.txt?"];
+    check_all(
+        || answers(Cut::Reset),
+        &prompt,
+        3,
+        expect![[r#"
+        exit 0
+        --- stdout
+        It says one and two.
+        --- stderr
+        retry: the model failed (network); again in N ms
+    "#]],
+    );
+    check_all(
+        || answers(Cut::Close),
+        &prompt,
+        3,
+        expect![[r#"
+        exit 0
+        --- stdout
+        It says one and two.
+        --- stderr
+        retry: the model failed (network); again in N ms
+    "#]],
+    );
+}
+
+#[test]
+fn l21_a_provider_that_says_nothing_is_given_up() {
+    let line = Line::new(Dialect::OpenAiChat, [Answer::hang(), Answer::text("Here.")]);
+    line.world.settings(r#"{"providers": {"openai": {"idleTimeoutMs": 60}}}"#);
+    expect![[r#"
+        exit 0
+        --- stdout
+        Here.
+        --- stderr
+        retry: the model failed (timeout); again in N ms
+    "#]]
+    .assert_eq(&line.run(&["hi"], 2));
+}
+
+#[test]
+fn l21_another_model_takes_over() {
+    let other = LocalProvider::start(Dialect::OpenAiResponses, [Answer::text("I can.")]);
+    let mut line = Line::new(Dialect::AnthropicMessages, [Answer::status(400)]);
+    line.world =
+        line.world.with_env("OPENAI_BASE_URL", other.url()).with_env("OPENAI_API_KEY", "another");
+    let args = ["--fallback-model", "openai-responses/y", "hi"];
+    let shown = line.world.shown(&line.world.output(&line.args(&args)));
+    expect![[r#"
+        exit 0
+        --- stdout
+        I can.
+        --- stderr
+        retry: the model failed (bad_request); again in N ms
+    "#]]
+    .assert_eq(&shown);
+    assert_eq!(other.requests()[0].json()["model"], "y");
+    assert_eq!(other.requests()[0].header("authorization"), Some("Bearer another"));
+}
+
+#[test]
+fn l21_the_settings_name_who_takes_over() {
+    let other = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("I can.")]).without_key();
+    let line = Line::new(Dialect::AnthropicMessages, [Answer::status(400)]);
+    line.world.settings(&format!(
+        r#"{{"providers": {{"lab": {{"speaks": "openai", "baseUrl": "{}"}}}},
+             "fallbackModels": ["lab/y", "anthropic/x"]}}"#,
+        other.url()
+    ));
+    let shown = line.world.shown(&line.world.output(&line.args(&["hi"])));
+    expect![[r#"
+        exit 0
+        --- stdout
+        I can.
+        --- stderr
+        retry: the model failed (bad_request); again in N ms
+    "#]]
+    .assert_eq(&shown);
+    assert_eq!(other.requests()[0].header("authorization"), None);
+}
+
+#[test]
+fn l21_a_budget_stops_before_the_next_request() {
+    let shown = of_all(|dialect| {
+        let line = Line::new(dialect, looked());
+        let price = r#""price": {"input": 10000, "output": 0}"#;
+        line.world.settings(&format!(r#"{{"models": {{"{}": {{{price}}}}}}}"#, line.model));
+        line.run(&["--max-budget-usd", "0.05", "what is in a.txt?"], 1)
+    });
+    expect![[r#"
+        exit 3
+        --- stdout
+        I look.
+        --- stderr
+        error: the run cost 0.1000 USD of 0.0500
+
+        hint: `--max-budget-usd X` allows more
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[test]
+fn l21_an_abort_closes_the_line_at_once() {
+    for dialect in Dialect::ALL {
+        let line = Line::new(dialect, [Answer::text("I am about to say").and_hang()]);
+        let child = line.world.spawn(&line.args(&["hi"]));
+        line.provider.wait_received(1);
+        let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        line.provider.wait_closed(1);
+    }
+}
+
+#[test]
+fn a_provider_of_ones_own_is_described_in_the_settings() {
+    let lab = LocalProvider::start(Dialect::OpenAiChat, looked()).with_key(KEY);
+    let world = World::new();
+    world.settings(&format!(
+        r#"{{"model": "lab/qwen", "providers": {{"lab": {{"speaks": "openai", "baseUrl": "{}",
+             "apiKeyVariable": "LAB_KEY"}}}}}}"#,
+        lab.url()
+    ));
+    world.check(
+        &["-p", "what is in a.txt?"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no key for `lab`
+
+        hint: set `LAB_KEY`
+    "#]],
+    );
+    assert_eq!(lab.connections(), 0);
+    let world = world.with_env("LAB_KEY", KEY);
+    world.check(
+        &["-p", "what is in a.txt?"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        It says one and two.
+    "#]],
+    );
+    assert_eq!(lab.refusals(), Vec::<String>::new());
+}
+
+#[test]
+fn a_proxy_is_the_way_to_everybody_but_this_machine() {
+    let proxy = LocalProvider::start(Dialect::OpenAiChat, []).unchecked();
+    let near = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Here.")]).without_key();
+    let world = World::new().with_env("http_proxy", format!("http://{}", proxy.address()));
+    world.settings(&format!(
+        r#"{{"providers": {{"far": {{"speaks": "openai", "baseUrl": "http://models.example/v1"}},
+             "near": {{"speaks": "openai", "baseUrl": "{}"}}}}}}"#,
+        near.url()
+    ));
+    assert!(world.output(&["-p", "--model", "near/x", "hi"]).status.success());
+    assert_eq!(proxy.connections(), 0);
+    assert_eq!(world.output(&["-p", "--model", "far/x", "hi"]).status.code(), Some(1));
+    assert_eq!(proxy.requests()[0].path, "http://models.example/v1/chat/completions");
+}
+
+#[test]
+fn without_a_model_nothing_is_sent() {
+    let provider = LocalProvider::start(Dialect::OpenAiChat, []);
+    let world = World::new()
+        .with_env("ANTHROPIC_BASE_URL", provider.url())
+        .with_env("OPENAI_BASE_URL", provider.url())
+        .with_env("OLLAMA_HOST", provider.url())
+        .with_env("ALL_PROXY", provider.url());
+    world.check(&["-p", "hi"], expect![[r#"
+        exit 2
+        --- stderr
+        error: no model is set up, so nothing was sent
+
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]]);
+    world.check(
+        &["-p", "--model", "gemini/x", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no key for `gemini`
+
+        hint: set `GEMINI_API_KEY`
+    "#]],
+    );
+    world.check(
+        &["-p", "--model", "antropic/x", "hi"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no provider `antropic`
+
+        hint: did you mean `anthropic`?
+    "#]],
+    );
+    assert_eq!(provider.connections(), 0);
+    assert!(!world.sessions().exists());
+}
+
+#[test]
+fn a_key_stands_for_a_model() {
+    let shown = |dialect| {
+        let mut line = Line::new(dialect, [Answer::text("Hello.")]);
+        line.world = line.world.with_env("GEMINI_API_KEY", "unused");
+        let shown = line.world.shown(&line.world.output(&["-p", "hi"]));
+        assert_eq!(line.provider.requests().len(), 1);
+        shown
+    };
+    expect![[r#"
+        exit 0
+        --- stdout
+        Hello.
+        --- stderr
+        model: anthropic/claude-sonnet-5-5, since no model is named, and there is a key in `ANTHROPIC_API_KEY`
+    "#]].assert_eq(&shown(Dialect::AnthropicMessages));
+    expect![[r#"
+        exit 0
+        --- stdout
+        Hello.
+        --- stderr
+        model: openai/gpt-6.1-terra, since no model is named, and there is a key in `OPENAI_API_KEY`
+    "#]]
+    .assert_eq(&shown(Dialect::OpenAiChat));
+}
+
+#[test]
+fn l21_a_price_that_is_not_known_refuses_a_budget_before_anything_is_sent() {
+    let line = Line::new(Dialect::OpenAiChat, []);
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: the price of `[MODEL]` is not known, so a budget of 1 USD cannot be kept
+
+        hint: leave the budget out, or tell the price in the settings, in dollars per million tokens:
+          "models": {"[MODEL]": {"price": {"input": IN, "output": OUT}}}
+    "#]].assert_eq(&line.run(&["--max-budget-usd", "1", "hi"], 0));
+    line.world.settings(
+        r#"{"limits": {"maxBudgetUsd": 0.5}, "fallbackModels": ["openai/y"],
+            "models": {"openai/x": {"price": {"input": 1, "output": 1}}}}"#,
+    );
+    expect![[r#"
+        exit 2
+        --- stderr
+        error: the price of `openai/y` is not known, so a budget of 0.5 USD cannot be kept
+
+        hint: leave the budget out, or tell the price in the settings, in dollars per million tokens:
+          "models": {"openai/y": {"price": {"input": IN, "output": OUT}}}
+    "#]].assert_eq(&line.run(&["hi"], 0));
+    assert!(!line.world.sessions().exists());
+    // A command spends nothing.
+    assert!(line.world.output(&["-p", "/tools"]).status.success());
+}
+
+#[test]
+fn a_cassette_plays_what_was_recorded() {
+    let shown = of_all(|dialect| {
+        let line = Line::new(dialect, looked());
+        let tape = line.world.path("tape.jsonl");
+        let tape = tape.to_str().unwrap();
+        let prompt = "what is in a.txt?";
+        let recorded = line.run(&["--record-cassette", tape, prompt], 2);
+        check_page(&fs::read_to_string(tape).unwrap());
+        // Without a key, and without anybody to ask.
+        let elsewhere = World::new();
+        let shown = elsewhere.shown(&elsewhere.output(&line.args(&["--cassette", tape, prompt])));
+        assert_eq!(shown.replace(line.model, "[MODEL]"), recorded);
+        // Another question of the same model gets the answer that comes next.
+        let args = line.args(&["--cassette", tape, "--output-format", "json", "and?"]);
+        let shown = elsewhere.shown(&elsewhere.output(&args));
+        assert!(shown.starts_with("exit 0"), "{shown}");
+        recorded
+    });
+    expect![[r#"
+        exit 0
+        --- stdout
+        It says one and two.
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// The page names everything in a cassette.
+fn check_page(tape: &str) {
+    let page = include_str!("../../../docs/FORMATS.md");
+    let (_, page) = page.split_once("## Cassette file").expect("the page has the section");
+    for key in keys_of(tape) {
+        assert!(page.contains(&format!("`{key}`")), "docs/FORMATS.md does not name {key}");
+    }
+}
+
+/// The keys of a cassette's own lines, bodies aside.
+fn keys_of(tape: &str) -> BTreeSet<String> {
+    fn collect(value: &Value, keys: &mut BTreeSet<String>) {
+        let Value::Object(fields) = value else { return };
+        for (key, value) in fields {
+            keys.insert(key.clone());
+            if key != "body" && key != "headers" {
+                collect(value, keys);
+            }
+        }
+    }
+    let mut keys = BTreeSet::new();
+    tape.lines().for_each(|line| collect(&serde_json::from_str(line).unwrap(), &mut keys));
+    keys
+}
+
+#[test]
+fn a_cassette_is_a_new_file_or_a_whole_one() {
+    let line = Line::new(Dialect::AnthropicMessages, []);
+    let there = line.world.write("there.jsonl", "mine");
+    let there = there.to_str().unwrap();
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot record to [T]/there.jsonl
+          caused by: File exists (os error 17)
+
+        hint: `--record-cassette FILE` names a new file
+    "#]]
+    .assert_eq(&line.run(&["--record-cassette", there, "hi"], 0));
+    assert_eq!(fs::read_to_string(there).unwrap(), "mine");
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot play [T]/there.jsonl
+          caused by: [T]/there.jsonl:1: expected value at line 1 column 1
+    "#]]
+    .assert_eq(&line.run(&["--cassette", there, "hi"], 0));
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot play none.jsonl
+          caused by: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&line.run(&["--cassette", "none.jsonl", "hi"], 0));
+    let empty = line.world.write("empty.jsonl", "{\"type\":\"cassette\",\"v\":1}\n");
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: the run failed (other)
+          caused by: [T]/empty.jsonl has no further answer for /v1/messages
+    "#]]
+    .assert_eq(&line.run(&["--cassette", empty.to_str().unwrap(), "hi"], 0));
+    let new = line.world.path("new.jsonl");
+    let args = ["-p", "--record-cassette", new.to_str().unwrap(), "--model", "lab/x", "hi"];
+    assert_eq!(line.world.output(&args).status.code(), Some(2));
+    assert!(!new.exists(), "a run that does not begin records nothing");
+}
