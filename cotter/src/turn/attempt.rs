@@ -58,8 +58,7 @@ impl Turn {
     async fn attempt(&mut self, tries: &Tries) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
         let (model, attempt) = (tries.model(), tries.number);
         let scene = &self.scene;
-        let mut built = scene.context().await?;
-        let messages = &mut built.messages;
+        let Built { mut messages, shaped } = scene.context().await?;
         let message_count = messages.len();
         let name = || model.name().clone();
         let pre = || Requesting { model: name(), message_count, attempt };
@@ -82,13 +81,12 @@ impl Turn {
         };
         let request = Request {
             system: scene.face.system.clone(),
-            messages: messages.clone(),
+            messages,
             notes: usize::from(notes.is_some()),
             tools: scene.face.tools.shown().clone(),
             thinking,
             max_tokens: None,
         };
-        let Built { shaped, .. } = built;
         let sent = is_told
             .then(|| Box::new(Answered::new(model, request.clone(), &scene.face, limited, shaped)));
         let mut hearing = Hearing::new(scene.is_heard().then_some(scene));
