@@ -125,7 +125,7 @@ fn answers(table: &mut Table, name: &str, runtime: &Runtime) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder is made");
-    let mut heard = |pieces: usize| {
+    let heard = |pieces: usize| {
         let path = folder.path().join(pieces.to_string());
         record(&path, name, pieces);
         median_of(9, || {
