@@ -59,14 +59,18 @@ fn message(number: usize) -> Message {
     })
 }
 
-fn request(messages: &Messages, tools: usize) -> Request {
+/// So many tools, as an agent shows them with every request.
+fn tools(count: usize) -> Arc<ShownTools> {
     let tool = |n: usize| ToolSpec::new(format!("tool{n}"), "does it", json!({"type": "object"}));
-    let tools: ShownTools = (0..tools).map(tool).collect();
+    Arc::new((0..count).map(tool).collect())
+}
+
+fn request(messages: &Messages, tools: &Arc<ShownTools>) -> Request {
     Request {
         system: "Be brief.".into(),
         messages: messages.clone(),
         notes: 0,
-        tools: Arc::new(tools),
+        tools: tools.clone(),
         thinking: Thinking::Off,
         max_tokens: None,
     }
@@ -74,6 +78,7 @@ fn request(messages: &Messages, tools: usize) -> Request {
 
 /// One more request on a long conversation, and where it breaks the cache of the one before it.
 fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
+    let shown = tools(20);
     for count in [1_000, 10_000, 100_000] {
         let what = format!("body of one more request after {count} messages, {name}");
         let breaks = format!("break of a cache after {count} messages, {name}");
@@ -85,9 +90,9 @@ fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
         let mut ask = |messages: &mut Messages| {
             (1..=2).for_each(|more| messages.push(message(last + more)));
             last += 2;
-            request(messages, 20)
+            request(messages, &shown)
         };
-        let first = request(&messages, 20);
+        let first = request(&messages, &shown);
         assert!(model.body_length(&first) > 200 * count as u64);
         if table.wants(&what) {
             let took = median_of(200, || {
@@ -99,7 +104,7 @@ fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
             table.add(&what, took, Goal::None);
         }
         if table.wants(&breaks) {
-            let (before, now) = (request(&messages, 20), request(&messages, 21));
+            let (before, now) = (request(&messages, &shown), request(&messages, &tools(21)));
             assert!(model.break_at(&before, &now).is_some());
             table.add(&breaks, time(|| _ = black_box(model.break_at(&before, &now))), Goal::None);
         }
@@ -107,11 +112,11 @@ fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
     let what = format!("first body of 100000 messages, {name}");
     if table.wants(&what) {
         let all: Vec<Message> = (0..=100_000).map(message).collect();
-        let kept = request(&all.iter().cloned().collect(), 20);
+        let kept = request(&all.iter().cloned().collect(), &shown);
         let copied = time_once(9, || model.body(&kept));
         let mut fresh: Vec<Messages> = (0..9).map(|_| all.iter().cloned().collect()).collect();
         let took = time_once(9, || {
-            let request = request(&fresh.pop().expect("there is one for each"), 20);
+            let request = request(&fresh.pop().expect("there is one for each"), &shown);
             (model.body_length(&request), request)
         });
         table.add_beside(&what, took, ("copying it", copied), Goal::None);
