@@ -11,10 +11,8 @@ use std::{
 };
 
 use cotter::{
-    Message, Messages,
-    message::{AssistantMessage, AssistantPart, Usage},
+    message::Usage,
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
-    points::MessageChange,
     tool::ShownTools,
 };
 use futures_util::{Stream, StreamExt, stream};
@@ -36,6 +34,9 @@ use crate::{
 /// How long the end of an answer is waited for once all of it was said, so that its connection can be
 /// used again.
 const LAST_WORD: Duration = Duration::from_millis(50);
+
+/// A name that no model has.
+const NOBODY: &str = "\0";
 
 /// What one provider's format is: pure functions from a request to bytes and from events to pieces of
 /// a reply.
@@ -100,10 +101,25 @@ struct Inner {
     key: Option<ApiKey>,
     http: Http,
     known: Known,
-    dialect: Box<dyn Dialect>,
+    dialects: Dialects,
     /// The provider refused what was thought before: a key of another account, a signature it does not
     /// know. From then on it is not sent.
     forgets: AtomicBool,
+}
+
+/// The dialect of a model, twice.
+pub(crate) struct Dialects {
+    dialect: Box<dyn Dialect>,
+    /// The one that takes every reply for another model's, so that it sends no thoughts.
+    forgetful: Box<dyn Dialect>,
+}
+
+impl Dialects {
+    /// The dialects of a model of that name.
+    pub(crate) fn of<D: Dialect>(name: &SmolStr, dialect: impl Fn(SmolStr) -> D) -> Self {
+        let forgetful = Box::new(dialect(SmolStr::new_static(NOBODY)));
+        Dialects { dialect: Box::new(dialect(name.clone())), forgetful }
+    }
 }
 
 impl HttpModel {
@@ -114,9 +130,9 @@ impl HttpModel {
         key: Option<ApiKey>,
         http: Http,
         known: Known,
-        dialect: impl Dialect,
+        dialects: Dialects,
     ) -> Self {
-        let url = format!("{}/{}", base_url.trim_end_matches('/'), dialect.path());
+        let url = format!("{}/{}", base_url.trim_end_matches('/'), dialects.dialect.path());
         HttpModel(Arc::new(Inner {
             name,
             speaks,
@@ -124,14 +140,20 @@ impl HttpModel {
             key,
             http,
             known,
-            dialect: Box::new(dialect),
+            dialects,
             forgets: AtomicBool::new(false),
         }))
     }
 
     /// The body of a request, as it would be sent.
     pub fn body(&self, request: &Request) -> Vec<u8> {
-        self.0.dialect.body(request).joined()
+        self.dialect(self.memory()).body(request).joined()
+    }
+
+    /// How many bytes it has. Nothing is copied for it: what was written of a long conversation before
+    /// is kept with its messages.
+    pub fn body_length(&self, request: &Request) -> u64 {
+        self.dialect(self.memory()).body(request).len()
     }
 }
 
@@ -161,8 +183,8 @@ impl Model for HttpModel {
     }
 
     fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
-        let (before, now) = (&self.sent(before.clone()), &self.sent(now.clone()));
-        self.0.dialect.prefix(before).breaks_at(self.0.dialect.prefix(now))
+        let dialect = self.dialect(self.memory());
+        dialect.prefix(before).breaks_at(dialect.prefix(now))
     }
 }
 
@@ -171,8 +193,9 @@ impl HttpModel {
         self,
         request: Request,
     ) -> Result<impl Stream<Item = Result<Delta, ModelError>> + Send, ModelError> {
-        let request = self.sent(request);
-        let Inner { speaks, url, key, http, dialect, .. } = &*self.0;
+        let memory = self.memory();
+        let dialect = self.dialect(memory);
+        let Inner { speaks, url, key, http, .. } = &*self.0;
         let mut headers = speaks.authorized(key.as_ref())?;
         header(&mut headers, "content-type", HeaderValue::from_static("application/json"));
         header(&mut headers, "accept", HeaderValue::from_static("text/event-stream"));
@@ -183,7 +206,7 @@ impl HttpModel {
         drop(request.messages);
         let answer = http.post(Call { url: url.clone(), headers, body }).await?;
         if answer.status != 200 {
-            return Err(self.refused(failure::of_answer(answer, key.as_ref()).await));
+            return Err(self.refused(failure::of_answer(answer, key.as_ref()).await, memory));
         }
         check_is_stream(&answer, key.as_ref())?;
         let heard = Heard {
@@ -198,39 +221,38 @@ impl HttpModel {
     }
 }
 
-impl HttpModel {
-    /// The request as it is sent.
-    fn sent(&self, request: Request) -> Request {
-        match self.0.forgets.load(Ordering::Relaxed) {
-            true => Request { messages: without_thoughts(&request.messages), ..request },
-            false => request,
-        }
-    }
-
-    /// A failure, which passes when it is about thoughts that need not be sent.
-    fn refused(&self, error: ModelError) -> ModelError {
-        let passes = failure::is_about_thoughts(&error.message)
-            && !self.0.forgets.swap(true, Ordering::Relaxed);
-        match passes {
-            true => ModelError {
-                kind: ModelErrorKind::Overloaded,
-                retry_after: Some(Duration::ZERO),
-                ..error
-            },
-            false => error,
-        }
-    }
+/// Whether what was thought before is sent.
+#[derive(Clone, Copy, PartialEq)]
+enum Memory {
+    Whole,
+    WithoutThoughts,
 }
 
-fn without_thoughts(messages: &Messages) -> Messages {
-    messages.each(|_, message| match message {
-        Message::Assistant(reply) => {
-            let is_said = |part: &AssistantPart| !matches!(part, AssistantPart::Thinking { .. });
-            let parts = reply.parts.iter().filter(|part| is_said(part)).cloned().collect();
-            MessageChange::Replace(Message::Assistant(AssistantMessage { parts, ..reply.clone() }))
+impl HttpModel {
+    fn memory(&self) -> Memory {
+        match self.0.forgets.load(Ordering::Relaxed) {
+            true => Memory::WithoutThoughts,
+            false => Memory::Whole,
         }
-        _ => MessageChange::Keep,
-    })
+    }
+
+    fn dialect(&self, memory: Memory) -> &dyn Dialect {
+        let Dialects { dialect, forgetful } = &self.0.dialects;
+        match memory {
+            Memory::Whole => &**dialect,
+            Memory::WithoutThoughts => &**forgetful,
+        }
+    }
+
+    /// A failure, which passes when it is about thoughts that were sent and need not be.
+    fn refused(&self, error: ModelError, sent: Memory) -> ModelError {
+        if sent == Memory::WithoutThoughts || !failure::is_about_thoughts(&error.message) {
+            return error;
+        }
+        self.0.forgets.store(true, Ordering::Relaxed);
+        let (kind, retry_after) = (ModelErrorKind::Overloaded, Some(Duration::ZERO));
+        ModelError { kind, retry_after, ..error }
+    }
 }
 
 /// An answer that is something else was given by somebody else: a login page, a proxy.

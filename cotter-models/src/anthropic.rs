@@ -10,7 +10,6 @@ mod write;
 use bytes::Bytes;
 use cotter::{
     Message,
-    message::{AssistantPart, Mark},
     model::{Request, Thinking},
     tool::ShownTools,
 };
@@ -75,7 +74,11 @@ impl Messages {
     }
 
     /// How the model is told how hard to think: what it may do, and the word for how hard.
-    fn thinking(&self, request: &Request) -> (Option<Value>, Option<&'static str>) {
+    fn thinking(
+        &self,
+        request: &Request,
+        may_think: impl FnOnce() -> bool,
+    ) -> (Option<Value>, Option<&'static str>) {
         let is_off = request.thinking == Thinking::Off;
         let adaptive = || {
             let display = if is_off { "omitted" } else { "summarized" };
@@ -89,10 +92,10 @@ impl Messages {
             (Thinks::Disabled, true) => (Some(json!({"type": "disabled"})), None),
             (Thinks::Always, true) => (Some(adaptive()), Some("low")),
             (_, true) | (Thinks::None | Thinks::Effort, _) => (None, None),
-            (Thinks::Budget, false) if !may_begin_to_think(request, &self.name) => (None, None),
             (Thinks::Budget, false) => {
                 let budget = budget(request.thinking);
-                (Some(json!({"type": "enabled", "budget_tokens": budget})), None)
+                let enabled = || json!({"type": "enabled", "budget_tokens": budget});
+                (may_think().then(enabled), None)
             }
             (_, false) => {
                 let effort = self.known.effort(request.thinking).map(|effort| match effort {
@@ -104,11 +107,11 @@ impl Messages {
         }
     }
 
-    fn settings(&self, request: &Request) -> Value {
+    fn settings(&self, request: &Request, turns: &Turns) -> Value {
         let usual = self.known.max_output.map_or(MAX_TOKENS, |most| most.min(LONGEST));
         let max_tokens = request.max_tokens.map_or(usual, u64::from);
         let mut settings = json!({"max_tokens": max_tokens, "stream": true});
-        let (thinking, effort) = self.thinking(request);
+        let (thinking, effort) = self.thinking(request, || turns.may_think());
         if let Some(thinking) = thinking {
             if let Some(budget) = thinking["budget_tokens"].as_u64() {
                 // It counts against the reply, which needs room beside it.
@@ -123,29 +126,13 @@ impl Messages {
     }
 }
 
-/// Whether a model that thinks before it speaks may do so now: not between the calls of a reply that
-/// it did not think about, or that another model made.
-fn may_begin_to_think(request: &Request, name: &str) -> bool {
-    let mut latest = request.messages.iter().rev();
-    let reply = latest.find_map(|message| match message {
-        Message::ToolResult(_) => None,
-        Message::User(user) if user.mark == Mark::Note => None,
-        Message::Assistant(reply) => Some(Some(reply)),
-        _ => Some(None),
-    });
-    let Some(Some(reply)) = reply else { return true };
-    let thought =
-        matches!(reply.parts.first(), Some(AssistantPart::Thinking { signature: Some(_), .. }));
-    reply.calls().next().is_none() || (reply.model == name && thought)
-}
-
 impl Dialect for Messages {
     fn path(&self) -> &'static str {
         "v1/messages"
     }
 
     fn headers(&self, headers: &mut HeaderMap, request: &Request) {
-        let (thinking, _) = self.thinking(request);
+        let (thinking, _) = self.thinking(request, || self.write(request).writer.may_think());
         let beta = match thinking {
             // Hooks, compaction and new tools change what stands before a thought; it is then left out
             // instead of being an error.
@@ -170,7 +157,7 @@ impl Dialect for Messages {
             body.shared(piece.bytes.slice(start..));
         }
         body.text(written.writer.closing()).text("]");
-        let settings = self.settings(request).to_string();
+        let settings = self.settings(request, &written.writer).to_string();
         body.text(",").text(settings.trim_start_matches('{'));
         body
     }

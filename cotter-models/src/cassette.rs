@@ -5,6 +5,7 @@
 //! model spells over several pieces of its answer is not seen.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fmt,
     fs::{File, OpenOptions},
@@ -125,7 +126,6 @@ impl Recorder {
 
     fn write(&self, line: &Line) -> io::Result<()> {
         let line = serde_json::to_string(line).map_err(io::Error::other)? + "\n";
-        let line = self.0.redactor.redact(&line);
         lock(&self.0.file).write_all(line.as_bytes())
     }
 
@@ -177,9 +177,17 @@ impl Take {
 
 impl Drop for Take {
     fn drop(&mut self) {
-        let Some(mut exchange) = self.exchange.take() else { return };
+        let Some(Exchange { mut request, mut response }) = self.exchange.take() else { return };
+        let redactor = &self.recorder.0.redactor;
+        request.url = redactor.redact(&request.url).into_owned();
+        redact(redactor, &mut request.body);
+        let texts = response.headers.values_mut();
+        let texts = texts.chain(response.failure.as_mut().map(|failed| &mut failed.message));
+        texts.for_each(|text| *text = redactor.redact(text).into_owned());
         let text = String::from_utf8_lossy(&self.bytes);
-        exchange.response.body = text.split_inclusive("\n\n").map(str::to_owned).collect();
+        let pieces = text.split_inclusive("\n\n");
+        response.body = pieces.map(|piece| redacted(redactor, piece)).collect();
+        let exchange = Exchange { request, response };
         // A recording that cannot be written must not end the run that it is of; the player will miss
         // what is not there.
         let _ = self.recorder.write(&Line::Exchange(exchange));
@@ -217,9 +225,8 @@ impl Player {
     /// The answer to a request: the first that was recorded for the very same one, else the first for
     /// the same address and model. Each is given once.
     pub(crate) fn answer(&self, call: &Call) -> Result<Answer, ModelError> {
-        let body = call.body.joined();
-        let body = self.0.redactor.redact(std::str::from_utf8(&body).unwrap_or_default());
-        let body: Value = serde_json::from_str(&body).unwrap_or_default();
+        let mut body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
+        redact(&self.0.redactor, &mut body);
         let path = path_of(&call.url);
         let mut left = lock(&self.0.left);
         let alike = |asked: &Asked| {
@@ -252,6 +259,62 @@ impl Answered {
             .collect();
         let pieces = body.into_iter().map(|text| Ok(Bytes::from(text))).chain(failure.map(Err));
         Ok(Answer { status, headers, body: stream::iter(pieces.collect::<Vec<_>>()).boxed() })
+    }
+}
+
+/// Takes secrets out of every text of a value; whether there was one. Texts are looked at as they are
+/// meant: spelled in JSON, a secret may be spelled in many ways.
+fn redact(redactor: &Redactor, value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => match redactor.redact(text) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(without) => {
+                *text = without;
+                true
+            }
+        },
+        Value::Array(all) => {
+            // Every one is looked at.
+            all.iter_mut().map(|value| redact(redactor, value)).filter(|found| *found).count() > 0
+        }
+        Value::Object(fields) => {
+            let names: Vec<_> =
+                fields.keys().map(|name| redactor.redact(name).into_owned()).collect();
+            let mut found = names.iter().ne(fields.keys());
+            if found {
+                *fields = names
+                    .into_iter()
+                    .zip(std::mem::take(fields))
+                    .map(|(name, (_, value))| (name, value))
+                    .collect();
+            }
+            for value in fields.values_mut() {
+                found |= redact(redactor, value);
+            }
+            found
+        }
+        _ => false,
+    }
+}
+
+/// A piece of an answer without secrets; one without any is left as it came, to the byte.
+fn redacted(redactor: &Redactor, piece: &str) -> String {
+    let without = |json: &str| {
+        let mut value = serde_json::from_str(json).ok()?;
+        Some(redact(redactor, &mut value).then(|| value.to_string()))
+    };
+    if let Some(changed) = without(piece) {
+        return changed.unwrap_or_else(|| piece.to_owned());
+    }
+    let line = |line: &str| {
+        let Some(changed) = line.strip_prefix("data:").and_then(without) else {
+            return redactor.redact(line).into_owned();
+        };
+        changed.map_or_else(|| line.to_owned(), |data| format!("data: {data}\n"))
+    };
+    match piece.contains("data:") {
+        true => piece.split_inclusive('\n').map(line).collect(),
+        false => redactor.redact(piece).into_owned(),
     }
 }
 

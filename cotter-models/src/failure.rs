@@ -16,6 +16,8 @@ use crate::{http::Answer, key::ApiKey};
 const MOST_WORDS: usize = 600;
 /// The most of an answer that is read to find them.
 pub(crate) const MOST_BYTES: usize = 64 * 1024;
+/// The longest that is waited for them, once it is known that the answer is a failure.
+const FOR_WORDS: Duration = Duration::from_secs(10);
 
 /// Words of types and codes, and what they mean. What stands first counts first.
 const WORDS: &[(&str, Kind)] = &[
@@ -166,7 +168,7 @@ pub(crate) async fn of_answer(answer: Answer, key: Option<&ApiKey>) -> ModelErro
     let status = answer.status;
     let asked = retry_after(&answer);
     let may_retry = answer.header("x-should-retry").map(|word| word == "true");
-    let body = answer.text(MOST_BYTES).await;
+    let body = answer.text(MOST_BYTES, FOR_WORDS).await;
     let said = serde_json::from_str(&body).map(|value| Said::read(&value)).unwrap_or_default();
     let by_status = by_status(status);
     let kind = match said.kind() {
@@ -250,17 +252,29 @@ fn retry_delay(error: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The wait in a sentence: `try again in 11.054s`, `in 20ms`.
+/// The wait in a sentence: `try again in 11.054s`, `in 20ms`, `in 1h6m0s`, `in 7 minutes`.
 fn wait_in(message: &str) -> Option<Duration> {
+    const UNITS: &[(&str, f64)] = &[
+        ("ms", 0.001),
+        ("minute", 60.0),
+        ("m", 60.0),
+        ("second", 1.0),
+        ("s", 1.0),
+        ("hour", 3600.0),
+        ("h", 3600.0),
+    ];
     let lower = message.to_lowercase();
-    let rest = lower.split_once("try again in ")?.1;
-    let digits = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
-    let number: f64 = rest[..digits].parse().ok()?;
-    let seconds = match rest[digits..].trim_start() {
-        unit if unit.starts_with("ms") => number / 1000.0,
-        unit if unit.starts_with('s') => number,
-        unit if unit.starts_with("minute") => number * 60.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(seconds).ok()
+    let mut rest = lower.split_once("try again in ")?.1;
+    let mut seconds = None;
+    while let Some(digits) = rest.find(|char: char| !char.is_ascii_digit() && char != '.') {
+        let (number, more) = rest.split_at(digits);
+        let Ok(number) = number.parse::<f64>() else { break };
+        let more = more.trim_start();
+        let Some((unit, worth)) = UNITS.iter().find(|(unit, _)| more.starts_with(unit)) else {
+            break;
+        };
+        seconds = Some(seconds.unwrap_or(0.0) + number * worth);
+        rest = &more[unit.len()..];
+    }
+    Duration::try_from_secs_f64(seconds?).ok()
 }

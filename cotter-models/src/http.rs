@@ -266,16 +266,19 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The beginning of a small answer, as text.
-    pub(crate) async fn text(mut self, most: usize) -> String {
+    /// The beginning of a small answer, as text: so many bytes of it, as far as they come in time.
+    pub(crate) async fn text(mut self, most: usize, within: Duration) -> String {
         let mut bytes = vec![];
-        while let Some(Ok(piece)) = self.body.next().await {
-            bytes.extend_from_slice(&piece);
-            if bytes.len() >= most {
-                bytes.truncate(most);
-                break;
+        let read = async {
+            while let Some(Ok(piece)) = self.body.next().await {
+                bytes.extend_from_slice(&piece);
+                if bytes.len() >= most {
+                    bytes.truncate(most);
+                    break;
+                }
             }
-        }
+        };
+        let _ = timeout(within, read).await;
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

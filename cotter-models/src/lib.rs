@@ -4,10 +4,12 @@
 mod key;
 mod http;
 mod body;
+mod pictures;
 mod conversation;
 mod adapter;
 mod failure;
 mod input;
+mod count;
 mod plain;
 mod catalog;
 mod anthropic;

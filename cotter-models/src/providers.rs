@@ -13,7 +13,7 @@
 //! # Ok::<(), cotter::model::ModelError>(())
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use cotter::{
     model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
@@ -24,7 +24,7 @@ use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
-    adapter::HttpModel,
+    adapter::{Dialects, HttpModel},
     anthropic,
     cassette::Tape,
     catalog::{ChatTools, Known},
@@ -37,6 +37,8 @@ use crate::{
 
 /// The most of a list of models that is read.
 const MOST_LISTED: usize = 4 * 1024 * 1024;
+/// The longest that is waited for it, once it begins.
+const FOR_LIST: Duration = Duration::from_secs(60);
 
 /// What a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,7 +264,7 @@ impl Provider {
         if answer.status != 200 {
             return Err(failure::of_answer(answer, self.key.as_ref()).await);
         }
-        let text = answer.text(MOST_LISTED).await;
+        let text = answer.text(MOST_LISTED, FOR_LIST).await;
         let list: Value = serde_json::from_str(&text).map_err(|cause| {
             ModelError::new(ModelErrorKind::Other, format!("the list cannot be read: {cause}"))
         })?;
@@ -288,20 +290,18 @@ impl Provider {
         let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.spoken(&known));
         let http = self.http.as_ref().unwrap_or(http).clone();
         let (url, key) = (&self.base_url, self.key.clone());
-        match speaks {
+        let dialects = match speaks {
             Speaks::AnthropicMessages => {
-                let dialect = anthropic::Messages::new(name.clone(), model, known.clone());
-                HttpModel::new(name, speaks, url, key, http, known, dialect)
+                Dialects::of(&name, |name| anthropic::Messages::new(name, model, known.clone()))
             }
             Speaks::OpenAiChat => {
-                let dialect = chat::Completions::new(name.clone(), model, url, known.clone());
-                HttpModel::new(name, speaks, url, key, http, known, dialect)
+                Dialects::of(&name, |name| chat::Completions::new(name, model, url, known.clone()))
             }
             Speaks::OpenAiResponses => {
-                let dialect = responses::Responses::new(name.clone(), model, known.clone());
-                HttpModel::new(name, speaks, url, key, http, known, dialect)
+                Dialects::of(&name, |name| responses::Responses::new(name, model, known.clone()))
             }
-        }
+        };
+        HttpModel::new(name, speaks, url, key, http, known, dialects)
     }
 }
 

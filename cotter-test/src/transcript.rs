@@ -43,6 +43,9 @@ pub(crate) fn shown(message: &Message) -> String {
         Message::Assistant(assistant) => {
             let parts = assistant.parts.iter().map(|part| match part {
                 AssistantPart::Text(text) => format!("assistant: {text}"),
+                AssistantPart::Thinking { text, .. } if text.is_empty() => {
+                    "thinking: (hidden)".into()
+                }
                 AssistantPart::Thinking { text, .. } => format!("thinking: {text}"),
                 AssistantPart::ToolCall(call) => {
                     format!("call {}: {} {}", call.id, call.name, call.input)

@@ -227,9 +227,13 @@ impl Agent {
 
     /// Uses another model from the next request on. The fallback models stay.
     pub fn set_model(&self, model: impl Model) {
-        let mut models = self.0.models.write().unwrap_or_else(PoisonError::into_inner);
         let model: Arc<dyn Model> = Arc::new(model);
-        *models = std::iter::once(model).chain(models.iter().skip(1).cloned()).collect();
+        let mut models = self.0.models.write().unwrap_or_else(PoisonError::into_inner);
+        let new = std::iter::once(model).chain(models.iter().skip(1).cloned()).collect();
+        let old = std::mem::replace(&mut *models, new);
+        drop(models);
+        // Outside the lock: a model may look at the agent as it goes.
+        drop(old);
     }
 }
 

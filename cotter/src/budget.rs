@@ -172,6 +172,16 @@ pub(crate) async fn leave(run: &Arc<RunCx>, model: &Arc<dyn Model>) -> Result<Le
     Ok(leave)
 }
 
+/// What a reply cost, where that is known. One that nobody counted cost something all the same, unless
+/// its model asks for nothing.
+pub(crate) fn cost_of(model: &Arc<dyn Model>, usage: &Usage) -> Option<f64> {
+    let cost = model.cost_usd(usage)?;
+    let least = Usage { input_tokens: 1, output_tokens: 1, ..Usage::default() };
+    let asks_for_something = || model.cost_usd(&least).is_none_or(|cost| cost > 0.0);
+    let is_uncounted = usage.total() == 0 && cost <= 0.0 && asks_for_something();
+    (!is_uncounted).then_some(cost)
+}
+
 /// Books what a reply used, for this run and whoever it works for.
 pub(crate) fn book(run: &Arc<RunCx>, usage: Usage, cost: Option<f64>) {
     RunCx::lineage(run).for_each(|run| run.budget.add(usage, cost));

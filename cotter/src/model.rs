@@ -244,7 +244,8 @@ pub enum Delta {
     /// Thinking.
     Thinking(String),
     /// The provider's signature over the thinking before it, which it ends. Without any before it, it
-    /// stands for thinking that is not shown. Only the adapter that gave it understands it.
+    /// stands for thinking that is not shown. An empty one says nothing. Only the adapter that gave it
+    /// understands it.
     Signature(String),
     /// A whole tool call.
     Call {

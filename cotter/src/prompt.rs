@@ -353,7 +353,7 @@ fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result
 
 /// A hook's reply, and a result for each call in it: nobody runs what no model called for.
 fn paired(scene: &Scene, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
-    reply.parts = with_ids(reply.parts, scene.run_id(), number);
+    reply.parts = with_ids(reply.parts, scene, number);
     let words = "Not run: it was part of a hook's answer.";
     let results = reply.calls().map(|call| {
         Message::ToolResult(ToolResultMessage::closing(call, ErrorKind::Cancelled, words))

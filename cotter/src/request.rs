@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, future::poll_fn, sync::Arc, time::Duration};
 
-use smol_str::format_smolstr;
+use smol_str::{SmolStr, format_smolstr};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -122,7 +122,7 @@ impl Scene {
             Ended::Whole => {}
         }
         let reply = hearing.reply(model, self);
-        let cost = model.cost_usd(&reply.usage);
+        let cost = budget::cost_of(model, &reply.usage);
         leave.settle(reply.usage, cost);
         self.tell_reply(&reply, cost, None).await?;
         Ok(Ok(reply))
@@ -194,16 +194,23 @@ impl Replied {
 }
 
 /// Every call has an id of its own, whatever the provider gave, and an input that can be read again.
-pub(crate) fn with_ids(mut parts: Vec<AssistantPart>, run: &str, step: u32) -> Vec<AssistantPart> {
+/// Some give the same ids in every reply, and others refuse a conversation in which one comes twice.
+pub(crate) fn with_ids(
+    mut parts: Vec<AssistantPart>,
+    scene: &Scene,
+    step: u32,
+) -> Vec<AssistantPart> {
+    let run = scene.run_id();
     let mut seen = HashSet::new();
     let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
+    let is_used = |id: &SmolStr| scene.state().tree.has_call(id);
     for part in &mut parts {
         let AssistantPart::ToolCall(call) = part else { continue };
         if is_too_deep(&call.input) {
             call.input = Arc::new("(nested too deep)".into());
         }
         // What is made may be what the provider gave another call.
-        while call.id.is_empty() || !seen.insert(call.id.clone()) {
+        while call.id.is_empty() || is_used(&call.id) || !seen.insert(call.id.clone()) {
             call.id = made.next().unwrap_or_default();
         }
     }
@@ -240,7 +247,7 @@ impl<'a> Hearing<'a> {
     /// The reply that was heard to its end.
     pub(crate) fn reply(self, model: &Arc<dyn Model>, scene: &Scene) -> AssistantMessage {
         let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
-        let parts = with_ids(self.parts, scene.run_id(), scene.cx.step());
+        let parts = with_ids(self.parts, scene, scene.cx.step());
         AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
     }
 
@@ -295,6 +302,7 @@ impl<'a> Hearing<'a> {
                     _ => self.parts.push(AssistantPart::Thinking { text, signature: None }),
                 }
             }
+            Delta::Signature(signed) if signed.is_empty() => {}
             Delta::Signature(signed) => {
                 self.close();
                 match self.parts.last_mut() {

@@ -237,8 +237,8 @@ impl Turn {
         tool::close_open_calls(&self.scene);
         let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
         let Spent { usage, cost, .. } = self.scene.cx.run.budget.spent();
-        let turn_model = self.scene.state().take_turn_model();
-        drop(turn_model);
+        let gone = self.scene.state().take_gone_models();
+        drop(gone);
         let (reason, steps) = (exit.reason, self.step);
         let stored = self.scene.state().finish_run(|| Record::RunEnd {
             run,

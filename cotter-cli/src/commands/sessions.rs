@@ -125,6 +125,9 @@ fn message_said(message: &Message) -> Said {
         Message::Assistant(reply) => {
             let parts = reply.parts.iter().map(|part| match part {
                 AssistantPart::Text(text) => text.clone(),
+                AssistantPart::Thinking { text, .. } if text.is_empty() => {
+                    "(hidden thinking)".into()
+                }
                 AssistantPart::Thinking { text, .. } => format!("(thinking) {text}"),
                 AssistantPart::ToolCall(call) => {
                     format!("(calls) {} {}", text::show_line(&call.name), call.input)

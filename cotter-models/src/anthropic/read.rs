@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::write::REDACTED;
 use crate::{
     adapter::{Broken, Out, Reader},
+    count::Count,
     failure::Said,
     input,
 };
@@ -22,6 +23,8 @@ pub(super) struct Events {
     stop_reason: Option<StopReason>,
     call: Option<Call>,
     signature: String,
+    /// Whether a word was said.
+    has_text: bool,
 }
 
 /// A call whose input is on its way.
@@ -109,14 +112,22 @@ enum Piece {
 #[derive(Deserialize)]
 struct Ending {
     stop_reason: Option<String>,
+    stop_details: Option<Details>,
 }
 
+/// What is said of a refusal.
 #[derive(Deserialize)]
+struct Details {
+    explanation: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Counted {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
+    input_tokens: Count,
+    output_tokens: Count,
+    cache_creation_input_tokens: Count,
+    cache_read_input_tokens: Count,
 }
 
 impl Reader for Events {
@@ -130,8 +141,12 @@ impl Reader for Events {
                 self.count(usage);
                 self.stop_reason =
                     delta.stop_reason.as_deref().map(stop_reason).or(self.stop_reason);
+                let words = delta.stop_details.and_then(|details| details.explanation);
+                // A refusal may come before any word; what is said of it is better than silence.
+                out.extend(words.filter(|_| !self.has_text).map(Delta::Text));
             }
             Event::MessageStop => {
+                self.finish(out);
                 let stop_reason = self.stop_reason.unwrap_or(StopReason::EndTurn);
                 out.push_back(Delta::Done { stop_reason, usage: self.usage });
             }
@@ -146,7 +161,7 @@ impl Events {
     /// Counts are sums so far: the newest that is there stands.
     fn count(&mut self, counted: Option<Counted>) {
         let Some(counted) = counted else { return };
-        let newest = |stands: &mut u64, count: Option<u64>| *stands = count.unwrap_or(*stands);
+        let newest = |stands: &mut u64, Count(count)| *stands = count.unwrap_or(*stands);
         newest(&mut self.usage.input_tokens, counted.input_tokens);
         newest(&mut self.usage.output_tokens, counted.output_tokens);
         newest(&mut self.usage.cache_write, counted.cache_creation_input_tokens);
@@ -154,6 +169,8 @@ impl Events {
     }
 
     fn begin(&mut self, block: Block, out: &mut Out) {
+        // Not everybody tells the end of a block.
+        self.finish(out);
         match block {
             Block::Text { text } if !text.is_empty() => out.push_back(Delta::Text(text)),
             Block::Thinking { thinking, signature } => {
@@ -174,7 +191,10 @@ impl Events {
 
     fn piece(&mut self, piece: Piece, out: &mut Out) {
         match piece {
-            Piece::TextDelta { text } => out.push_back(Delta::Text(text)),
+            Piece::TextDelta { text } => {
+                self.has_text |= !text.is_empty();
+                out.push_back(Delta::Text(text));
+            }
             Piece::ThinkingDelta { thinking } => out.push_back(Delta::Thinking(thinking)),
             Piece::SignatureDelta { signature } => self.signature.push_str(&signature),
             Piece::InputJsonDelta { partial_json } => {

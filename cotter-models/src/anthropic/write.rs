@@ -24,6 +24,13 @@ pub(super) const REDACTED: &str = "redacted:";
 pub(super) struct Turns {
     model: SmolStr,
     open: Option<Role>,
+    /// Whether the last turn of the person's answers calls.
+    answers: bool,
+    /// Whether the calls under way began with a thought.
+    thought: bool,
+    /// Pictures of failed calls, in JSON: a result that is an error holds text only, so they follow
+    /// when all results are there.
+    pictures: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -86,9 +93,19 @@ enum Input<'a> {
     Other { unparsed: &'a Value },
 }
 
+impl Block<'_> {
+    fn is_thought(&self) -> bool {
+        matches!(self, Block::Thinking { .. } | Block::RedactedThinking { .. })
+    }
+
+    fn is_picture(&self) -> bool {
+        matches!(self, Block::Image { .. })
+    }
+}
+
 impl Turns {
     pub(super) fn new(model: SmolStr) -> Self {
-        Turns { model, open: None }
+        Turns { model, open: None, answers: false, thought: false, pictures: vec![] }
     }
 
     /// What closes the last turn.
@@ -96,7 +113,28 @@ impl Turns {
         if self.open.is_some() { "]}" } else { "" }
     }
 
+    /// Whether a model that is told how long to think may be told so now: calls that did not begin
+    /// with a thought have to end without one.
+    pub(super) fn may_think(&self) -> bool {
+        !self.answers || self.thought
+    }
+
     fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &Block<'_>) {
+        let is_next = self.open != Some(role);
+        match role {
+            Role::Assistant if is_next && !self.answers => self.thought = block.is_thought(),
+            Role::Assistant => {}
+            Role::User => {
+                let answers = matches!(block, Block::ToolResult { .. });
+                self.answers = answers || (self.answers && !is_next);
+            }
+        }
+        self.begin(out, role);
+        put(out, block);
+    }
+
+    /// Goes on with a turn, or to the next.
+    fn begin(&mut self, out: &mut Vec<u8>, role: Role) {
         let between = match (self.open, role) {
             (Some(open), role) if open == role => ",",
             (None, Role::User) => r#"{"role":"user","content":["#,
@@ -105,7 +143,6 @@ impl Turns {
             (Some(_), Role::Assistant) => r#"]},{"role":"assistant","content":["#,
         };
         out.extend_from_slice(between.as_bytes());
-        put(out, block);
         self.open = Some(role);
     }
 
@@ -146,22 +183,47 @@ impl Writer for Turns {
             // The first turn is the person's.
             self.block(out, Role::User, &Block::Text { text: "(The conversation goes on.)" });
         }
-        for part in &reply.parts {
-            if let Some(block) = self.part(reply, part) {
-                self.block(out, Role::Assistant, &block);
-            }
+        let blocks: Vec<_> = reply.parts.iter().filter_map(|part| self.part(reply, part)).collect();
+        // A reply that ends with a thought is refused.
+        let said = blocks.iter().rposition(|block| !block.is_thought()).map_or(0, |last| last + 1);
+        for block in &blocks[..said] {
+            self.block(out, Role::Assistant, block);
         }
     }
 
     fn result(&mut self, out: &mut Vec<u8>, result: &ToolResultMessage) {
-        let content = match &result.content {
-            Content::Text(text) => (!is_blank(text)).then_some(Answer::Text(text)),
-            content => Some(blocks(content)).filter(|all| !all.is_empty()).map(Answer::Blocks),
-        };
         let tool_use_id = plain::id(&result.call_id, LONGEST_ID);
         let is_error = result.error.is_some();
+        let content = match &result.content {
+            Content::Text(text) => (!is_blank(text)).then_some(Answer::Text(text)),
+            content => {
+                let (pictures, mut all): (Vec<_>, Vec<_>) =
+                    blocks(content).into_iter().partition(|block| is_error && block.is_picture());
+                if !pictures.is_empty() {
+                    let words = format!("What the failed call {tool_use_id} shows:");
+                    let words = Block::Text { text: &words };
+                    let with_words = [&words].into_iter().chain(&pictures);
+                    self.pictures.extend(with_words.map(json_of));
+                    all.push(Block::Text { text: "(A picture of it follows.)" });
+                }
+                Some(all).filter(|all| !all.is_empty()).map(Answer::Blocks)
+            }
+        };
         self.block(out, Role::User, &Block::ToolResult { tool_use_id, content, is_error });
     }
+
+    fn results_end(&mut self, out: &mut Vec<u8>) {
+        for picture in std::mem::take(&mut self.pictures) {
+            self.begin(out, Role::User);
+            out.extend_from_slice(&picture);
+        }
+    }
+}
+
+fn json_of(block: &Block<'_>) -> Vec<u8> {
+    let mut json = vec![];
+    put(&mut json, block);
+    json
 }
 
 /// Content as blocks.

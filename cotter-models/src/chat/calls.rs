@@ -107,7 +107,9 @@ impl Calls {
 
 impl Call {
     fn is_whole(&self) -> bool {
-        matches!(serde_json::from_str(&self.arguments), Ok(Value::Object(_)))
+        // Asked of every piece by those who repeat the name with each: only what may be the end is read.
+        self.arguments.trim_end().ends_with('}')
+            && matches!(serde_json::from_str(&self.arguments), Ok(Value::Object(_)))
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     adapter::{Broken, Out, Reader},
+    count::Count,
     failure::Said,
 };
 
@@ -273,7 +274,7 @@ fn is_streamed(name: &str) -> bool {
 /// Tokens as they are counted here: what a cache gave or took is no input, and thinking is output
 /// even where it is left out of the count.
 fn counted(usage: &Value) -> Usage {
-    let number = |path: &str| usage.pointer(path).and_then(Value::as_u64);
+    let number = |path: &str| Count::of(usage.pointer(path)?).0;
     let asked = number("/prompt_tokens").unwrap_or_default();
     let written = number("/completion_tokens").unwrap_or_default();
     let rest = number("/total_tokens").unwrap_or_default().saturating_sub(asked);

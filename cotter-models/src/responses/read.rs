@@ -14,6 +14,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::write::{signed_phase, signed_thought};
 use crate::{
     adapter::{Broken, Out, Reader},
+    count::Count,
     failure::Said,
     input,
 };
@@ -95,17 +96,19 @@ struct Cut {
     reason: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Counted {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
+    input_tokens: Count,
+    output_tokens: Count,
     input_tokens_details: Option<Cached>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Cached {
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
+    cached_tokens: Count,
+    cache_write_tokens: Count,
 }
 
 impl Reader for Events {
@@ -320,14 +323,13 @@ fn is_end(word: &str) -> bool {
 /// What was read from the cache or written to it is counted in what was read.
 fn usage(counted: Option<Counted>) -> Usage {
     let Some(counted) = counted else { return Usage::default() };
-    let cached = counted.input_tokens_details;
-    let (cache_read, cache_write) = cached.map_or((0, 0), |cached| {
-        (cached.cached_tokens.unwrap_or(0), cached.cache_write_tokens.unwrap_or(0))
-    });
-    let input = counted.input_tokens.unwrap_or(0);
+    let cached = counted.input_tokens_details.unwrap_or_default();
+    let (cache_read, cache_write) =
+        (cached.cached_tokens.or_none(), cached.cache_write_tokens.or_none());
+    let input = counted.input_tokens.or_none();
     Usage {
         input_tokens: input.saturating_sub(cache_read).saturating_sub(cache_write),
-        output_tokens: counted.output_tokens.unwrap_or(0),
+        output_tokens: counted.output_tokens.or_none(),
         cache_read,
         cache_write,
     }

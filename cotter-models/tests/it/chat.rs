@@ -953,10 +953,10 @@ async fn an_agent_calls_hears_and_gives_back() {
         user: Do it all.
         thinking: The user asks for the weather.
         assistant: I look it up.
-        thinking: 
+        thinking: (hidden)
         call toolu_bdrk_01: weather {"location":"Florence"}
         result toolu_bdrk_01: seen: {"location":"Florence"}
-        thinking: 
+        thinking: (hidden)
         call function-call-1: add {"a":2,"b":3}
         call function-call-2: multiply {"b":3,"a":2}
         call function-call-3: now {}

@@ -11,7 +11,6 @@ use tokio::time::timeout;
 
 use crate::kit::{
     KEY, deltas, failure, heard, hello, model_at, model_name, model_over, provider_at, shown,
-    spoken,
 };
 
 const ANTHROPIC: Dialect = Dialect::AnthropicMessages;
@@ -246,7 +245,7 @@ async fn a_failure_whose_words_never_end_is_one_all_the_same() {
 #[tokio::test]
 async fn signs_of_life_are_no_silence() {
     let http = Http::new().with_idle_timeout(Duration::from_secs(60));
-    for dialect in spoken() {
+    for dialect in Dialect::ALL {
         let plain = LocalProvider::start(dialect, [Answer::text("One two three.")]);
         let pings = Answer::text("One two three.").and_pings().and_comments("still here");
         let pinged = LocalProvider::start(dialect, [pings]);
@@ -294,8 +293,8 @@ async fn nobody_there_is_a_network_failure() {
 }
 
 #[tokio::test]
-async fn aborting_closes_the_connection_at_once() {
-    for dialect in spoken() {
+async fn l21_aborting_closes_the_connection_at_once() {
+    for dialect in Dialect::ALL {
         for (after, pieces) in [(After::Nothing, 0), (After::Events(0), 0), (After::Said, 2)] {
             let answer = Answer::text("One two").and_cut(after, Cut::Hang);
             let provider = LocalProvider::start(dialect, [answer]);
@@ -317,7 +316,7 @@ async fn aborting_closes_the_connection_at_once() {
 
 #[tokio::test]
 async fn a_reply_that_is_whole_does_not_wait_for_the_line_to_close() {
-    for dialect in spoken() {
+    for dialect in Dialect::ALL {
         let answer = Answer::text("One two").and_cut(After::Events(usize::MAX), Cut::Hang);
         let provider = LocalProvider::start(dialect, [answer, Answer::text("Three.")]);
         let model = model_at(&provider);
@@ -330,7 +329,7 @@ async fn a_reply_that_is_whole_does_not_wait_for_the_line_to_close() {
 
 #[tokio::test]
 async fn twenty_requests_take_one_connection() {
-    for dialect in spoken() {
+    for dialect in Dialect::ALL {
         let provider = LocalProvider::start_with(dialect, |_| Answer::text("One two three."));
         let model = model_at(&provider);
         for _ in 0..20 {
@@ -413,7 +412,7 @@ async fn s28_a_key_is_in_no_failure_even_when_a_server_says_it_back() {
         Answer::raw(format!("HTTP/1.1 {KEY}\r\n\r\n")),
     ];
     for echo in echoes {
-        for dialect in spoken() {
+        for dialect in Dialect::ALL {
             let provider = LocalProvider::start(dialect, [echo.clone()]);
             let said = deltas(&model_at(&provider), hello()).await;
             let keys = provider.requests()[0]

@@ -9,14 +9,15 @@ use cotter::{
         AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall, ToolResultMessage,
         Usage,
     },
-    model::{Delta, Model, ModelError, Request, Thinking},
+    model::{Delta, Model, ModelError, Request, Streaming, Thinking},
     permission::Zone,
     tool::{ErrorKind, Facts, ShownTools},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
-use cotter_test::{Dialect, LocalProvider};
+use cotter_test::{Answer, Dialect, LocalProvider};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 
 /// A key that looks like no key, so that nothing but being the key gives it away.
 pub(crate) const KEY: &str = "plain words of a local lab";
@@ -30,11 +31,6 @@ pub(crate) fn provider_at(local: &LocalProvider) -> Provider {
         _ => Provider::new("lab", Speaks::OpenAiChat, ""),
     };
     provider.with_base_url(local.url()).with_key(ApiKey::new(KEY))
-}
-
-/// The dialects that the crate speaks.
-pub(crate) fn spoken() -> impl Iterator<Item = Dialect> {
-    Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::OpenAiChat)
 }
 
 /// A model that every dialect has.
@@ -137,6 +133,33 @@ pub(crate) fn failed(id: &str, content: impl Into<Content>) -> Message {
 
 pub(crate) fn picture() -> Part {
     Part::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
+}
+
+/// A model that thinks hard, whatever it is told.
+pub(crate) struct Thoughtful(pub(crate) HttpModel);
+
+impl Model for Thoughtful {
+    fn name(&self) -> &SmolStr {
+        self.0.name()
+    }
+
+    fn stream(&self, request: Request) -> Streaming {
+        self.0.stream(Request { thinking: Thinking::High, ..request })
+    }
+}
+
+/// What an answer makes in a session.
+pub(crate) async fn parts_of(dialect: Dialect, answer: Answer) -> Vec<AssistantPart> {
+    let provider = LocalProvider::start(dialect, [answer]);
+    let agent = agent_of(Thoughtful(model_at(&provider))).build().expect("its tools are good");
+    let session = agent.main_session().await.expect("a session is made");
+    session.prompt("Hello?").await.ok();
+    let messages = session.messages();
+    let reply = messages.iter().find_map(|message| match message {
+        Message::Assistant(reply) => Some(reply.parts.clone()),
+        _ => None,
+    });
+    reply.expect("it answered")
 }
 
 /// Everything a model says to a request.

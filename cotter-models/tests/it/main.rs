@@ -4,9 +4,12 @@
 mod kit;
 
 mod anthropic;
+mod attacks;
 mod dialects;
 mod framing;
 mod http;
+mod pairing;
 mod chat;
+mod conversations;
 mod rehearsal;
 mod responses;

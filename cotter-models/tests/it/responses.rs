@@ -840,13 +840,13 @@ async fn an_agent_keeps_what_the_provider_wants_back() {
         **Then**
 
         Say it.
-        thinking: 
+        thinking: (hidden)
         assistant: I'll read it.
-        thinking: 
+        thinking: (hidden)
         call call_5dp: read {"path":"a.md"}
         result call_5dp: hello
-        thinking: 
-        thinking: 
+        thinking: (hidden)
+        thinking: (hidden)
         assistant: It says hello.
         user: Thanks.
         assistant: Hello there.

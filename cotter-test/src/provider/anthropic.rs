@@ -632,6 +632,7 @@ fn check_thoughts(
     if let Some(end) = ends.find(is_thought) {
         return Err(end.refuse("The final block in an assistant message cannot be `thinking`."));
     }
+    check_begins_with_thought(turns, root)?;
     let Some(last) = replies.next_back() else { return Ok(()) };
     let calls = last.blocks.iter().filter_map(|block| block.value["id"].as_str());
     let calls: Vec<&str> = calls.collect();
@@ -661,5 +662,27 @@ fn check_thoughts(
                  modified. These blocks must remain as they were in the original response.",
             )
         },
+    ))
+}
+
+/// A model with a budget that is between its calls has begun them with a thought.
+fn check_begins_with_thought(turns: &[Turns<'_>], root: &Spot<'_>) -> Result<(), Refused> {
+    let has = |turn: &Turns<'_>, kind: &str| turn.blocks.iter().any(|it| it.value["type"] == kind);
+    let is_prompt = |turn: &Turns<'_>| turn.role == "user" && !has(turn, "tool_result");
+    let has_budget = root.get("thinking").is_some_and(|it| it.value["type"] == "enabled");
+    let prompt = turns.iter().rposition(is_prompt).map_or(0, |at| at + 1);
+    let under_way: Vec<_> =
+        turns[prompt..].iter().filter(|turn| turn.role == "assistant").collect();
+    let (Some(first), Some(last)) = (under_way.first(), under_way.last()) else { return Ok(()) };
+    let begins = |turn: &Turns<'_>| {
+        let first = turn.blocks.first().and_then(|block| block.value["type"].as_str());
+        first.is_some_and(|kind| ["thinking", "redacted_thinking"].contains(&kind))
+    };
+    if !has_budget || begins(first) || begins(last) {
+        return Ok(());
+    }
+    Err(Refused::bad(
+        "Expected `thinking` or `redacted_thinking`. When `thinking` is enabled, a final `assistant` \
+         message must start with a thinking block.",
     ))
 }

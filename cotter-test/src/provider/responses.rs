@@ -514,32 +514,28 @@ fn check_thought(item: &Spot<'_>, is_kept: bool) -> Result<(), Refused> {
     .with_code("invalid_encrypted_content"))
 }
 
-/// Every call has one output after it, every output one call before it.
+/// Every call has an output after it, every output a call before it.
 fn check_pairs(items: &[Spot<'_>]) -> Result<(), Refused> {
-    let of = |kind: &'static str| {
-        let items = items.iter().enumerate().filter(move |(_, item)| item.value["type"] == kind);
-        items.map(|(at, item)| (at, item.value["call_id"].as_str().unwrap_or_default()))
-    };
+    let mut open: Vec<&str> = vec![];
     let refused = |message: String| Err(Refused::bad(message).with_param("input"));
-    for (at, id) in of("function_call") {
-        if of("function_call").any(|(other, known)| known == id && other != at) {
-            return refused(format!("Duplicate function call with call_id {id}."));
-        }
-        if !of("function_call_output").any(|(after, known)| known == id && after > at) {
-            return refused(format!("No tool output found for function call {id}."));
-        }
-    }
-    for (at, id) in of("function_call_output") {
-        if of("function_call_output").any(|(other, known)| known == id && other != at) {
-            return refused(format!("Duplicate function call output with call_id {id}."));
-        }
-        if !of("function_call").any(|(before, known)| known == id && before < at) {
-            return refused(format!(
-                "No tool call found for function call output with call_id {id}."
-            ));
+    for item in items {
+        let id = item.value["call_id"].as_str().unwrap_or_default();
+        match item.value["type"].as_str() {
+            Some("function_call") => open.push(id),
+            Some("function_call_output") => match open.iter().position(|call| *call == id) {
+                Some(at) => _ = open.remove(at),
+                None => {
+                    let message = "No tool call found for function call output with call_id";
+                    return refused(format!("{message} {id}."));
+                }
+            },
+            _ => {}
         }
     }
-    Ok(())
+    match open.first() {
+        Some(id) => refused(format!("No tool output found for function call {id}.")),
+        None => Ok(()),
+    }
 }
 
 /// What was thought stands before what it led to.

@@ -247,7 +247,7 @@ fn answer(shared: &Shared, mut request: Received) -> Plan {
             request.refused = Some(refused.message.clone());
             shared.change(|state| state.requests.push(request));
             let body = wire.refusal(&refused).to_string().into_bytes();
-            return whole(refused.status, &[("x-should-retry".into(), "false".into())], body);
+            return whole(refused.status, &[], body);
         }
     };
     let number = shared.change(|state| {

@@ -135,6 +135,7 @@ fn anthropic_requests_are_checked() {
             ("/tools/0/name", json!("read file")),
             ("/tools/0/input_schema", json!({})),
             ("/thinking", json!({"type": "enabled", "budget_tokens": 4096})),
+            ("/thinking", json!({"type": "enabled", "budget_tokens": 1024})),
             ("/thinking", json!({"type": "between_tools"})),
             ("/thinking", json!({"type": "adaptive", "block_binding": {}})),
             ("/messages", json!([])),
@@ -189,6 +190,9 @@ fn anthropic_requests_are_checked() {
             /thinking = {"type":"enabled","budget_tokens":4096}
               400 invalid_request_error - -
                 `max_tokens` must be greater than `thinking.budget_tokens`.
+            /thinking = {"type":"enabled","budget_tokens":1024}
+              400 invalid_request_error - -
+                Expected `thinking` or `redacted_thinking`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.
             /thinking = {"type":"between_tools"}
               400 invalid_request_error - -
                 "thinking.type.between_tools" is not supported for this model.
@@ -446,7 +450,7 @@ fn responses_requests_are_checked() {
                 Item 'rs_1' of type 'reasoning' was provided without its required following item.
             /input/2/call_id = "call_2"
               400 invalid_request_error - input
-                No tool output found for function call call_2.
+                No tool call found for function call output with call_id call_1.
             /input/3 = {"role":"user","content":"And?"}
               400 invalid_request_error - input
                 No tool output found for function call call_1.

@@ -237,11 +237,12 @@ impl Live {
         if let Some(error) = unit.error {
             return Err(error);
         }
+        // Dropped after the lock where it is refused: what it held may use the registry as it goes.
+        let mut unit = Unit { owner: unit.owner, items: unit.items };
         self.publish(|writing, units| {
-            let mut unit = Unit { owner: unit.owner, items: unit.items };
             let ids = writing.number_handlers(&mut unit.items);
             self.check_names(units, &unit)?;
-            units.push(unit);
+            units.push(unit.clone());
             Ok(ids)
         })
     }
@@ -253,8 +254,8 @@ impl Live {
             return Err(error);
         }
         let mut held = vec![];
+        let mut new = Unit { owner: unit.owner, items: unit.items };
         self.publish(|writing, units| {
-            let mut new = Unit { owner: unit.owner, items: unit.items };
             writing.number_handlers(&mut new.items);
             let old = units.iter().filter(|unit| unit.owner.is(&new.owner));
             let looser = loosened(old.flat_map(|unit| &unit.items), &new, &self.current().policy);
@@ -264,7 +265,7 @@ impl Live {
             }
             units.retain(|unit| !unit.owner.is(&new.owner));
             self.check_names(units, &new)?;
-            units.push(new);
+            units.push(new.clone());
             Ok(())
         })
         .map(|()| Reload::Applied)

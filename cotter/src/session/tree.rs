@@ -1,6 +1,10 @@
 //! The tree of a session's entries, its leaf, and the messages on the way to the leaf.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet, hash_map::RandomState},
+    hash::BuildHasher,
+    sync::Arc,
+};
 
 use smol_str::SmolStr;
 
@@ -26,6 +30,24 @@ pub(crate) struct Tree {
     earlier: Option<Earlier>,
     /// Made when somebody looks for an entry by name.
     by_id: Option<HashMap<SmolStr, usize>>,
+    /// The ids of the calls in the messages, made when somebody asks and kept up to date from then on.
+    calls: Option<Ids>,
+}
+
+/// Ids, by their hash: one that is wrongly taken to be among them only gets another name.
+#[derive(Default)]
+struct Ids {
+    state: RandomState,
+    hashes: HashSet<u64>,
+}
+
+impl Ids {
+    fn add(&mut self, entry: &Entry) {
+        if let Some(Message::Assistant(reply)) = entry.message() {
+            let hashes = reply.calls().map(|call| self.state.hash_one(&call.id));
+            self.hashes.extend(hashes);
+        }
+    }
 }
 
 struct Node {
@@ -85,6 +107,7 @@ impl Tree {
         let (kind, parent) = (entry.kind(), self.leaf);
         if kind == EntryKind::Message {
             self.messages.push_entry(entry.clone());
+            self.calls.iter_mut().for_each(|calls| calls.add(&entry));
         }
         if kind != EntryKind::Leaf
             && let Some(path) = &mut self.path
@@ -100,6 +123,16 @@ impl Tree {
 
     pub(crate) fn messages(&self) -> &Messages {
         &self.messages
+    }
+
+    /// Whether a call in the messages has this id.
+    pub(crate) fn has_call(&mut self, id: &SmolStr) -> bool {
+        let calls = self.calls.get_or_insert_with(|| {
+            let mut calls = Ids::default();
+            self.messages.entries().for_each(|entry| calls.add(entry));
+            calls
+        });
+        calls.hashes.contains(&calls.state.hash_one(id))
     }
 
     pub(crate) fn leaf_id(&self) -> Option<&SmolStr> {
@@ -189,7 +222,7 @@ impl Tree {
 
     /// The messages from the last compaction on, or all of them.
     fn rebuild(&mut self) {
-        self.path = None;
+        (self.path, self.calls) = (None, None);
         let mut kept = vec![];
         let mut until: Option<SmolStr> = None;
         let mut summary = None;

@@ -61,6 +61,8 @@ pub(crate) struct Choices {
     estimate: Option<Box<Estimate>>,
     /// What was sent last, where somebody hears of replies.
     pub(crate) sent: Sent,
+    /// Models that no longer count.
+    gone: Vec<Arc<dyn Model>>,
 }
 
 /// What a prompt that comes to nothing gives back.
@@ -87,6 +89,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     before_prompt: None,
     estimate: None,
     sent: Sent::NOTHING,
+    gone: Vec::new(),
 };
 
 impl State {
@@ -111,10 +114,12 @@ impl State {
         Ok(settled)
     }
 
-    /// The model that was set for the run alone, which no longer counts. Whoever takes it drops it
-    /// outside the lock: a model is somebody's own, and may look at the session as it goes.
-    pub(crate) fn take_turn_model(&mut self) -> Option<Arc<dyn Model>> {
-        self.chosen.as_mut()?.turn_model.take()
+    /// The model that was set for the run alone, and others that no longer count. Whoever takes them
+    /// drops them outside the lock: a model is somebody's own, and may look at the session as it goes.
+    pub(crate) fn take_gone_models(&mut self) -> Vec<Arc<dyn Model>> {
+        let Some(chosen) = &mut self.chosen else { return vec![] };
+        let gone = std::mem::take(&mut chosen.gone);
+        gone.into_iter().chain(chosen.turn_model.take()).collect()
     }
 
     /// Whether a run is under way.
@@ -171,7 +176,7 @@ impl State {
     /// A safe moment: what waited is added. Gives the entries.
     pub(crate) fn settle(&mut self) -> Vec<Arc<Entry>> {
         if let Some(chosen) = &mut self.chosen {
-            chosen.before_prompt = None;
+            chosen.gone.extend(chosen.before_prompt.take().and_then(|before| before.model));
         }
         let waiting = self.under_way.as_mut().map(|run| std::mem::take(&mut run.waiting));
         let waiting = waiting.unwrap_or_default();
@@ -187,7 +192,8 @@ impl State {
             && let Some(before) = chosen.before_prompt.take()
         {
             let BeforePrompt { model, thinking, active_tools } = *before;
-            (chosen.model, chosen.thinking, chosen.active_tools) = (model, thinking, active_tools);
+            chosen.gone.extend(std::mem::replace(&mut chosen.model, model));
+            (chosen.thinking, chosen.active_tools) = (thinking, active_tools);
         }
         if let Some(chosen) = &mut self.chosen {
             chosen.steering.retain(|(by, _)| *by != By::Prompt);

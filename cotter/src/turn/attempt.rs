@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Exit, Turn};
 use crate::{
-    compact,
+    budget, compact,
     events::EventKind,
     message::{
         AssistantMessage, AssistantPart, Content, Mark, Message, StopReason, Usage, UserMessage,
@@ -101,7 +101,7 @@ impl Turn {
             Ended::Whole => {}
         }
         let reply = hearing.reply(model, scene);
-        let cost = model.cost_usd(&reply.usage);
+        let cost = budget::cost_of(model, &reply.usage);
         leave.settle(reply.usage, cost);
         self.acknowledge(notes)?;
         let entry = self.store_reply(reply)?;

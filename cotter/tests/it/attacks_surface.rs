@@ -24,7 +24,8 @@ use cotter::{
     named,
     permission::Zone,
     points::{
-        CompactChange, CompactPre, Compacting, SessionStart, SessionStarted, ToolCalled, ToolPre,
+        CompactChange, CompactPre, Compacting, ModelPost, Replied, SessionStart, SessionStarted,
+        ToolCalled, ToolPre,
     },
     session::MemoryStore,
     tool::Facts,
@@ -34,7 +35,7 @@ use expect_test::expect;
 use serde_json::json;
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, files, fresh, probe, records, spec};
+use crate::kit::{Diary, echo, ending, files, fresh, probe, records, spec};
 
 fn sub_call(name: &str) -> Step {
     Step::call("invoke_subagent", json!({"name": name, "prompt": "p"}))
@@ -63,6 +64,7 @@ impl Nosy {
         let controls = self.controls.lock().unwrap().clone();
         if let Some(controls) = controls {
             let _ = (controls.messages().len(), controls.tools().specs().count());
+            let _ = (controls.agent().model(), controls.model());
         }
     }
 }
@@ -87,6 +89,11 @@ impl Model for Nosy {
         self.look();
         Some(0.0)
     }
+
+    fn break_at(&self, _: &Request, _: &Request) -> Option<u64> {
+        self.look();
+        Some(0)
+    }
 }
 
 impl Drop for Nosy {
@@ -110,15 +117,36 @@ fn g17_a_model_may_look_at_the_session_that_asks_it() {
                 cx.controls.set_model(nosy("test/nosy"), ModelScope::Turn)
             }
         };
+        let kept = slot.clone();
+        let try_it = move |cx: HookCx| {
+            let nosy = Nosy { name: "test/nosy".into(), controls: kept.clone() };
+            async move {
+                cx.controls.set_model(nosy, ModelScope::Session)?;
+                match cx.args.contains("fail") {
+                    true => Err("it did not work".into()),
+                    false => Ok::<_, Box<dyn std::error::Error + Send + Sync>>(()),
+                }
+            }
+        };
+        let kept = slot.clone();
         let agent = Agent::builder(Scripted::new([]))
             .define_command(Command::new("set", set))
+            .define_hook("try", try_it)
+            .observe(ModelPost, |_: &Replied| ())
             .build()
             .unwrap();
         let session = fresh(&agent).await;
         session.prompt("/set").await.unwrap();
         session.prompt("/set").await.unwrap();
         assert_eq!(session.prompt("hi").await.unwrap().text(), "hello");
+        agent.tool(echo()).unwrap();
         let _ = session.prompt("again").await;
+        for prompt in ["go /try", "go /try fail", "go /try", "go /try fail"] {
+            let _ = session.prompt(prompt).await;
+        }
+        for _ in 0..2 {
+            agent.set_model(Nosy { name: "test/nosy".into(), controls: kept.clone() });
+        }
     });
 }
 

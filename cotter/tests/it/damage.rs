@@ -333,8 +333,8 @@ async fn s5_a_session_file_grants_nothing() {
         call c1.1: risky {}
         result c1.1 (cancelled): Cancelled: the process ended before this call started.
         user: again
-        call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
+        call call_r2_1_0: risky {}
+        result call_r2_1_0 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
         assistant: done
         # 4 lines, resumes
         risky {} <- zone: zone `external` asks at level `standard`
@@ -343,8 +343,8 @@ async fn s5_a_session_file_grants_nothing() {
         user: go
         call c1.1: risky {}
         result c1.1 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
-        call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: there was no answer. Do not retry this exact call.
+        call call_r1_2_0: risky {}
+        result call_r1_2_0 (denied): Permission denied for `risky`: there was no answer. Do not retry this exact call.
         assistant: done
         # 5 lines, over
         risky {} <- zone: zone `external` asks at level `standard`
@@ -352,8 +352,8 @@ async fn s5_a_session_file_grants_nothing() {
         call c1.1: risky {}
         result c1.1 (cancelled): Cancelled: the process ended before this call started.
         user: again
-        call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
+        call call_r2_1_0: risky {}
+        result call_r2_1_0 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
         assistant: done
         # 6 lines, over
         risky {} <- zone: zone `external` asks at level `standard`
@@ -361,8 +361,8 @@ async fn s5_a_session_file_grants_nothing() {
         call c1.1: risky {}
         result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
         user: again
-        call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
+        call call_r2_1_0: risky {}
+        result call_r2_1_0 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
         assistant: done
     "#]].assert_eq(&shown);
 }

@@ -1,16 +1,21 @@
 //! When a run ends by itself: steps, money, tokens, refusal, gates that send the model on.
 
 use cotter::{
-    Agent, AgentBuilder,
+    Agent, AgentBuilder, FnTool, HookCx, Mention,
+    controls::Completion,
+    mention::MentionCx,
     message::{StopReason, Usage},
+    model::ModelErrorKind,
     named,
+    permission::Zone,
     points::{self, RunFailed, SessionEnded, TurnEnd, TurnEnding, TurnVerdict},
+    tool::Facts,
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{Scripted, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, echo, fresh, to_the_end};
+use crate::kit::{Diary, echo, ending, fresh, spec, to_the_end};
 
 /// A model that never stops by itself.
 fn endless() -> Scripted {
@@ -96,6 +101,147 @@ async fn l21_a_price_nobody_knows_ends_a_run_that_has_a_budget() {
     "#]],
     )
     .await;
+}
+
+/// L21: where the next model to try has no price, nothing is sent to it.
+#[tokio::test]
+async fn l21_a_fallback_without_a_price_is_not_asked() {
+    let broken = Scripted::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
+    let spare = Scripted::new([Step::text("hello")]).named("test/spare");
+    let builder = Agent::builder(broken).fallback(spare.clone());
+    check(
+        builder.limits(|limits| limits.max_budget_usd = Some(1.0)),
+        expect![[r#"
+        session.start
+        error budget_exceeded: the price of `test/spare` is not known, so the budget cannot be kept
+        session.end budget_exceeded
+        error hook: budget_exceeded
+        end hook: budget_exceeded
+        steps 1, tokens 0, cost Some(0.0)
+    "#]],
+    )
+    .await;
+    assert_eq!(spare.requests(), 0);
+    let broken = Scripted::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
+    check(
+        Agent::builder(broken).fallback(spare).limits(|limits| limits.max_tokens = Some(100)),
+        expect![[r#"
+            session.start
+            session.end end_turn
+            end hook: end_turn
+            steps 1, tokens 0, cost None
+        "#]],
+    )
+    .await;
+}
+
+/// L21: a child spends its parent's money: without a price it is not asked, and its parent goes on.
+#[tokio::test]
+async fn l21_a_child_without_a_price_is_not_asked() {
+    let helper = Scripted::new([Step::text("hello")]).named("test/helper");
+    let asked = helper.clone();
+    let mention = Mention::new("helper", move |cx: MentionCx| {
+        let helper = helper.clone();
+        async move {
+            let child = cx.child().model(helper).build()?;
+            let reply = child.process_request(cx.prompt.as_str()).await?;
+            Ok(format!("{}: {:?}", reply.reason.as_str(), reply.error).into())
+        }
+    });
+    let call = Step::call("invoke_subagent", json!({"name": "helper", "prompt": "p"}));
+    let model = Scripted::new([call, Step::text("done")]).priced(0.1);
+    let agent = Agent::builder(model)
+        .define_mention(mention)
+        .limits(|limits| limits.max_budget_usd = Some(1.0))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let reply = session.prompt("go").await.unwrap();
+    assert_eq!((asked.requests(), reply.cost_usd), (0, Some(0.2)));
+    expect![[r#"
+        user: go
+        call c1.1: invoke_subagent {"name":"helper","prompt":"p"}
+        result c1.1: {"status":"success","data":{"subagent":"helper","content":"budget_exceeded: Some(RunFailed { code: \"budget_exceeded\", message: \"the price of `test/helper` is not known, so the budget cannot be kept\" })"}}
+        assistant: done
+    "#]].assert_eq(&transcript(&session));
+}
+
+/// L21, P8: neither is a model that a handler asks beside the conversation.
+#[tokio::test]
+async fn l21_p8_a_question_aside_without_a_price_is_not_asked() {
+    let other = Scripted::new([Step::text("hello")]).named("test/other");
+    let asked = other.clone();
+    let ask = FnTool::new(spec("ask"), move |permit| {
+        let ask = Completion::new("and you?").with_model(other.clone());
+        async move {
+            let done = permit.cx().controls().complete(ask).await;
+            Ok(format!("{:?}", done.map_err(|error| (error.code, error.message))).into())
+        }
+    });
+    let model = Scripted::new([Step::call("ask", json!({})), Step::text("done")]).priced(0.1);
+    let agent = Agent::builder(model)
+        .tool(ask.touching(Facts::zone(Zone::Safe)))
+        .limits(|limits| limits.max_budget_usd = Some(1.0))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("go").await.unwrap();
+    assert_eq!(asked.requests(), 0);
+    expect![[r#"
+        user: go
+        call c1.1: ask {}
+        result c1.1: Err(("budget_exceeded", "the price of `test/other` is not known, so the budget cannot be kept"))
+        assistant: done
+    "#]].assert_eq(&transcript(&session));
+}
+
+/// L21: a summary is paid for like anything else: by a model without a price there is none, and the run
+/// ends before it spends what nobody can count.
+#[tokio::test]
+async fn l21_a_compaction_without_a_price_ends_the_run() {
+    let fails = || Step::error(ModelErrorKind::Auth);
+    let model = Scripted::new([Step::text("first"), fails(), fails()]).priced(0.1);
+    let spare = Scripted::new([Step::text("a summary")]).named("test/spare");
+    let shrink = |cx: HookCx| async move { cx.controls.force_compaction().await };
+    let agent = Agent::builder(model)
+        .fallback(spare.clone())
+        .define_hook("shrink", shrink)
+        .limits(|limits| limits.max_budget_usd = Some(1.0))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("one").await.unwrap();
+    let ended = ending(&session.prompt("/shrink two").await);
+    let later = ending(&session.prompt("three").await);
+    assert_eq!(spare.requests(), 0);
+    expect![[r#"
+        error: hook: hook "shrink" failed: the price of `test/spare` is not known, so the budget cannot be kept
+        budget_exceeded: budget_exceeded: the price of `test/spare` is not known, so the budget cannot be kept
+        user: one
+        assistant: first
+        user: three
+    "#]].assert_eq(&format!("{ended}\n{later}\n{}", transcript(&session)));
+}
+
+/// L21: a price that is no number, or below nothing, is none.
+#[tokio::test]
+async fn l21_what_is_no_price_is_an_unknown_one() {
+    let mut shown = String::new();
+    for price in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
+        let agent = Agent::builder(endless().priced(price))
+            .tool(echo())
+            .limits(|limits| (limits.max_budget_usd, limits.max_steps) = (Some(1.0), Some(2)))
+            .build()
+            .unwrap();
+        let reply = fresh(&agent).await.prompt("go").await;
+        shown += &format!("{price}: {}\n", ending(&reply));
+    }
+    expect![[r#"
+        NaN: budget_exceeded: budget_exceeded: the price of a reply is not known, so the budget cannot be kept
+        inf: budget_exceeded: budget_exceeded: the price of a reply is not known, so the budget cannot be kept
+        -1: budget_exceeded: budget_exceeded: the price of a reply is not known, so the budget cannot be kept
+        0: max_turns: max_turns: the run took as many steps as it may: 2
+    "#]].assert_eq(&shown);
 }
 
 #[tokio::test]

@@ -1,10 +1,15 @@
-//! A long session that was compacted is opened from its end, and is the same as one read whole.
+//! A long session that was compacted is opened from its end, and is the same as one read whole; what
+//! adapters keep of its blocks stays true.
+
+use std::{cell::Cell, collections::HashSet, sync::Arc};
 
 use cotter::{
-    Agent,
+    Agent, Message, Messages,
+    points::MessageChange,
     session::{Compaction, JsonlStore},
 };
 use cotter_test::{Scripted, Step, transcript};
+use proptest::prelude::*;
 
 fn agent(folder: &std::path::Path, replies: usize) -> Agent {
     let steps = (0..replies).map(|n| Step::text(format!("reply {n}")));
@@ -64,4 +69,87 @@ async fn a_session_opened_from_its_end_has_all_of_its_history() {
     session.prompt("on a branch").await.unwrap();
     let last = session.entries().last().unwrap().id().clone();
     assert!(last > *entries.last().unwrap().id(), "{last}");
+}
+
+/// What an adapter that keeps bytes makes of messages: everything depends on the key, too.
+fn rendered<'m>(messages: impl Iterator<Item = &'m Message>, key: &str) -> String {
+    messages.map(|message| format!("{key}:{} ", message.text())).collect()
+}
+
+/// Something that becomes of a list of messages.
+#[derive(Clone, Debug)]
+enum Change {
+    Push(usize),
+    /// A list of its own from here on.
+    Branch,
+    /// A transform that drops and replaces.
+    Shape(usize),
+    /// An adapter comes by, for one model or another.
+    Ask(&'static str),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let change = prop_oneof![
+        6 => (1..90usize).prop_map(Change::Push),
+        1 => Just(Change::Branch),
+        1 => (2..7usize).prop_map(Change::Shape),
+        3 => proptest::sample::select(vec!["a", "b", "c"]).prop_map(Change::Ask),
+    ];
+    proptest::collection::vec(change, 1..24)
+}
+
+proptest! {
+    /// Whatever became of a conversation, what was kept of its blocks is what would be made of them
+    /// now, and each is made once for each key.
+    #[test]
+    fn what_is_kept_is_what_would_be_made_anew(changes in changes()) {
+        let (mut lists, mut n) = (vec![Messages::default()], 0);
+        let (made, mut asked) = (Cell::new(0), HashSet::new());
+        let mut ask = |messages: &Messages, key: &'static str| {
+            let (blocks, tail) = messages.blocks();
+            let mut all = String::new();
+            for block in blocks {
+                asked.insert((Arc::as_ptr(block), key));
+                all += block.keep(key, |block| {
+                    made.set(made.get() + 1);
+                    rendered(block.iter(), key)
+                });
+                let length: &usize = block.keep(key, |block| block.iter().count());
+                prop_assert_eq!(*length, 64);
+            }
+            all += &rendered(tail, key);
+            prop_assert_eq!(all, rendered(messages.iter(), key));
+            prop_assert_eq!(made.get(), asked.len());
+            Ok(())
+        };
+        for change in changes {
+            let list = lists.last_mut().expect("there is one");
+            match change {
+                Change::Push(count) => (0..count).for_each(|_| {
+                    n += 1;
+                    list.push(Message::user(format!("m{n}")));
+                }),
+                Change::Branch => {
+                    let branch = list.clone();
+                    lists.push(branch);
+                }
+                Change::Shape(every) => {
+                    let mut at = 0;
+                    let shaped = list.each(|_, message| {
+                        at += 1;
+                        match at % every {
+                            0 => MessageChange::Drop,
+                            1 => MessageChange::Replace(Message::user(format!("({})", message.text()))),
+                            _ => MessageChange::Keep,
+                        }
+                    });
+                    lists.push(shaped);
+                }
+                Change::Ask(key) => ask(list, key)?,
+            }
+        }
+        for (list, key) in lists.iter().flat_map(|list| ["a", "b"].map(|key| (list, key))) {
+            ask(list, key)?;
+        }
+    }
 }

@@ -18,6 +18,7 @@ mod builtins;
 mod points;
 mod loops;
 mod attempts;
+mod thinking;
 mod limits;
 mod aborts;
 mod gates;

@@ -1,10 +1,19 @@
 //! Tools folded in before and after `build()`, taken out again, and calls that miss them.
 
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
 use cotter::{
-    Agent, FnTool, Tool, ToolError, ToolSpec,
+    Agent, FnTool, Origin, Owner, Permit, Place, Registry, Tool, ToolError, ToolSpec,
+    ext::Reload,
     message::{Part, Usage},
-    permission::Zone,
-    tool::Facts,
+    permission::{Rule, RuleKind, Zone},
+    tool::{Facts, Working},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -167,4 +176,118 @@ async fn g23_a_reply_has_messages_usage_cost_and_reason() {
     assert_eq!(texts, ["Wait.", "Rain."]);
     assert_eq!((reply.text(), reply.reason.as_str(), reply.steps), ("Rain.".into(), "end_turn", 2));
     assert_eq!((reply.usage.total(), reply.cost_usd), (12, Some(1.0)));
+}
+
+/// A tool that presents itself otherwise each time it is asked, and looks at the agent meanwhile.
+struct Shifty {
+    specs: Vec<ToolSpec>,
+    asked: Arc<AtomicUsize>,
+    agent: Arc<OnceLock<Agent>>,
+}
+
+impl Shifty {
+    fn new() -> (Self, Arc<AtomicUsize>, Arc<OnceLock<Agent>>) {
+        let takes = |key: &str| json!({"type": "object", "required": [key]});
+        let spec = |n: &str| ToolSpec::new("shifty", format!("the {n}"), takes(n));
+        let specs = ["first", "second", "third"].map(spec).into();
+        let (asked, agent) = (Arc::new(AtomicUsize::new(0)), Arc::new(OnceLock::new()));
+        (Shifty { specs, asked: asked.clone(), agent: agent.clone() }, asked, agent)
+    }
+
+    fn look_round(&self) {
+        if let Some(agent) = self.agent.get() {
+            let _ = (agent.tools(), agent.hooks(), agent.undefine_tool("nothing"));
+        }
+    }
+}
+
+impl Tool for Shifty {
+    fn spec(&self) -> &ToolSpec {
+        self.look_round();
+        &self.specs[self.asked.fetch_add(1, Ordering::Relaxed).min(2)]
+    }
+
+    fn effects(&self, _: &Value, _: &Place) -> Facts {
+        Facts::zone(Zone::Safe)
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move { Ok(format!("got {}", permit.input()).into()) })
+    }
+}
+
+impl Drop for Shifty {
+    fn drop(&mut self) {
+        self.look_round();
+    }
+}
+
+/// G23: a tool is what it was when it was registered: so it is shown, and so its input is checked.
+#[tokio::test]
+async fn g23_a_tool_stays_as_it_was_registered() {
+    let (tool, asked, _) = Shifty::new();
+    let calls = Step::call("shifty", json!({"first": 1})).and_call("shifty", json!({"second": 2}));
+    let script = [calls.clone(), Step::text("ok"), calls, Step::text("ok")];
+    let model = Recording::new(Scripted::new(script));
+    let agent = Agent::builder(model.clone()).tool(tool).build().unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("one").await.unwrap();
+    agent.tool(weather()).unwrap();
+    assert!(agent.undefine_tool("get_weather"));
+    session.prompt("two").await.unwrap();
+    let shown: Vec<_> = model
+        .requests()
+        .iter()
+        .flat_map(|request| {
+            request.tools.specs().map(|spec| spec.description.clone()).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(shown, ["the first"; 4]);
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "asked once");
+    expect![[r#"
+        user: one
+        call c1.1: shifty {"first":1}
+        call c1.2: shifty {"second":2}
+        result c1.1: got {"first":1}
+        result c1.2 (invalid_args): Invalid arguments for `shifty`: "first" is a required property.
+        assistant: ok
+        user: two
+        call c3.1: shifty {"first":1}
+        call c3.2: shifty {"second":2}
+        result c3.1: got {"first":1}
+        result c3.2 (invalid_args): Invalid arguments for `shifty`: "first" is a required property.
+        assistant: ok
+    "#]]
+    .assert_eq(&transcript(&session));
+}
+
+/// G23: a tool that looks at the agent while it is asked for its name, or as it goes, waits for nobody:
+/// whether it is taken, refused or dropped.
+#[test]
+fn g23_a_tool_may_look_at_the_agent_as_it_comes_and_goes() {
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let agent = Agent::builder(Scripted::new([])).build().unwrap();
+        let shifty = || {
+            let (tool, _, slot) = Shifty::new();
+            assert!(slot.set(agent.clone()).is_ok());
+            tool
+        };
+        agent.tool(shifty()).unwrap();
+        agent.tool(shifty()).unwrap_err();
+        let owner = Owner::new(Origin::User, "settings");
+        agent.extend(owner.clone(), |unit| _ = unit.tool(shifty())).unwrap_err();
+        agent.reload(owner.clone(), true, |unit| _ = unit.tool(shifty())).unwrap_err();
+        assert!(agent.undefine_tool("shifty"));
+        let _ = agent.reload(owner.clone(), true, |unit| _ = unit.tool(shifty())).unwrap();
+        let _ = agent.reload(owner.clone(), true, |unit| _ = unit.tool(shifty())).unwrap();
+        let no_shifty = Rule::parse(RuleKind::Deny, "shifty").unwrap();
+        let deny = |unit: &mut Registry| _ = unit.tool(shifty()).rule(no_shifty.clone());
+        let _ = agent.reload(owner.clone(), true, deny).unwrap();
+        let held = agent.reload(owner.clone(), false, |unit| _ = unit.tool(shifty())).unwrap();
+        assert!(matches!(held, Reload::Held { .. }), "{held:?}");
+        assert!(agent.unload(&owner));
+        told.send(()).unwrap();
+    });
+    heard.recv_timeout(Duration::from_secs(60)).expect("nobody waits for anybody");
 }
