@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{self, File, Metadata},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -35,14 +36,16 @@ impl Credentials {
             let hint = format!("keep your own files outside {}", project.display());
             return Err(Failure::new(message).with_hint(hint));
         }
-        check_private(path)?;
         let cannot =
             |cause: io::Error| Failure::new(format!("cannot read {shown}")).with_cause(cause);
-        let about = fs::metadata(path).map_err(cannot)?;
-        if !about.is_file() || about.len() > MAX_BYTES as u64 {
-            return Err(Failure::new(format!("{shown} is no file of keys")));
+        // Look before opening: opening a pipe would wait for somebody to write to it.
+        if !fs::metadata(path).map_err(cannot)?.is_file() {
+            return Err(Failure::new(format!("{shown} is no file")));
         }
-        let bytes = fs::read(path).map_err(cannot)?;
+        let mut file = File::open(path).map_err(cannot)?;
+        check_private(path, &file.metadata().map_err(cannot)?)?;
+        let mut bytes = vec![];
+        file.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(cannot)?;
         let keys = parse(&bytes).map_err(|error| broken(path, &error))?;
         Ok(Credentials { keys })
     }
@@ -71,15 +74,13 @@ impl Credentials {
 
 /// Others may neither read nor change the file, nor put another in its place.
 #[cfg(unix)]
-fn check_private(path: &Path) -> Result<(), Failure> {
+fn check_private(path: &Path, file: &Metadata) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt;
     let shown = path.display();
     let refused = |why: &str, hint: String| {
         Err(Failure::new(format!("{shown} {why}, so its keys are not used")).with_hint(hint))
     };
-    let Ok(file) = fs::metadata(path) else { return Ok(()) };
-    let own = rustix::process::geteuid().as_raw();
-    if file.uid() != own {
+    if file.uid() != rustix::process::geteuid().as_raw() {
         return refused("belongs to somebody else", "make a file of your own".into());
     }
     if file.mode() & 0o077 != 0 {
@@ -88,7 +89,7 @@ fn check_private(path: &Path) -> Result<(), Failure> {
     let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
     let Some((folder, about)) = folder.and_then(|it| Some((it.clone(), fs::metadata(it).ok()?)))
     else {
-        return Ok(());
+        return refused("lies nowhere", "make a file of your own".into());
     };
     if about.mode() & 0o022 != 0 {
         let hint = format!("`chmod go-w {}`", folder.display());
@@ -98,7 +99,7 @@ fn check_private(path: &Path) -> Result<(), Failure> {
 }
 
 #[cfg(not(unix))]
-fn check_private(_: &Path) -> Result<(), Failure> {
+fn check_private(_: &Path, _: &Metadata) -> Result<(), Failure> {
     Ok(())
 }
 

@@ -149,6 +149,12 @@ impl HttpModel {
     pub fn body(&self, request: &Request) -> Vec<u8> {
         self.dialect(self.memory()).body(request).joined()
     }
+
+    /// How many bytes it has. Nothing is copied for it: what was written of a long conversation before
+    /// is kept with its messages.
+    pub fn body_length(&self, request: &Request) -> u64 {
+        self.dialect(self.memory()).body(request).len()
+    }
 }
 
 impl Model for HttpModel {

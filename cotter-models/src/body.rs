@@ -55,6 +55,11 @@ impl Body {
         }
     }
 
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// All of it in one piece.
     pub(crate) fn joined(&self) -> Vec<u8> {
         let mut all = Vec::new();

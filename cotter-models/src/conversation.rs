@@ -3,6 +3,8 @@
 //! Every call goes out with exactly one result, whatever a damaged file or a hook left of the
 //! conversation: a missing one is put in its place, one that nobody asked for is left out.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use cotter::{
     Message, Messages,
@@ -10,6 +12,8 @@ use cotter::{
     tool::ErrorKind,
 };
 use smol_str::SmolStr;
+
+use crate::pictures;
 
 /// How a provider wants messages. What it remembers from one message to the next is all it may
 /// depend on, so that the bytes of a block are the same wherever it is written.
@@ -115,14 +119,19 @@ impl<W: Writer> Fold<W> {
                     return;
                 };
                 self.open.remove(at);
-                self.writer.result(out, result);
+                match pictures::seen(&result.content) {
+                    Cow::Borrowed(_) => self.writer.result(out, result),
+                    Cow::Owned(content) => {
+                        self.writer.result(out, &ToolResultMessage { content, ..result.clone() });
+                    }
+                }
                 if self.open.is_empty() {
                     self.writer.results_end(out);
                 }
             }
             Message::User(user) => {
                 self.close(out);
-                self.writer.user(out, &user.content);
+                self.writer.user(out, &pictures::seen(&user.content));
             }
             Message::Assistant(reply) => {
                 self.close(out);

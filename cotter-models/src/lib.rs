@@ -4,6 +4,7 @@
 mod key;
 mod http;
 mod body;
+mod pictures;
 mod conversation;
 mod adapter;
 mod failure;

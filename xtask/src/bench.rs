@@ -1,9 +1,10 @@
-//! `cargo xtask bench`: the benches of the core and of the command line. They print their own tables.
+//! `cargo xtask bench`: the benches of the core, of models and of the command line. They print their own tables.
 
 use crate::{command, failure::Failure};
 
-const BENCHES: [&str; 2] = [
+const BENCHES: [&str; 3] = [
     "cargo bench -p cotter --bench spine --locked",
+    "cargo bench -p cotter-models --bench bodies --locked",
     "cargo bench -p cotter-cli --bench start --locked",
 ];
 

@@ -330,6 +330,22 @@ fn a_provider_of_ones_own_is_described_in_the_settings() {
 }
 
 #[test]
+fn a_proxy_is_the_way_to_everybody_but_this_machine() {
+    let proxy = LocalProvider::start(Dialect::OpenAiChat, []).unchecked();
+    let near = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Here.")]).without_key();
+    let world = World::new().with_env("http_proxy", format!("http://{}", proxy.address()));
+    world.settings(&format!(
+        r#"{{"providers": {{"far": {{"speaks": "openai", "baseUrl": "http://models.example/v1"}},
+             "near": {{"speaks": "openai", "baseUrl": "{}"}}}}}}"#,
+        near.url()
+    ));
+    assert!(world.output(&["-p", "--model", "near/x", "hi"]).status.success());
+    assert_eq!(proxy.connections(), 0);
+    assert_eq!(world.output(&["-p", "--model", "far/x", "hi"]).status.code(), Some(1));
+    assert_eq!(proxy.requests()[0].path, "http://models.example/v1/chat/completions");
+}
+
+#[test]
 fn without_a_model_nothing_is_sent() {
     let provider = LocalProvider::start(Dialect::OpenAiChat, []);
     let world = World::new()

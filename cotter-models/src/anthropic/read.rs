@@ -23,6 +23,8 @@ pub(super) struct Events {
     stop_reason: Option<StopReason>,
     call: Option<Call>,
     signature: String,
+    /// Whether a word was said.
+    has_text: bool,
 }
 
 /// A call whose input is on its way.
@@ -110,6 +112,13 @@ enum Piece {
 #[derive(Deserialize)]
 struct Ending {
     stop_reason: Option<String>,
+    stop_details: Option<Details>,
+}
+
+/// What is said of a refusal.
+#[derive(Deserialize)]
+struct Details {
+    explanation: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -132,6 +141,9 @@ impl Reader for Events {
                 self.count(usage);
                 self.stop_reason =
                     delta.stop_reason.as_deref().map(stop_reason).or(self.stop_reason);
+                let words = delta.stop_details.and_then(|details| details.explanation);
+                // A refusal may come before any word; what is said of it is better than silence.
+                out.extend(words.filter(|_| !self.has_text).map(Delta::Text));
             }
             Event::MessageStop => {
                 self.finish(out);
@@ -179,7 +191,10 @@ impl Events {
 
     fn piece(&mut self, piece: Piece, out: &mut Out) {
         match piece {
-            Piece::TextDelta { text } => out.push_back(Delta::Text(text)),
+            Piece::TextDelta { text } => {
+                self.has_text |= !text.is_empty();
+                out.push_back(Delta::Text(text));
+            }
             Piece::ThinkingDelta { thinking } => out.push_back(Delta::Thinking(thinking)),
             Piece::SignatureDelta { signature } => self.signature.push_str(&signature),
             Piece::InputJsonDelta { partial_json } => {

@@ -835,8 +835,9 @@ async fn a_reply_that_is_none() {
     check_reply(
         "refusal",
         expect![[r#"
-        refusal: in 412, out 0, cache read 0, written 0
-    "#]],
+            text "The request was declined."
+            refusal: in 412, out 0, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(

@@ -559,7 +559,7 @@ async fn garbage_that_says_it_is_compressed_is_a_network_failure() {
 }
 
 #[tokio::test]
-async fn s28_a_proxys_password_is_in_no_failure() {
+async fn s28_a_proxies_password_is_in_no_failure() {
     for proxy in [
         "http://me:hushhush@127.0.0.1:1",
         "http://me:hushhush@:99999999",

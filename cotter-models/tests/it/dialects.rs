@@ -4,21 +4,24 @@
 use std::{fmt::Write, time::Duration};
 
 use cotter::{
-    AgentBuilder, Cx, Message, Reply, Run, RunError, Session,
+    AgentBuilder, Cx, FnTool, Message, Reply, Run, RunError, Session, ToolSpec,
     events::EventKind,
-    message::{AssistantPart, Content, Part, StopReason},
+    message::{AssistantPart, Content, Part, StopReason, UserMessage},
     model::{Delta, Model, ModelErrorKind, Request, Thinking},
+    permission::Zone,
     points::{Context, ContextBuild, ContextChange, MessageChange, ModelPre, Requesting},
     session::JsonlStore,
+    tool::Facts,
 };
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider, Received, shown_event, transcript};
 use expect_test::{Expect, expect};
-use serde_json::json;
+use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::timeout;
 
 use crate::kit::{
-    Thoughtful, agent_of, deltas, heard, hello, model_at, parts_of, picture, reply, request, result,
+    Thoughtful, agent_of, call, deltas, heard, hello, model_at, parts_of, picture, reply, request,
+    result,
 };
 
 async fn session_of(builder: AgentBuilder) -> Session {
@@ -263,6 +266,58 @@ async fn g21_pictures() {
         result call_1: A picture:
         result call_2: a
         assistant: A picture.
+    "#]]);
+}
+
+#[tokio::test]
+async fn pictures_that_nobody_can_see_are_words() {
+    let of = |kind: &str, data: &str| Part::Image { media_type: kind.into(), data: data.into() };
+    let unseen = || vec![of("image/tiff", "SUkq"), of("image/png", ""), of("image/JPG", "/9j/")];
+    for dialect in Dialect::ALL {
+        let provider = LocalProvider::start(dialect, [Answer::text("Fine.")]);
+        let model = model_at(&provider);
+        let messages = [
+            Message::User(UserMessage::new(unseen().into())),
+            reply("else/where", [call("call_1", "read", json!({}))]),
+            result("call_1", unseen()),
+        ];
+        heard(&model, request(messages)).await;
+        assert_eq!(provider.refusals(), Vec::<String>::new(), "{dialect:?}");
+        let body = String::from_utf8(provider.requests().remove(0).body).expect("it is text");
+        let count = |words: &str| body.matches(words).count();
+        assert_eq!((count("models cannot see"), count("image/jpeg"), count("/9j/")), (4, 2, 2));
+    }
+}
+
+#[tokio::test]
+async fn tools_of_any_name_can_be_called() {
+    let mut alike = Alike::default();
+    for dialect in Dialect::ALL {
+        let provider = LocalProvider::start_with(dialect, |request| {
+            let body = request.json();
+            let tools = body["tools"].as_array().expect("there are tools");
+            let names = tools.iter().map(|tool| match &tool["function"] {
+                Value::Null => &tool["name"],
+                function => &function["name"],
+            });
+            let shown = names.filter_map(Value::as_str).find(|name| name.starts_with("notes"));
+            match String::from_utf8_lossy(&request.body).contains("It is noted.") {
+                true => Answer::text("Done."),
+                false => Answer::call("call_1", shown.expect("it is shown"), json!({})),
+            }
+        });
+        let spec = ToolSpec::new("notes.add", "Notes it.", json!({"type": "object"}));
+        let tool = FnTool::new(spec, |_| async { Ok("It is noted.".into()) });
+        let builder = agent_of(model_at(&provider)).tool(tool.touching(Facts::zone(Zone::Safe)));
+        let session = session_of(builder).await;
+        session.prompt("Note it.").await.expect("it runs");
+        alike.add(&provider, spoken(&session));
+    }
+    alike.check(expect![[r#"
+        user: Note it.
+        call call_1: notes.add {}
+        result call_1: It is noted.
+        assistant: Done.
     "#]]);
 }
 

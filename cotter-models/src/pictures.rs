@@ -1,0 +1,34 @@
+//! Pictures that providers can see. One that they cannot would have every further request of its
+//! session refused, so words stand in its place.
+
+use std::borrow::Cow;
+
+use cotter::message::{Content, Part};
+
+const SEEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const UNSEEN: &str = "(A picture of a kind that models cannot see.)";
+
+/// The content as it can be sent.
+pub(crate) fn seen(content: &Content) -> Cow<'_, Content> {
+    let Content::Parts(parts) = content else { return Cow::Borrowed(content) };
+    let is_fine = |part: &Part| match part {
+        Part::Image { media_type, data } => SEEN.contains(&media_type.as_str()) && !data.is_empty(),
+        _ => true,
+    };
+    if parts.iter().all(is_fine) {
+        return Cow::Borrowed(content);
+    }
+    Cow::Owned(Content::Parts(parts.iter().cloned().map(as_seen).collect()))
+}
+
+fn as_seen(part: Part) -> Part {
+    let Part::Image { media_type, data } = part else { return part };
+    let known = match media_type.to_ascii_lowercase().as_str() {
+        "image/jpg" => Some("image/jpeg"),
+        other => SEEN.into_iter().find(|known| *known == other),
+    };
+    match known {
+        Some(known) if !data.is_empty() => Part::Image { media_type: known.into(), data },
+        _ => Part::Text(UNSEEN.into()),
+    }
+}
