@@ -80,8 +80,8 @@ pub(crate) type Outline = [Piece];
 /// One piece: a tool, a name in a list, a section of the system prompt.
 pub(crate) struct Piece {
     part: &'static str,
-    /// The tool it is of; of the system prompt, none.
-    tool: SmolStr,
+    /// The tool it is of; none where it is of the system prompt.
+    tool: Option<SmolStr>,
     by: SmolStr,
     /// Of its words: whoever says the same has changed nothing.
     hash: u64,
@@ -89,11 +89,11 @@ pub(crate) struct Piece {
 
 impl Piece {
     fn of_tool(tool: &SmolStr, by: impl ToSmolStr, words: impl Hash) -> Self {
-        Piece { part: "tools", tool: tool.clone(), by: by.to_smolstr(), hash: hash(words) }
+        Piece { part: "tools", tool: Some(tool.clone()), by: by.to_smolstr(), hash: hash(words) }
     }
 
     fn of_system(by: impl ToSmolStr, words: impl Hash) -> Self {
-        Piece { part: "system", tool: SmolStr::default(), by: by.to_smolstr(), hash: hash(words) }
+        Piece { part: "system", tool: None, by: by.to_smolstr(), hash: hash(words) }
     }
 
     fn says_the_same(&self, other: &Piece) -> bool {
@@ -177,7 +177,8 @@ impl Answered {
             (Some(gone), None) => (gone, &self.limited),
             (None, None) => return None,
         };
-        let by = if limited.hides(&piece.tool) { &self.limited.by } else { &piece.by };
+        let was_limited = piece.tool.as_ref().is_some_and(|tool| limited.hides(tool));
+        let by = if was_limited { &self.limited.by } else { &piece.by };
         Some((piece.part, by.clone()))
     }
 

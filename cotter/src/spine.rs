@@ -102,8 +102,14 @@ impl<T> Spine<T> {
 
     /// How many items from the first on are the same in both. Blocks that both share are not looked at.
     pub(crate) fn same_start(&self, other: &Spine<T>, same: impl Fn(&T, &T) -> bool) -> usize {
-        let blocks = self.blocks.iter().zip(other.blocks.iter());
-        let shared = blocks.take_while(|(a, b)| Arc::ptr_eq(a, b)).count() * BLOCK;
+        let shared = match Arc::ptr_eq(&self.blocks, &other.blocks) {
+            true => self.blocks.len(),
+            false => {
+                let blocks = self.blocks.iter().zip(other.blocks.iter());
+                blocks.take_while(|(a, b)| Arc::ptr_eq(a, b)).count()
+            }
+        };
+        let shared = shared * BLOCK;
         let rest = self.from(shared).zip(other.from(shared));
         shared + rest.take_while(|(a, b)| same(a, b)).count()
     }

@@ -104,9 +104,15 @@ pub fn each_message(
     let remembered: Mutex<VecDeque<Remembered>> = Mutex::default();
     move |build, cx| {
         let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = remembered.iter().position(|known| known.session == cx.session_id());
-        let mut known = known.and_then(|index| remembered.remove(index)).unwrap_or_default();
-        known.session = cx.session_id().into();
+        // Those who work for a session have its id, and messages of their own.
+        let whose = || (cx.session_id(), cx.agent_id());
+        let known = remembered.iter().position(|known| known.is_of(whose()));
+        let new = || Remembered {
+            session: whose().0.into(),
+            agent: whose().1.into(),
+            ..Remembered::default()
+        };
+        let mut known = known.and_then(|index| remembered.remove(index)).unwrap_or_else(new);
         known.take(&build.messages, &change);
         let after = known.after.clone();
         remembered.push_front(known);
@@ -119,15 +125,19 @@ pub fn each_message(
 #[derive(Default)]
 struct Remembered {
     session: SmolStr,
+    agent: SmolStr,
     before: Messages,
     after: Messages,
 }
 
 impl Remembered {
+    fn is_of(&self, (session, agent): (&str, &str)) -> bool {
+        self.session == session && self.agent == agent
+    }
+
     fn take(&mut self, messages: &Messages, change: impl Fn(&Message) -> MessageChange) {
         if messages.after(&self.before).is_none() {
-            *self =
-                Remembered { session: std::mem::take(&mut self.session), ..Remembered::default() };
+            (self.before, self.after) = Default::default();
         }
         for entry in messages.after(&self.before).into_iter().flatten() {
             self.after.push_changed(entry, |_, message| change(message));

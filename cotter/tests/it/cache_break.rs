@@ -290,6 +290,8 @@ async fn b0_limiting_the_tools_names_who_limits() {
     all.say("limited again, and another is dropped").await;
     assert!(all.agent.undefine_tool("beta"));
     all.say("the one that was left is dropped").await;
+    all.agent.hook(Slate).await.unwrap();
+    all.say("and a hook has words").await;
     all.check(expect![[r#"
         > one
         as before
@@ -307,6 +309,8 @@ async fn b0_limiting_the_tools_names_who_limits() {
         tools by user (settings), at Some("beta: second {\"type\":\"ob")
         > the one that was left is dropped
         tools by embedder (program), at Some("system: Be brief.\n\n<reso")
+        > and a hook has words
+        system by Slate, at Some("There is a slate.\n\n<reso")
     "#]]);
 }
 

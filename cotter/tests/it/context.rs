@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, At, Command, Cx, Message, Messages, Origin, Owner,
+    Agent, AgentBuilder, AgentConfig, At, Command, Cx, Mention, Message, Messages, Origin, Owner,
     command::CommandCx,
     message::Usage,
     model::{Model, ModelErrorKind, Request, Streaming},
@@ -307,6 +307,31 @@ async fn p5_p7_each_message_is_asked_once_and_is_right() {
         not forked: one 0 | answer 1 | LOUD ON ANOTHER BRANCH | answer 9 | on the old one
         compacted: [Summary of the conversation so far]  the sum  [End of the summary; the conversation goes on from here] | LOUD AFTER
     "#]].assert_eq(&shown);
+}
+
+/// P5: an agent that works for a session has messages of its own; what was said of the session's stays.
+#[tokio::test]
+async fn p5_each_message_is_asked_once_also_beside_a_child() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let change = each_message(move |_: &Message| {
+        count.fetch_add(1, Ordering::SeqCst);
+        MessageChange::Keep
+    });
+    let call = || Step::call("invoke_subagent", json!({"name": "aide", "prompt": "p"}));
+    let turn = || [call(), Step::text("from the aide"), Step::text("done")];
+    let agent = Agent::builder(Scripted::new((0..4).flat_map(|_| turn())))
+        .transform(Context, change)
+        .define_mention(Mention::agent(AgentConfig::new("aide")))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    let mut each = vec![];
+    for n in 0..4 {
+        session.prompt(format!("turn {n}")).await.unwrap();
+        each.push(asked.swap(0, Ordering::SeqCst));
+    }
+    assert_eq!(each, [4, 5, 5, 5], "what came since, and the aide's prompt");
 }
 
 /// P5: what handlers leave out is left out of the summary's request too, and does not come back.
