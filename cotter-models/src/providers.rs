@@ -13,10 +13,11 @@
 //! # Ok::<(), cotter::model::ModelError>(())
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use cotter::{
     model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
+    redact::Redactor,
     text,
 };
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -160,7 +161,7 @@ pub const READY: &[Ready] = &[
 ];
 
 /// A provider: what it speaks, where it is, and the key to it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Provider {
     name: SmolStr,
     speaks: Speaks,
@@ -302,6 +303,19 @@ impl Provider {
             }
         };
         HttpModel::new(name, speaks, url, key, http, known, dialects)
+    }
+}
+
+/// Neither the key nor a password in the address is shown.
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base_url = Redactor::new().redact(&self.base_url).into_owned();
+        f.debug_struct("Provider")
+            .field("name", &self.name)
+            .field("speaks", &self.speaks)
+            .field("base_url", &base_url)
+            .field("has_key", &self.key.is_some())
+            .finish_non_exhaustive()
     }
 }
 
