@@ -135,7 +135,9 @@ impl Reader for Events {
         match serde_json::from_str(data)? {
             Event::MessageStart { message } => {
                 self.count(message.usage);
-                out.push_back(Delta::Counted(self.usage));
+                if self.usage != Usage::default() {
+                    out.push_back(Delta::Counted(self.usage));
+                }
             }
             Event::ContentBlockStart { content_block } => self.begin(content_block, out),
             Event::ContentBlockDelta { delta } => self.piece(delta, out),
