@@ -232,13 +232,13 @@ impl Reach {
     }
 
     /// Writes down what is said from here on, in a new file.
-    pub(crate) fn record(&mut self, path: &Path) -> Result<(), Failure> {
+    pub(crate) fn record(&mut self, path: &Path) -> Result<Recorder, Failure> {
         let recorder = Recorder::create(path, self.redactor()).map_err(|cause| {
             let failure = Failure::new(format!("cannot record to {}", path.display()));
             failure.with_cause(cause).with_hint("`--record-cassette FILE` names a new file")
         })?;
-        self.put_in(&Tape::Record(recorder));
-        Ok(())
+        self.put_in(&Tape::Record(recorder.clone()));
+        Ok(recorder)
     }
 
     fn put_in(&mut self, tape: &Tape) {

@@ -11,7 +11,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use bytes::Bytes;
@@ -45,6 +45,8 @@ pub struct Recorder(Arc<Recording>);
 
 struct Recording {
     file: Mutex<File>,
+    /// Why something could not be written, the first time.
+    failure: OnceLock<String>,
     redactor: Redactor,
 }
 
@@ -118,10 +120,15 @@ impl Recorder {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let recorder =
-            Recorder(Arc::new(Recording { file: Mutex::new(options.open(path)?), redactor }));
+        let file = Mutex::new(options.open(path)?);
+        let recorder = Recorder(Arc::new(Recording { file, failure: OnceLock::new(), redactor }));
         recorder.write(&Line::Cassette { v: VERSION })?;
         Ok(recorder)
+    }
+
+    /// Why the cassette is not whole, where something could not be written. A run does not end for it.
+    pub fn failure(&self) -> Option<&str> {
+        self.0.failure.get().map(String::as_str)
     }
 
     fn write(&self, line: &Line) -> io::Result<()> {
@@ -188,9 +195,9 @@ impl Drop for Take {
         let pieces = text.split_inclusive("\n\n");
         response.body = pieces.map(|piece| redacted(redactor, piece)).collect();
         let exchange = Exchange { request, response };
-        // A recording that cannot be written must not end the run that it is of; the player will miss
-        // what is not there.
-        let _ = self.recorder.write(&Line::Exchange(exchange));
+        if let Err(error) = self.recorder.write(&Line::Exchange(exchange)) {
+            let _ = self.recorder.0.failure.set(error.to_string());
+        }
     }
 }
 
@@ -337,5 +344,34 @@ impl fmt::Debug for Recorder {
 impl fmt::Debug for Player {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Player").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Body;
+
+    #[test]
+    fn a_cassette_that_is_not_whole_says_so() {
+        let file = tempfile::NamedTempFile::new().expect("there is a folder for it");
+        let full = File::open(file.path()).expect("it can be read, and not written");
+        let recording = |file| Recording {
+            file: Mutex::new(file),
+            failure: OnceLock::new(),
+            redactor: Redactor::new(),
+        };
+        let call = || Call {
+            url: "http://127.0.0.1:1/v1/messages".into(),
+            headers: HeaderMap::new(),
+            body: Body::default(),
+        };
+        let recorder = Recorder(Arc::new(recording(full)));
+        assert_eq!(recorder.failure(), None);
+        drop(recorder.begin(&call()));
+        assert!(recorder.failure().is_some());
+        let well = Recorder(Arc::new(recording(file.reopen().expect("it can be written"))));
+        drop(well.begin(&call()));
+        assert_eq!(well.failure(), None);
     }
 }

@@ -249,7 +249,7 @@ impl Provider {
 
     /// One of its models, by the provider's own name for it.
     pub fn model(&self, model: &str, http: &Http) -> HttpModel {
-        let known = Known::of(&self.row(model)).cloned().unwrap_or_default();
+        let known = Known::of(&self.row(model)).unwrap_or_default();
         self.model_known(model, known, http)
     }
 
@@ -394,7 +394,7 @@ impl Providers {
     }
 
     fn known(&self, provider: &Provider, model: &str) -> Known {
-        let known = Known::of(&provider.row(model)).cloned();
+        let known = Known::of(&provider.row(model));
         // What runs here costs nothing.
         let free = || Some(Price::default()).filter(|_| provider.catalogue == "ollama");
         let mut known = known.unwrap_or_else(|| Known { price: free(), ..Known::default() });
@@ -441,8 +441,9 @@ impl Models for Providers {
     fn available(&self) -> Vec<ModelInfo> {
         let mut all = vec![];
         for provider in self.usable() {
-            let listed =
-                Known::models_of(&provider.catalogue).filter_map(|(name, _)| name.split_once('/'));
+            let listed: Vec<_> =
+                Known::models_of(&provider.catalogue).map(|(name, _)| name).collect();
+            let listed = listed.iter().filter_map(|name| name.split_once('/'));
             let said = self.overrides.keys().filter_map(|name| name.split_once('/'));
             let said = said.filter(|(name, _)| *name == provider.name).map(|(_, model)| model);
             let mut models: Vec<_> = listed.map(|(_, model)| model).collect();
