@@ -112,7 +112,10 @@ impl Reach {
         let more = values.providers.keys().map(String::as_str);
         let more = more.filter(|name| ready(name).is_none());
         for name in known.chain(more) {
-            reach.add(name, values.providers.get(name), &proxies)?;
+            match reach.provider(name, values.providers.get(name), &proxies)? {
+                Ok(provider) => reach.providers = reach.providers.with(provider),
+                Err(failure) => _ = reach.broken.insert(name.into(), failure),
+            }
         }
         for (name, known) in &values.models {
             let ModelSettings { context_window, max_output, price, .. } = *known;
@@ -122,18 +125,16 @@ impl Reach {
         Ok(reach)
     }
 
-    fn add(
+    /// A provider with its key and the way to it. The errors are those of [`base`].
+    fn provider(
         &mut self,
         name: &str,
         entry: Option<&ProviderSettings>,
         proxies: &Proxies,
-    ) -> Result<(), Failure> {
+    ) -> Result<Result<Provider, Failure>, SettingsError> {
         let mut provider = match base(name, entry)? {
             Ok(provider) => provider,
-            Err(failure) => {
-                self.broken.insert(name.into(), failure);
-                return Ok(());
-            }
+            Err(failure) => return Ok(Err(failure)),
         };
         let named = entry.and_then(|entry| entry.api_key_variable.clone());
         if named.is_some() {
@@ -144,19 +145,10 @@ impl Reach {
             provider = provider.with_key(key);
         }
         self.variables.extend(variable.map(|variable| (name.to_owned(), variable)));
-        let mut http = match proxies.way_to(provider.base_url(), Http::new()) {
-            Ok(http) => http,
-            Err(failure) => {
-                self.broken.insert(name.into(), failure);
-                return Ok(());
-            }
-        };
-        if let Some(idle) = entry.and_then(|entry| entry.idle_timeout_ms) {
-            http = http.with_idle_timeout(Duration::from_millis(idle));
-        }
-        let providers = std::mem::take(&mut self.providers);
-        self.providers = providers.with(provider.with_http(http));
-        Ok(())
+        let idle = entry.and_then(|entry| entry.idle_timeout_ms).map(Duration::from_millis);
+        let http = idle.into_iter().fold(Http::new(), Http::with_idle_timeout);
+        let http = proxies.way_to(provider.base_url(), http);
+        Ok(http.map(|http| provider.with_http(http)))
     }
 
     /// A provider's key: its variable's, else the stored one.
@@ -240,13 +232,13 @@ impl Reach {
     }
 
     /// Writes down what is said from here on, in a new file.
-    pub(crate) fn record(&mut self, path: &Path) -> Result<(), Failure> {
+    pub(crate) fn record(&mut self, path: &Path) -> Result<Recorder, Failure> {
         let recorder = Recorder::create(path, self.redactor()).map_err(|cause| {
             let failure = Failure::new(format!("cannot record to {}", path.display()));
             failure.with_cause(cause).with_hint("`--record-cassette FILE` names a new file")
         })?;
-        self.put_in(&Tape::Record(recorder));
-        Ok(())
+        self.put_in(&Tape::Record(recorder.clone()));
+        Ok(recorder)
     }
 
     fn put_in(&mut self, tape: &Tape) {
@@ -283,7 +275,7 @@ impl Reach {
         READY.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
-            let place = match ready.key_variable {
+            let place = match self.variable(ready.name) {
                 Some(variable) if home::text_variable(variable).is_some() => {
                     format!("`{variable}`")
                 }

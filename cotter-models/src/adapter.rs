@@ -19,7 +19,7 @@ use futures_util::{Stream, StreamExt, stream};
 use reqwest::header::{HeaderMap, HeaderValue};
 use smol_str::SmolStr;
 use sse_stream::SseByteStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     body::Body,
@@ -34,6 +34,9 @@ use crate::{
 /// How long the end of an answer is waited for once all of it was said, so that its connection can be
 /// used again.
 const LAST_WORD: Duration = Duration::from_millis(50);
+/// The longest an answer may say nothing but that it is still there. Thinking that is not shown is
+/// heard as no more than that.
+const NO_WORD: Duration = Duration::from_secs(30 * 60);
 
 /// A name that no model has.
 const NOBODY: &str = "\0";
@@ -216,6 +219,7 @@ impl HttpModel {
             events: SseByteStream::new(answer.body),
             out: VecDeque::new(),
             is_over: false,
+            last_word: Instant::now(),
         };
         Ok(heard.stream())
     }
@@ -277,6 +281,8 @@ struct Heard<S: futures_util::TryStream> {
     out: Out,
     /// All was said, or nothing more can be.
     is_over: bool,
+    /// When something was said last.
+    last_word: Instant,
 }
 
 impl<S> Heard<S>
@@ -287,6 +293,7 @@ where
         stream::unfold(self, |mut heard| async move {
             loop {
                 if let Some(delta) = heard.out.pop_front() {
+                    heard.last_word = Instant::now();
                     let delta = heard.given(delta).await;
                     return Some((Ok(delta), heard));
                 }
@@ -321,7 +328,12 @@ where
 
     /// Takes the next event.
     async fn hear(&mut self) -> Result<(), ModelError> {
-        let read = match self.events.next().await {
+        let next = timeout_at(self.last_word + NO_WORD, self.events.next()).await;
+        let next = next.map_err(|_| {
+            let message = format!("nothing was said for {NO_WORD:?}");
+            ModelError::new(ModelErrorKind::Timeout, message)
+        })?;
+        let read = match next {
             Some(Ok(event)) => match event.data {
                 Some(data) => self.reader.event(event.event.as_deref(), &data, &mut self.out),
                 None => Ok(()),
@@ -349,5 +361,38 @@ where
                 )
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Deaf;
+
+    impl Reader for Deaf {
+        fn event(&mut self, _: Option<&str>, _: &str, _: &mut Out) -> Result<(), Broken> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_only_says_that_it_is_there_ends() {
+        let pings = stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Some((Ok(bytes::Bytes::from_static(b"event: ping\ndata: {}\n\n")), ()))
+        });
+        let heard = Heard {
+            key: None,
+            tools: Arc::default(),
+            reader: Box::new(Deaf),
+            events: SseByteStream::new(pings.boxed()),
+            out: VecDeque::new(),
+            is_over: false,
+            last_word: Instant::now(),
+        };
+        let all: Vec<_> = heard.stream().collect().await;
+        let error = ModelError::new(ModelErrorKind::Timeout, "nothing was said for 1800s");
+        assert_eq!(all, [Err(error)]);
     }
 }

@@ -5,12 +5,13 @@
 //! model spells over several pieces of its answer is not seen.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fmt,
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use bytes::Bytes;
@@ -44,6 +45,8 @@ pub struct Recorder(Arc<Recording>);
 
 struct Recording {
     file: Mutex<File>,
+    /// Why something could not be written, the first time.
+    failure: OnceLock<String>,
     redactor: Redactor,
 }
 
@@ -117,15 +120,19 @@ impl Recorder {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let recorder =
-            Recorder(Arc::new(Recording { file: Mutex::new(options.open(path)?), redactor }));
+        let file = Mutex::new(options.open(path)?);
+        let recorder = Recorder(Arc::new(Recording { file, failure: OnceLock::new(), redactor }));
         recorder.write(&Line::Cassette { v: VERSION })?;
         Ok(recorder)
     }
 
+    /// Why the cassette is not whole, where something could not be written. A run does not end for it.
+    pub fn failure(&self) -> Option<&str> {
+        self.0.failure.get().map(String::as_str)
+    }
+
     fn write(&self, line: &Line) -> io::Result<()> {
         let line = serde_json::to_string(line).map_err(io::Error::other)? + "\n";
-        let line = self.0.redactor.redact(&line);
         lock(&self.0.file).write_all(line.as_bytes())
     }
 
@@ -177,12 +184,20 @@ impl Take {
 
 impl Drop for Take {
     fn drop(&mut self) {
-        let Some(mut exchange) = self.exchange.take() else { return };
+        let Some(Exchange { mut request, mut response }) = self.exchange.take() else { return };
+        let redactor = &self.recorder.0.redactor;
+        request.url = redactor.redact(&request.url).into_owned();
+        redact(redactor, &mut request.body);
+        let texts = response.headers.values_mut();
+        let texts = texts.chain(response.failure.as_mut().map(|failed| &mut failed.message));
+        texts.for_each(|text| *text = redactor.redact(text).into_owned());
         let text = String::from_utf8_lossy(&self.bytes);
-        exchange.response.body = text.split_inclusive("\n\n").map(str::to_owned).collect();
-        // A recording that cannot be written must not end the run that it is of; the player will miss
-        // what is not there.
-        let _ = self.recorder.write(&Line::Exchange(exchange));
+        let pieces = text.split_inclusive("\n\n");
+        response.body = pieces.map(|piece| redacted(redactor, piece)).collect();
+        let exchange = Exchange { request, response };
+        if let Err(error) = self.recorder.write(&Line::Exchange(exchange)) {
+            let _ = self.recorder.0.failure.set(error.to_string());
+        }
     }
 }
 
@@ -217,9 +232,8 @@ impl Player {
     /// The answer to a request: the first that was recorded for the very same one, else the first for
     /// the same address and model. Each is given once.
     pub(crate) fn answer(&self, call: &Call) -> Result<Answer, ModelError> {
-        let body = call.body.joined();
-        let body = self.0.redactor.redact(std::str::from_utf8(&body).unwrap_or_default());
-        let body: Value = serde_json::from_str(&body).unwrap_or_default();
+        let mut body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
+        redact(&self.0.redactor, &mut body);
         let path = path_of(&call.url);
         let mut left = lock(&self.0.left);
         let alike = |asked: &Asked| {
@@ -255,6 +269,62 @@ impl Answered {
     }
 }
 
+/// Takes secrets out of every text of a value; whether there was one. Texts are looked at as they are
+/// meant: spelled in JSON, a secret may be spelled in many ways.
+fn redact(redactor: &Redactor, value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => match redactor.redact(text) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(without) => {
+                *text = without;
+                true
+            }
+        },
+        Value::Array(all) => {
+            // Every one is looked at.
+            all.iter_mut().map(|value| redact(redactor, value)).filter(|found| *found).count() > 0
+        }
+        Value::Object(fields) => {
+            let names: Vec<_> =
+                fields.keys().map(|name| redactor.redact(name).into_owned()).collect();
+            let mut found = names.iter().ne(fields.keys());
+            if found {
+                *fields = names
+                    .into_iter()
+                    .zip(std::mem::take(fields))
+                    .map(|(name, (_, value))| (name, value))
+                    .collect();
+            }
+            for value in fields.values_mut() {
+                found |= redact(redactor, value);
+            }
+            found
+        }
+        _ => false,
+    }
+}
+
+/// A piece of an answer without secrets; one without any is left as it came, to the byte.
+fn redacted(redactor: &Redactor, piece: &str) -> String {
+    let without = |json: &str| {
+        let mut value = serde_json::from_str(json).ok()?;
+        Some(redact(redactor, &mut value).then(|| value.to_string()))
+    };
+    if let Some(changed) = without(piece) {
+        return changed.unwrap_or_else(|| piece.to_owned());
+    }
+    let line = |line: &str| {
+        let Some(changed) = line.strip_prefix("data:").and_then(without) else {
+            return redactor.redact(line).into_owned();
+        };
+        changed.map_or_else(|| line.to_owned(), |data| format!("data: {data}\n"))
+    };
+    match piece.contains("data:") {
+        true => piece.split_inclusive('\n').map(line).collect(),
+        false => redactor.redact(piece).into_owned(),
+    }
+}
+
 /// What follows the host in an address: cassettes are played wherever they were recorded.
 fn path_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -274,5 +344,34 @@ impl fmt::Debug for Recorder {
 impl fmt::Debug for Player {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Player").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Body;
+
+    #[test]
+    fn a_cassette_that_is_not_whole_says_so() {
+        let file = tempfile::NamedTempFile::new().expect("there is a folder for it");
+        let full = File::open(file.path()).expect("it can be read, and not written");
+        let recording = |file| Recording {
+            file: Mutex::new(file),
+            failure: OnceLock::new(),
+            redactor: Redactor::new(),
+        };
+        let call = || Call {
+            url: "http://127.0.0.1:1/v1/messages".into(),
+            headers: HeaderMap::new(),
+            body: Body::default(),
+        };
+        let recorder = Recorder(Arc::new(recording(full)));
+        assert_eq!(recorder.failure(), None);
+        drop(recorder.begin(&call()));
+        assert!(recorder.failure().is_some());
+        let well = Recorder(Arc::new(recording(file.reopen().expect("it can be written"))));
+        drop(well.begin(&call()));
+        assert_eq!(well.failure(), None);
     }
 }

@@ -4,13 +4,12 @@
 //! Facts are the providers' own pages' where those say something. Where a price is announced to rise,
 //! the dearer one is in the file: a budget is kept in any case.
 
-use std::{collections::HashMap, sync::LazyLock};
-
 use cotter::{
     message::Usage,
     model::{ModelInfo, Price, Thinking},
 };
 use serde::Deserialize;
+use serde_json::Value;
 use smol_str::SmolStr;
 
 /// What is known of one model.
@@ -105,23 +104,22 @@ pub(crate) enum ChatTools {
 
 impl Known {
     /// What is in the file about a model, by `provider/model`.
-    pub fn of(name: &str) -> Option<&'static Known> {
-        CATALOG.models.get(name)
+    pub fn of(name: &str) -> Option<Known> {
+        let start = format!("{}{},", ROW, Value::from(name));
+        rows().find(|row| row.starts_with(&start)).map(|row| Row::read(row).known())
     }
 
     /// Every model of a provider in the file, by name.
-    pub fn models_of(provider: &str) -> impl Iterator<Item = (&'static SmolStr, &'static Known)> {
+    pub fn models_of(provider: &str) -> impl Iterator<Item = (SmolStr, Known)> {
         let provider = format!("{provider}/");
-        CATALOG
-            .order
-            .iter()
-            .filter(move |name| name.starts_with(&provider))
-            .map(|name| (name, &CATALOG.models[name]))
+        let all = rows().map(Row::read).filter(move |row| row.id.starts_with(&provider));
+        all.map(|row| (row.id.clone(), row.known()))
     }
 
     /// The day the file is of.
     pub fn date() -> &'static str {
-        &CATALOG.date
+        let after = FILE.split_once("\"date\": \"").map_or("", |(_, after)| after);
+        after.split('"').next().unwrap_or_default()
     }
 
     /// What a reply of that usage cost.
@@ -158,25 +156,15 @@ impl Known {
     }
 }
 
-struct Catalog {
-    date: String,
-    order: Vec<SmolStr>,
-    models: HashMap<SmolStr, Known>,
-}
+/// The file. Every model has a line of its own, so that whoever asks for one reads that one.
+const FILE: &str = include_str!("catalog.json");
 
-static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-    let file: File = serde_json::from_str(include_str!("catalog.json"))
-        .expect("the file is read by a test before it is shipped");
-    let order = file.models.iter().map(|row| row.id.clone()).collect();
-    let models = file.models.into_iter().map(|row| (row.id.clone(), row.known())).collect();
-    Catalog { date: file.date, order, models }
-});
+/// How the line of a model begins.
+const ROW: &str = "{\"id\": ";
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    date: String,
-    models: Vec<Row>,
+fn rows() -> impl Iterator<Item = &'static str> {
+    let lines = FILE.lines().map(|line| line.trim().trim_end_matches(','));
+    lines.filter(|line| line.starts_with(ROW))
 }
 
 #[derive(Deserialize)]
@@ -220,6 +208,10 @@ impl PriceRow {
 }
 
 impl Row {
+    fn read(line: &str) -> Self {
+        serde_json::from_str(line).expect("a test reads every line before it is shipped")
+    }
+
     fn known(self) -> Known {
         Known {
             context_window: self.context,
@@ -231,5 +223,31 @@ impl Row {
             is_bound: self.bound,
             chat_tools: self.chat_tools,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_json_with_a_line_for_each_model_and_each_once() {
+        let file: Value = serde_json::from_str(FILE).expect("it is JSON");
+        assert_eq!(file["date"], Known::date());
+        let models = file["models"].as_array().expect("there are models");
+        let lines: Vec<Value> =
+            rows().map(|row| serde_json::from_str(row).expect("it is JSON")).collect();
+        assert_eq!(*models, lines);
+        let mut names: Vec<_> = rows().map(|row| Row::read(row).id).collect();
+        for name in &names {
+            let known = Known::of(name).expect("it is found by its name");
+            assert!(known.context_window.is_some() || known.price.is_none(), "{name}");
+        }
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert_eq!(Known::of("anthropic/claude"), None);
+        assert_eq!(Known::of("\""), None);
     }
 }

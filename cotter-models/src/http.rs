@@ -30,7 +30,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 /// Servers drop connections that nobody uses; better to be the first.
 const KEEP: Duration = Duration::from_secs(60);
 /// The longest reply that is read. Nothing a model says comes near it.
-const MOST_BYTES: usize = 256 * 1024 * 1024;
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// Connections to providers. Clones share them.
 #[derive(Clone)]

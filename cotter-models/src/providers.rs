@@ -13,10 +13,11 @@
 //! # Ok::<(), cotter::model::ModelError>(())
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use cotter::{
     model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
+    redact::Redactor,
     text,
 };
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -160,7 +161,7 @@ pub const READY: &[Ready] = &[
 ];
 
 /// A provider: what it speaks, where it is, and the key to it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Provider {
     name: SmolStr,
     speaks: Speaks,
@@ -248,7 +249,7 @@ impl Provider {
 
     /// One of its models, by the provider's own name for it.
     pub fn model(&self, model: &str, http: &Http) -> HttpModel {
-        let known = Known::of(&self.row(model)).cloned().unwrap_or_default();
+        let known = Known::of(&self.row(model)).unwrap_or_default();
         self.model_known(model, known, http)
     }
 
@@ -302,6 +303,19 @@ impl Provider {
             }
         };
         HttpModel::new(name, speaks, url, key, http, known, dialects)
+    }
+}
+
+/// Neither the key nor a password in the address is shown.
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base_url = Redactor::new().redact(&self.base_url).into_owned();
+        f.debug_struct("Provider")
+            .field("name", &self.name)
+            .field("speaks", &self.speaks)
+            .field("base_url", &base_url)
+            .field("has_key", &self.key.is_some())
+            .finish_non_exhaustive()
     }
 }
 
@@ -380,7 +394,7 @@ impl Providers {
     }
 
     fn known(&self, provider: &Provider, model: &str) -> Known {
-        let known = Known::of(&provider.row(model)).cloned();
+        let known = Known::of(&provider.row(model));
         // What runs here costs nothing.
         let free = || Some(Price::default()).filter(|_| provider.catalogue == "ollama");
         let mut known = known.unwrap_or_else(|| Known { price: free(), ..Known::default() });
@@ -427,8 +441,9 @@ impl Models for Providers {
     fn available(&self) -> Vec<ModelInfo> {
         let mut all = vec![];
         for provider in self.usable() {
-            let listed =
-                Known::models_of(&provider.catalogue).filter_map(|(name, _)| name.split_once('/'));
+            let listed: Vec<_> =
+                Known::models_of(&provider.catalogue).map(|(name, _)| name).collect();
+            let listed = listed.iter().filter_map(|name| name.split_once('/'));
             let said = self.overrides.keys().filter_map(|name| name.split_once('/'));
             let said = said.filter(|(name, _)| *name == provider.name).map(|(_, model)| model);
             let mut models: Vec<_> = listed.map(|(_, model)| model).collect();

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    ops::Deref,
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
@@ -237,6 +238,25 @@ impl Agent {
     }
 }
 
+/// The registry of an agent while something is taken out of it.
+struct LettingGo<'a>(&'a Inner);
+
+impl Deref for LettingGo<'_> {
+    type Target = Live;
+
+    fn deref(&self) -> &Live {
+        &self.0.live
+    }
+}
+
+impl Drop for LettingGo<'_> {
+    fn drop(&mut self) {
+        let shown = self.0.face.write().unwrap_or_else(PoisonError::into_inner).take();
+        // Outside the lock: what only the old generation held may look at the agent as it goes.
+        drop(shown);
+    }
+}
+
 /// Registration, legal at any time: it takes effect at the next step of every run.
 impl Agent {
     /// Loads an extension under an owner, whole or not at all. Gives the numbers of its hooks.
@@ -260,17 +280,17 @@ impl Agent {
     ) -> Result<Reload, RegisterError> {
         let mut unit = Registry::new(not_the_kernel(owner)?);
         extension(&mut unit);
-        self.0.live.reload(unit, agreed)
+        self.letting_go().reload(unit, agreed)
     }
 
     /// Drops everything an owner registered, in one step; whether there was anything.
     pub fn unload(&self, owner: &Owner) -> bool {
-        owner.origin != Origin::Kernel && self.0.live.unload(|other| other.is(owner))
+        owner.origin != Origin::Kernel && self.letting_go().unload(|other| other.is(owner))
     }
 
     /// Drops everything of an origin, in one step; whether there was anything.
     pub fn unload_origin(&self, origin: &Origin) -> bool {
-        *origin != Origin::Kernel && self.0.live.unload(|owner| owner.origin == *origin)
+        *origin != Origin::Kernel && self.letting_go().unload(|owner| owner.origin == *origin)
     }
 
     /// Registers a gate.
@@ -321,13 +341,13 @@ impl Agent {
 
     /// Drops a tool; whether it was there.
     pub fn undefine_tool(&self, name: &str) -> bool {
-        self.0.live.remove_tool(name)
+        self.letting_go().remove_tool(name)
     }
 
     /// Drops a hook; whether it was there. Kernel gates stay.
     pub fn remove(&self, id: HandlerId) -> bool {
         let kernel = |meta: &Arc<crate::ext::Meta>| meta.owner.origin == Origin::Kernel;
-        !self.generation().meta(id).is_some_and(kernel) && self.0.live.remove(id)
+        !self.generation().meta(id).is_some_and(kernel) && self.letting_go().remove(id)
     }
 
     /// Switches a hook off or on; whether it is there and may be.
@@ -379,22 +399,22 @@ impl Agent {
 
     /// Drops the program's hook on a directive; whether it was there.
     pub fn undefine_hook(&self, name: &str) -> bool {
-        self.0.live.remove_called(Kind::Hook, name)
+        self.letting_go().remove_called(Kind::Hook, name)
     }
 
     /// Drops the program's skill; whether it was there.
     pub fn undefine_skill(&self, name: &str) -> bool {
-        self.0.live.remove_called(Kind::Skill, name)
+        self.letting_go().remove_called(Kind::Skill, name)
     }
 
     /// Drops the program's subagent; whether it was there.
     pub fn undefine_mention(&self, name: &str) -> bool {
-        self.0.live.remove_called(Kind::Subagent, name)
+        self.letting_go().remove_called(Kind::Subagent, name)
     }
 
     /// Drops the program's command; whether it was there.
     pub fn undefine_command(&self, name: &str) -> bool {
-        self.0.live.remove_called(Kind::Command, name)
+        self.letting_go().remove_called(Kind::Command, name)
     }
 
     /// Everything of a kind that can be called by name, in the order of registration.
@@ -459,6 +479,12 @@ impl Agent {
 
     pub(crate) fn invoking_tools(&self) -> &[SmolStr; 2] {
         &self.0.invoking
+    }
+
+    /// The registry, to take something out: what this agent showed last goes with it, and keeps nothing
+    /// alive that nobody has any more.
+    fn letting_go(&self) -> LettingGo<'_> {
+        LettingGo(&self.0)
     }
 
     pub(crate) fn face_slot(&self) -> &RwLock<Option<Arc<Face>>> {

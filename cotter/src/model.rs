@@ -247,6 +247,9 @@ pub enum Delta {
     /// stands for thinking that is not shown. An empty one says nothing. Only the adapter that gave it
     /// understands it.
     Signature(String),
+    /// What was used so far, where a provider tells before the end. Each takes the place of the one
+    /// before; what breaks off afterwards was paid for all the same.
+    Counted(Usage),
     /// A whole tool call.
     Call {
         /// The provider's id, or empty where it gives none.

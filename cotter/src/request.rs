@@ -117,8 +117,14 @@ impl Scene {
         self.state().commit()?;
         let mut hearing = Hearing::new(None);
         match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
-            Ended::Failed(error) => return Ok(Err(error)),
-            Ended::Cancelled => return Err(Exit::aborted()),
+            Ended::Failed(error) => {
+                hearing.settle_broken(leave, model);
+                return Ok(Err(error));
+            }
+            Ended::Cancelled => {
+                hearing.settle_broken(leave, model);
+                return Err(Exit::aborted());
+            }
             Ended::Whole => {}
         }
         let reply = hearing.reply(model, self);
@@ -157,9 +163,11 @@ impl Tries {
     /// How long to wait after a failed attempt before the next, or the failure where there is none.
     pub(crate) fn after(&mut self, error: ModelError) -> Result<Duration, ModelError> {
         self.last = error.clone();
-        let wait = if error.kind.is_passing() && self.retry < self.retries {
-            let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
-            let wait = error.retry_after.unwrap_or_else(doubled).min(LONGEST_WAIT);
+        let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
+        let wait = error.retry_after.unwrap_or_else(doubled);
+        // Who is asked to wait for longer than anybody should comes no sooner by waiting less.
+        let may_wait = wait <= LONGEST_WAIT && self.retry < self.retries;
+        let wait = if error.kind.is_passing() && may_wait {
             self.retry += 1;
             wait
         } else {
@@ -230,6 +238,8 @@ pub(crate) struct Hearing<'a> {
     heard: Option<&'a Scene>,
     pub(crate) parts: Vec<AssistantPart>,
     done: Option<(StopReason, Usage)>,
+    /// What was used so far, as far as it was told.
+    counted: Usage,
     open: Option<Open>,
 }
 
@@ -241,7 +251,7 @@ enum Open {
 
 impl<'a> Hearing<'a> {
     pub(crate) fn new(heard: Option<&'a Scene>) -> Self {
-        Hearing { heard, parts: vec![], done: None, open: None }
+        Hearing { heard, parts: vec![], done: None, counted: Usage::default(), open: None }
     }
 
     /// The reply that was heard to its end.
@@ -249,6 +259,13 @@ impl<'a> Hearing<'a> {
         let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
         let parts = with_ids(self.parts, scene, scene.cx.step());
         AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
+    }
+
+    /// Books what a stream that broke off is known to have used.
+    pub(crate) fn settle_broken(&self, leave: Leave, model: &Arc<dyn Model>) {
+        if self.counted != Usage::default() {
+            leave.settle(self.counted, model.cost_usd(&self.counted));
+        }
     }
 
     pub(crate) async fn listen(
@@ -320,6 +337,7 @@ impl<'a> Hearing<'a> {
                 let input = Arc::new(input);
                 self.parts.push(AssistantPart::ToolCall(ToolCall { id, name, input }));
             }
+            Delta::Counted(usage) => self.counted = usage,
             Delta::Done { stop_reason, usage } => self.done = Some((stop_reason, usage)),
         }
     }

@@ -127,6 +127,7 @@ impl Asked {
         by_key.iter().filter(|_| !is_command).for_each(|words| output.tell_model(words));
         let session = open(&agent, id.as_deref()).await?;
         let reply = go(&session, prompt, output).await?;
+        who.recording_failure().iter().for_each(|words| output.warn(words));
         if let Some((failure, asked)) = missing
             && asked.load(Ordering::Relaxed)
         {

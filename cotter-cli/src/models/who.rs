@@ -14,7 +14,7 @@ use cotter::{
     model::{Model, ModelError, ModelErrorKind, Request, Streaming},
     settings::Values,
 };
-use cotter_models::Providers;
+use cotter_models::{Providers, Recorder};
 use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
@@ -37,6 +37,7 @@ pub(crate) struct Who {
     fallbacks: Vec<String>,
     budget_usd: Option<f64>,
     record: Option<PathBuf>,
+    recorder: Option<Recorder>,
 }
 
 /// Those who answer.
@@ -61,6 +62,7 @@ impl Who {
             ModelArg::Unsaid => (None, None),
         };
         Ok(Who {
+            recorder: None,
             script,
             choice: reach.choose(flag),
             fallbacks: match args.fallbacks.is_empty() {
@@ -110,8 +112,14 @@ impl Who {
     pub(crate) fn settle(&mut self) -> Result<Answering, Failure> {
         let answering = self.find()?;
         let Some(path) = self.record.take() else { return Ok(answering) };
-        self.reach.record(&path)?;
+        self.recorder = Some(self.reach.record(&path)?);
         self.find()
+    }
+
+    /// What is wrong with the recording, if anything.
+    pub(crate) fn recording_failure(&self) -> Option<String> {
+        let why = self.recorder.as_ref()?.failure()?;
+        Some(format!("the cassette is not whole: {why}"))
     }
 
     /// The models that may be named while it runs.

@@ -133,7 +133,12 @@ struct Counted {
 impl Reader for Events {
     fn event(&mut self, _: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken> {
         match serde_json::from_str(data)? {
-            Event::MessageStart { message } => self.count(message.usage),
+            Event::MessageStart { message } => {
+                self.count(message.usage);
+                if self.usage != Usage::default() {
+                    out.push_back(Delta::Counted(self.usage));
+                }
+            }
             Event::ContentBlockStart { content_block } => self.begin(content_block, out),
             Event::ContentBlockDelta { delta } => self.piece(delta, out),
             Event::ContentBlockStop => self.finish(out),

@@ -744,19 +744,21 @@ async fn a_reply_of_text() {
     check_reply(
         "text",
         expect![[r#"
-        text "Grüß "
-        text "dich, "
-        text "🦀"
-        text "!\n"
-        end_turn: in 135, out 15, cache read 0, written 0
-    "#]],
+            counted 136
+            text "Grüß "
+            text "dich, "
+            text "🦀"
+            text "!\n"
+            end_turn: in 135, out 15, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(
         "empty",
         expect![[r#"
-        end_turn: in 135, out 2, cache read 0, written 0
-    "#]],
+            counted 136
+            end_turn: in 135, out 2, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -766,29 +768,32 @@ async fn a_reply_with_calls() {
     check_reply(
         "tool_call",
         expect![[r#"
-        text "I look."
-        text " Wait."
-        call "toolu_01T1x1fJ34qAmk2tNTrN7Up6" read {"path":"src/läb.rs","lines":[1,2]}
-        tool_use: in 135, out 89, cache read 0, written 0
-    "#]],
+            counted 136
+            text "I look."
+            text " Wait."
+            call "toolu_01T1x1fJ34qAmk2tNTrN7Up6" read {"path":"src/läb.rs","lines":[1,2]}
+            tool_use: in 135, out 89, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(
         "parallel_calls",
         expect![[r#"
-        call "toolu_01A" read {"path":"a"}
-        call "toolu_01B" list {}
-        call "toolu_01C" read {"path":"b"}
-        tool_use: in 135, out 40, cache read 0, written 0
-    "#]],
+            counted 136
+            call "toolu_01A" read {"path":"a"}
+            call "toolu_01B" list {}
+            call "toolu_01C" read {"path":"b"}
+            tool_use: in 135, out 40, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(
         "empty_input",
         expect![[r#"
-        call "toolu_01A" list {}
-        tool_use: in 135, out 9, cache read 0, written 0
-    "#]],
+            counted 136
+            call "toolu_01A" list {}
+            tool_use: in 135, out 9, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -798,34 +803,37 @@ async fn a_reply_with_thinking() {
     check_reply(
         "thinking",
         expect![[r#"
-        thinking "Two files, "
-        thinking "so two reads."
-        signature EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds
-        text "I look."
-        call "toolu_01A" read {"path":"a"}
-        thinking "And then?"
-        signature EqQBsecond
-        call "toolu_01B" read {"path":"b"}
-        tool_use: in 135, out 50, cache read 0, written 0
-    "#]],
+            counted 136
+            thinking "Two files, "
+            thinking "so two reads."
+            signature EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds
+            text "I look."
+            call "toolu_01A" read {"path":"a"}
+            thinking "And then?"
+            signature EqQBsecond
+            call "toolu_01B" read {"path":"b"}
+            tool_use: in 135, out 50, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(
         "thinking_omitted",
         expect![[r#"
-        signature EosnCkYICxIMMb3LzNrMu
-        text "Yes."
-        end_turn: in 135, out 30, cache read 0, written 0
-    "#]],
+            counted 136
+            signature EosnCkYICxIMMb3LzNrMu
+            text "Yes."
+            end_turn: in 135, out 30, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(
         "redacted_thinking",
         expect![[r#"
-        signature redacted:EmwKAhgBEgy3va3pzix/LafPsn4a
-        text "Yes."
-        end_turn: in 135, out 30, cache read 0, written 0
-    "#]],
+            counted 136
+            signature redacted:EmwKAhgBEgy3va3pzix/LafPsn4a
+            text "Yes."
+            end_turn: in 135, out 30, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -835,6 +843,7 @@ async fn a_reply_that_is_none() {
     check_reply(
         "refusal",
         expect![[r#"
+            counted 413
             text "The request was declined."
             refusal: in 412, out 0, cache read 0, written 0
         "#]],
@@ -843,9 +852,10 @@ async fn a_reply_that_is_none() {
     check_reply(
         "refusal_midway",
         expect![[r#"
-        text "First you"
-        refusal: in 412, out 3, cache read 0, written 0
-    "#]],
+            counted 413
+            text "First you"
+            refusal: in 412, out 3, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -855,25 +865,28 @@ async fn a_reply_that_became_too_long() {
     check_reply(
         "max_tokens",
         expect![[r#"
-        text "And so on and"
-        max_tokens: in 135, out 4096, cache read 0, written 0
-    "#]],
+            counted 136
+            text "And so on and"
+            max_tokens: in 135, out 4096, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(
         "max_tokens_in_a_call",
         expect![[r#"
-        call "toolu_01A" write "{\"path\":\"a\",\"text\":\"once upon"
-        max_tokens: in 135, out 4096, cache read 0, written 0
-    "#]],
+            counted 136
+            call "toolu_01A" write "{\"path\":\"a\",\"text\":\"once upon"
+            max_tokens: in 135, out 4096, cache read 0, written 0
+        "#]],
     )
     .await;
     check_reply(
         "context_window",
         expect![[r#"
-        text "And so"
-        max_tokens: in 199000, out 1000, cache read 0, written 0
-    "#]],
+            counted 199001
+            text "And so"
+            max_tokens: in 199000, out 1000, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -883,16 +896,18 @@ async fn a_reply_that_breaks_off() {
     check_reply(
         "error",
         expect![[r#"
-        text "I was"
-        overloaded: Overloaded
-    "#]],
+            counted 136
+            text "I was"
+            overloaded: Overloaded
+        "#]],
     )
     .await;
     check_reply(
         "broken_off",
         expect![[r#"
-        text "I was"
-    "#]],
+            counted 136
+            text "I was"
+        "#]],
     )
     .await;
 }
@@ -942,17 +957,18 @@ async fn usage_is_what_was_told_last() {
     check_reply(
         "usage",
         expect![[r#"
-        text "Yes."
-        end_turn: in 50, out 393, cache read 190000, written 248
-    "#]],
+            counted 188356
+            text "Yes."
+            end_turn: in 50, out 393, cache read 190000, written 248
+        "#]],
     )
     .await;
     check_reply(
         "no_usage",
         expect![[r#"
-        text "Yes."
-        end_turn: in 0, out 0, cache read 0, written 0
-    "#]],
+            text "Yes."
+            end_turn: in 0, out 0, cache read 0, written 0
+        "#]],
     )
     .await;
 }
@@ -962,10 +978,11 @@ async fn what_nobody_knows_is_passed_over() {
     check_reply(
         "unknown",
         expect![[r#"
-        text "Be"
-        text "gun."
-        end_turn: in 135, out 8, cache read 0, written 0
-    "#]],
+            counted 136
+            text "Be"
+            text "gun."
+            end_turn: in 135, out 8, cache read 0, written 0
+        "#]],
     )
     .await;
 }

@@ -12,16 +12,17 @@ use cotter::{
     Message, Messages,
     message::{AssistantPart, Content, Part},
     model::{Delta, Model, Request, Thinking},
+    redact::Redactor,
 };
-use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
+use cotter_models::{ApiKey, Http, HttpModel, Player, Provider, Recorder, Speaks, Tape};
 use cotter_test::{Answer, Dialect, LocalProvider};
 use expect_test::{Expect, expect};
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use crate::kit::{
-    agent_of, call, deltas, failed, heard, hello, model_at, picture, reply, request, result, said,
-    thought, tools,
+    agent_of, call, deltas, failed, heard, hello, model_at, model_over, picture, reply, request,
+    result, said, thought, tools,
 };
 
 /// One model for each way of writing a conversation. Nothing is sent to them.
@@ -313,6 +314,7 @@ async fn a_call_whose_end_nobody_told_is_a_call() {
             json!({"type": "message_stop"}),
         ],
         expect![[r#"
+            counted 1
             call "a" read {"n":1}
             call "b" read {"n":2}
             tool_use: in 1, out 2, cache read 0, written 0
@@ -360,6 +362,7 @@ async fn odd_counts_are_no_reason_to_lose_a_reply() {
         text "Well."
         end_turn: in 0, out 0, cache read 0, written 0
         12.0 AnthropicMessages:
+        counted 24
         text "Well."
         end_turn: in 12, out 12, cache read 0, written 0
         12.0 OpenAiChat:
@@ -369,6 +372,7 @@ async fn odd_counts_are_no_reason_to_lose_a_reply() {
         text "Well."
         end_turn: in 12, out 12, cache read 0, written 0
         1e+30 AnthropicMessages:
+        counted 18446744073709551615
         text "Well."
         end_turn: in 18446744073709551615, out 18446744073709551615, cache read 0, written 0
         1e+30 OpenAiChat:
@@ -396,6 +400,7 @@ async fn odd_counts_are_no_reason_to_lose_a_reply() {
         text "Well."
         end_turn: in 0, out 0, cache read 0, written 0
         18446744073709551615 AnthropicMessages:
+        counted 18446744073709551615
         text "Well."
         end_turn: in 18446744073709551615, out 18446744073709551615, cache read 0, written 0
         18446744073709551615 OpenAiChat:
@@ -433,7 +438,7 @@ async fn two_who_are_refused_at_once_both_go_on_without_thoughts() {
         let error = said[0].as_ref().expect_err("it is refused");
         assert!(error.kind.is_passing(), "{error}");
     }
-    assert!(heard(&model, asked()).await.starts_with("text \"Well.\""));
+    assert!(heard(&model, asked()).await.contains("text \"Well.\""));
 }
 
 #[tokio::test]
@@ -558,7 +563,7 @@ async fn garbage_that_says_it_is_compressed_is_a_network_failure() {
 }
 
 #[tokio::test]
-async fn s28_a_proxys_password_is_in_no_failure() {
+async fn s28_a_proxies_password_is_in_no_failure() {
     for proxy in [
         "http://me:hushhush@127.0.0.1:1",
         "http://me:hushhush@:99999999",
@@ -633,5 +638,34 @@ async fn ids_that_come_again_do_not_keep_a_conversation_from_the_next_model() {
         let reply = session.prompt("Say it twice.").await.expect("it runs");
         assert_eq!(next.refusals(), Vec::<String>::new());
         assert_eq!(reply.text(), "Seen twice.", "{dialect:?}");
+    }
+}
+
+/// A secret with a quote and a backslash in it, which JSON within JSON spells in yet another way, and one
+/// that begins as an escape may end.
+#[tokio::test]
+async fn s28_a_cassette_holds_no_secret_however_it_is_spelled() {
+    let folder = tempfile::tempdir().expect("there is a folder for it");
+    for (number, (secret, said)) in [
+        (r#"hu"sh\hush"#, r#"It is hu"sh\hush, all of it."#),
+        ("notoday", "Not now.\notoday, maybe."),
+        ("notoday", "Never: notoday."),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let redactor = || Redactor::new().with_secret("WORD", secret);
+        let path = folder.path().join(number.to_string());
+        let provider = LocalProvider::start(Dialect::AnthropicMessages, [Answer::text(said)]);
+        let recorder = Recorder::create(&path, redactor()).expect("it is a new file");
+        let http = Http::new().with_tape(Tape::Record(recorder));
+        let asked = || request([Message::user(format!("Say: {said}"))]);
+        let heard_then = heard(&model_over(&provider, &http), asked()).await;
+        let text = std::fs::read_to_string(&path).expect("it was written");
+        assert!(!text.contains("hush") && !text.contains(" notoday"), "{text}");
+        let player = Player::open(&path, redactor()).expect("it can be played");
+        let http = Http::new().with_tape(Tape::Play(player));
+        let heard_now = heard(&model_over(&provider, &http), asked()).await;
+        assert_eq!(heard_now.lines().last(), heard_then.lines().last(), "{heard_now}");
     }
 }

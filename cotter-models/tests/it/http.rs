@@ -191,8 +191,9 @@ async fn a_compressed_piece_is_heard_before_the_next_is_there() {
     let answer = Answer::text("One two").and_gzip().and_hang();
     let provider = LocalProvider::start(ANTHROPIC, [answer]);
     let mut stream = model_at(&provider).stream(hello());
-    let first = [stream.next().await, stream.next().await].map(|piece| piece.expect("it speaks"));
+    let first: Vec<_> = stream.by_ref().take(3).collect().await;
     expect![[r#"
+        counted 11
         text "One "
         text "two"
     "#]]
@@ -219,6 +220,7 @@ async fn a_silence_ends() {
         --
         timeout: nothing was heard for 200ms
         --
+        counted 11
         text "One "
         text "two"
         timeout: nothing was heard for 200ms
@@ -367,6 +369,7 @@ async fn what_is_no_stream_of_events_was_said_by_somebody_else() {
     check(
         page("Text/Event-Stream"),
         expect![[r#"
+            counted 11
             text "Log "
             text "in."
             end_turn: in 10, out 5, cache read 0, written 0

@@ -31,7 +31,7 @@ pub(crate) struct Tree {
     /// Made when somebody looks for an entry by name.
     by_id: Option<HashMap<SmolStr, usize>>,
     /// The ids of the calls in the messages, made when somebody asks and kept up to date from then on.
-    calls: Option<Ids>,
+    calls: Option<Box<Ids>>,
 }
 
 /// Ids, by their hash: one that is wrongly taken to be among them only gets another name.
@@ -128,7 +128,7 @@ impl Tree {
     /// Whether a call in the messages has this id.
     pub(crate) fn has_call(&mut self, id: &SmolStr) -> bool {
         let calls = self.calls.get_or_insert_with(|| {
-            let mut calls = Ids::default();
+            let mut calls = Box::<Ids>::default();
             self.messages.entries().for_each(|entry| calls.add(entry));
             calls
         });

@@ -91,8 +91,12 @@ impl Turn {
             .then(|| Box::new(Answered::new(model, request.clone(), &scene.face, limited, shaped)));
         let mut hearing = Hearing::new(scene.is_heard().then_some(scene));
         match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
-            Ended::Failed(error) => return Ok(Err(error)),
+            Ended::Failed(error) => {
+                hearing.settle_broken(leave, model);
+                return Ok(Err(error));
+            }
             Ended::Cancelled => {
+                hearing.settle_broken(leave, model);
                 let parts = hearing.parts;
                 return Err(self.keep_partial(model, parts));
             }

@@ -1,16 +1,21 @@
 //! One request and its attempts: retries by kind, back-off, fallback models, notes that survive both.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU32, Ordering::SeqCst},
+    time::Duration,
+};
 
 use cotter::{
     Agent, AgentBuilder, Cx,
     message::{StopReason, Usage},
-    model::ModelErrorKind,
+    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
     named,
     points::{ModelPost, ModelPre, Replied, Requesting},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
+use futures_util::stream;
+use smol_str::SmolStr;
 
 use crate::kit::{Diary, ending, fresh, to_the_end};
 
@@ -81,6 +86,83 @@ async fn l21_retry_after_is_waited_for() {
     "#]],
     )
     .await;
+}
+
+/// L21: who is to wait longer than anybody should is not asked again; the next one is.
+#[tokio::test(start_paused = true)]
+async fn l21_nobody_waits_for_a_day() {
+    let day = Some(Duration::from_secs(86_400));
+    let limited = || Step::default().and_error(ModelErrorKind::RateLimited, day);
+    check(
+        Agent::builder(Scripted::new([limited()])).fallback(Scripted::new([Step::text("ok")])),
+        expect![[r#"
+            session.start
+            message user: go
+            retry 1 rate_limited 0ms
+            text.start
+            text.delta "ok"
+            text.end
+            message assistant: ok
+            model.post
+            session.end end_turn
+            0 ms, end_turn
+        "#]],
+    )
+    .await;
+    check(
+        Agent::builder(Scripted::new([limited()])),
+        expect![[r#"
+            session.start
+            message user: go
+            error rate_limited: the script says so
+            session.end error
+            0 ms, error: rate_limited: the script says so
+        "#]],
+    )
+    .await;
+}
+
+/// A model whose first replies break off after they were counted.
+struct Breaking {
+    name: SmolStr,
+    left: AtomicU32,
+}
+
+impl Model for Breaking {
+    fn name(&self) -> &SmolStr {
+        &self.name
+    }
+
+    fn stream(&self, _: Request) -> Streaming {
+        let usage = Usage { input_tokens: 1000, ..Usage::default() };
+        let breaks = self.left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        let last = match breaks {
+            true => Err(ModelError::new(ModelErrorKind::Network, "it broke off")),
+            false => Ok(Delta::Done { stop_reason: StopReason::EndTurn, usage }),
+        };
+        Box::pin(stream::iter([Ok(Delta::Counted(usage)), Ok(Delta::Text("well".into())), last]))
+    }
+
+    fn cost_usd(&self, usage: &Usage) -> Option<f64> {
+        Some(usage.input_tokens as f64 / 1000.0)
+    }
+}
+
+/// L21: what broke off after it was counted was paid for, and a budget knows.
+#[tokio::test(start_paused = true)]
+async fn l21_a_reply_that_broke_off_is_booked() {
+    let breaking = |left| Breaking { name: "test/breaking".into(), left: AtomicU32::new(left) };
+    let agent = Agent::builder(breaking(2)).build().unwrap();
+    let reply = fresh(&agent).await.prompt("go").await.unwrap();
+    assert_eq!((reply.usage.input_tokens, reply.cost_usd), (3000, Some(3.0)));
+
+    let limited = Agent::builder(breaking(9)).limits(|limits| limits.max_budget_usd = Some(2.0));
+    let agent = limited.build().unwrap();
+    let (_, reply) = to_the_end(fresh(&agent).await.prompt("go")).await;
+    assert_eq!(
+        ending(&reply),
+        "budget_exceeded: budget_exceeded: the run cost 2.0000 USD of 2.0000"
+    );
 }
 
 #[tokio::test(start_paused = true)]

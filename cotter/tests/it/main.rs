@@ -43,4 +43,5 @@ mod structure;
 mod formats;
 mod examples;
 mod attacks;
+mod attacks_models;
 mod attacks_surface;

@@ -1,0 +1,49 @@
+//! Odd cases of models, as the core sees them: what outlives its owner.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use cotter::{
+    Agent, FnTool, Origin, Owner, ToolSpec,
+    points::{ModelPost, Replied},
+};
+use cotter_test::{Scripted, Step};
+use serde_json::json;
+
+use crate::kit::fresh;
+
+/// Tells when it goes.
+struct Held(Arc<AtomicBool>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// R6: a tool that was unloaded is gone while nothing runs, whether anybody listens to replies or not.
+#[tokio::test]
+async fn r6_an_unloaded_tool_is_gone_while_a_session_is_idle() {
+    for listens in [false, true] {
+        let gone = Arc::<AtomicBool>::default();
+        let held = Held(gone.clone());
+        let spec = ToolSpec::new("held", "Holds.", json!({"type": "object"}));
+        let tool = FnTool::new(spec, move |_| {
+            let _ = &held;
+            async { Ok("held".into()) }
+        });
+        let model = Scripted::new([Step::call("held", json!({})), Step::text("ok")]);
+        let agent = Agent::builder(model).build().unwrap();
+        if listens {
+            agent.observe(ModelPost, |_: &Replied| {}).unwrap();
+        }
+        let owner = Owner::new(Origin::User, "settings");
+        agent.extend(owner.clone(), |unit| _ = unit.tool(tool)).unwrap();
+        let session = fresh(&agent).await;
+        session.prompt("one").await.unwrap();
+        assert!(agent.unload(&owner));
+        assert!(gone.load(Ordering::Relaxed), "listens: {listens}");
+    }
+}
