@@ -16,7 +16,10 @@ use cotter::{
     tool::ShownTools,
 };
 use futures_util::{Stream, StreamExt, stream};
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderValue},
+};
 use smol_str::SmolStr;
 use sse_stream::SseByteStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -207,7 +210,8 @@ impl HttpModel {
         // The conversation is not kept alive by its answer.
         let tools = request.tools;
         drop(request.messages);
-        let answer = http.post(Call { url: url.clone(), headers, body }).await?;
+        let answer = http.post(Call { url: url.clone(), headers, body }).await;
+        let answer = answer.map_err(|error| self.unheard(error))?;
         if answer.status != 200 {
             return Err(self.refused(failure::of_answer(answer, key.as_ref()).await, memory));
         }
@@ -246,6 +250,14 @@ impl HttpModel {
             Memory::Whole => &**dialect,
             Memory::WithoutThoughts => &**forgetful,
         }
+    }
+
+    /// A failure on the way, with the name of who was asked and where.
+    fn unheard(&self, error: ModelError) -> ModelError {
+        let Inner { name, url, .. } = &*self.0;
+        let whole = Url::parse(url).map(|url| url.origin().ascii_serialization());
+        let place = whole.unwrap_or_else(|_| "its address".into());
+        ModelError { message: format!("{name} at {place}: {}", error.message), ..error }
     }
 
     /// A failure, which passes when it is about thoughts that were sent and need not be.

@@ -102,8 +102,9 @@ pub fn shown_event(event: &Event) -> String {
                 decisions.iter().map(|(call, yes, _)| format!("{call}={yes}")).collect();
             format!("{name} {} by {by}", said.join(" "))
         }
-        EventKind::Retry { attempt, kind, wait_ms } => {
-            format!("{name} {attempt} {kind} {wait_ms}ms")
+        EventKind::Retry { attempt, kind, wait_ms, model } => {
+            let next = model.as_ref().map(|model| format!(" with {model}"));
+            format!("{name} {attempt} {kind} {wait_ms}ms{}", next.unwrap_or_default())
         }
         EventKind::Error(failed) => format!("{name} {}: {}", failed.code, failed.message),
         EventKind::SessionEnd { reason } => format!("{name} {}", reason.as_str()),

@@ -81,7 +81,7 @@ impl Budget {
         }
         match (self.max_usd?, spent.cost) {
             (max, Some(cost)) if cost < max => None,
-            (max, Some(cost)) => Some(format!("the run cost {cost:.4} USD of {max:.4}")),
+            (max, Some(cost)) => Some(format!("the run cost {} USD of {}", usd(cost), usd(max))),
             (_, None) => {
                 Some("the price of a reply is not known, so the budget cannot be kept".into())
             }
@@ -119,6 +119,11 @@ impl Budget {
         self.lock().out -= 1;
         self.settled.notify_waiters();
     }
+}
+
+/// An amount, small ones with more digits.
+fn usd(amount: f64) -> String {
+    if amount < 0.01 { format!("{amount:.6}") } else { format!("{amount:.4}") }
 }
 
 /// The leave to send one request; given back when it goes.

@@ -84,7 +84,32 @@ fn is_near_the_end(scene: &Scene, model: &Arc<dyn Model>) -> bool {
         reason = "a share of a window, in tokens"
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
-    context_tokens(scene.session()) > limit
+    let tokens = context_tokens(scene.session());
+    let is_near = tokens > limit;
+    let last = scene.state().choices().summed_up;
+    match last {
+        None => is_near,
+        Some(Left::Unknown) => {
+            scene.state().choose().summed_up = is_near.then_some(Left::TooMuch(tokens));
+            if is_near {
+                scene
+                    .cx
+                    .notify("the conversation is near the end of the window, summed up as it is");
+            }
+            false
+        }
+        // It has to grow by a quarter before it is worth another try.
+        Some(Left::TooMuch(left)) => is_near && tokens.saturating_mul(4) > left.saturating_mul(5),
+    }
+}
+
+/// What summing up left of a conversation.
+#[derive(Clone, Copy)]
+pub(crate) enum Left {
+    /// No provider has counted it yet.
+    Unknown,
+    /// So many tokens: it is near the end all the same.
+    TooMuch(u64),
 }
 
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
@@ -115,6 +140,7 @@ pub(crate) async fn compact(scene: &Scene, cause: Cause) -> Result<(), Exit> {
     };
     scene.tell(|| EventKind::CompactionEnd { status })?;
     let compacted = done?;
+    scene.state().choose().summed_up = Some(Left::Unknown);
     scene.fire_stored::<CompactPost>(|| compacted).await?;
     Ok(())
 }

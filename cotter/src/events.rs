@@ -194,6 +194,8 @@ pub enum EventKind {
         kind: &'static str,
         /// How long the next one waits, in milliseconds.
         wait_ms: u64,
+        /// Who is asked next, where that is somebody else.
+        model: Option<SmolStr>,
     },
     /// A skill's text was brought in.
     Skill {
@@ -341,8 +343,9 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
             });
             line.put("by", by);
         }
-        EventKind::Retry { attempt, kind, wait_ms } => {
+        EventKind::Retry { attempt, kind, wait_ms, model } => {
             line.put("attempt", attempt).put("kind", kind).put("waitMs", wait_ms);
+            line.opt("model", model.as_ref());
         }
         EventKind::Skill { name, source } => _ = line.put("name", name).put("source", source),
         EventKind::SubagentStart { name } => _ = line.put("name", name),

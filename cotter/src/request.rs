@@ -57,7 +57,8 @@ impl Scene {
     ) -> Result<(), Exit> {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let (attempt, kind) = (tries.number, tries.last.kind.as_str());
-        self.tell(|| EventKind::Retry { attempt, kind, wait_ms })?;
+        let model = tries.has_moved_on.then(|| tries.model().name().clone());
+        self.tell(|| EventKind::Retry { attempt, kind, wait_ms, model })?;
         tries.number += 1;
         tokio::select! {
             () = tokio::time::sleep(wait) => Ok(()),
@@ -146,6 +147,8 @@ pub(crate) struct Tries {
     /// The attempt under way, from 1.
     pub(crate) number: u32,
     last: ModelError,
+    /// Whether the next attempt is another model's than the last.
+    has_moved_on: bool,
 }
 
 impl Tries {
@@ -153,16 +156,32 @@ impl Tries {
     pub(crate) fn new(models: Arc<[Arc<dyn Model>]>, limits: &Limits, overflow: Overflow) -> Self {
         let last = ModelError::new(ModelErrorKind::Other, "nothing was tried yet");
         let (retries, backoff) = (limits.retries, limits.backoff);
-        Tries { models, retries, backoff, overflow, index: 0, retry: 0, number: 1, last }
+        Tries {
+            models,
+            retries,
+            backoff,
+            overflow,
+            index: 0,
+            retry: 0,
+            number: 1,
+            last,
+            has_moved_on: false,
+        }
     }
 
     pub(crate) fn model(&self) -> &Arc<dyn Model> {
         &self.models[self.index]
     }
 
+    /// Those that were given up.
+    pub(crate) fn given_up(&self) -> impl Iterator<Item = &SmolStr> {
+        self.models[..self.index].iter().map(|model| model.name())
+    }
+
     /// How long to wait after a failed attempt before the next, or the failure where there is none.
     pub(crate) fn after(&mut self, error: ModelError) -> Result<Duration, ModelError> {
         self.last = error.clone();
+        self.has_moved_on = false;
         let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
         let wait = error.retry_after.unwrap_or_else(doubled);
         // Who is asked to wait for longer than anybody should comes no sooner by waiting less.
@@ -176,7 +195,7 @@ impl Tries {
             if is_callers || self.index + 1 >= self.models.len() {
                 return Err(error);
             }
-            (self.index, self.retry) = (self.index + 1, 0);
+            (self.index, self.retry, self.has_moved_on) = (self.index + 1, 0, true);
             Duration::ZERO
         };
         Ok(wait)

@@ -81,6 +81,8 @@ pub(crate) struct Turn {
     begin: Option<Begin>,
     /// The models the next request may go to, in order.
     models: Arc<[Arc<dyn Model>]>,
+    /// The models that others had to answer for in this run: they are not asked again.
+    given_up: Vec<SmolStr>,
     step: u32,
     /// The calls a taken-up question was about; its other calls are gone.
     resumed: Option<Vec<SmolStr>>,
@@ -165,6 +167,10 @@ impl Turn {
             self.scene = self.scene.newest();
         }
         self.models = self.scene.session().models();
+        let is_left = |model: &&Arc<dyn Model>| !self.given_up.contains(model.name());
+        if !self.given_up.is_empty() && self.models.iter().any(|model| is_left(&model)) {
+            self.models = self.models.iter().filter(is_left).cloned().collect();
+        }
         for entry in settled {
             self.scene.tell(|| EventKind::Message { entry })?;
         }
@@ -336,7 +342,16 @@ impl Turn {
         let scene = Scene::of(&session.cx(run_id, cancel));
         scene.watch();
         let begin = Some(begin);
-        Turn { scene, begin, models, step: 0, resumed: None, started: false, replies: vec![] }
+        Turn {
+            scene,
+            begin,
+            models,
+            given_up: vec![],
+            step: 0,
+            resumed: None,
+            started: false,
+            replies: vec![],
+        }
     }
 
     /// Closes what a run before this one left open: a question that waited for its answer, calls whose

@@ -212,11 +212,12 @@ async fn a_silence_ends() {
     let mut table = String::new();
     for answer in silences {
         let provider = LocalProvider::start(ANTHROPIC, [answer]);
-        table += &(heard(&model_over(&provider, &http), hello()).await + "--\n");
+        let said = heard(&model_over(&provider, &http), hello()).await;
+        table += &(said.replace(&provider.address().to_string(), "HERE") + "--\n");
         provider.closed(1).await;
     }
     expect![[r#"
-        timeout: nothing was heard for 200ms
+        timeout: anthropic/claude-opus-4-6 at http://HERE: nothing was heard for 200ms
         --
         timeout: nothing was heard for 200ms
         --
@@ -266,16 +267,18 @@ async fn a_line_that_breaks_is_a_network_failure() {
             let said = deltas(&model_at(&provider), hello()).await;
             let error = said.last().expect("something is said").as_ref().expect_err("it broke");
             assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
-            let words = error.message.split(": ").next().expect("it has words");
+            let from = format!("anthropic/claude-opus-4-6 at http://{}: ", provider.address());
+            let words = error.message.replace(&from, "on the way, ");
+            let words = words.split(": ").next().expect("it has words");
             table += &format!("{cut:?} after {after:?}: {words}\n");
         }
     }
     expect![[r#"
-        Reset after Nothing: the request failed
+        Reset after Nothing: on the way, the request failed
         Reset after Events(0): the answer broke off
         Reset after Events(3): the answer broke off
         Reset after Said: the answer broke off
-        Close after Nothing: the request failed
+        Close after Nothing: on the way, the request failed
         Close after Events(0): the answer broke off
         Close after Events(3): the answer broke off
         Close after Said: the answer broke off
@@ -291,7 +294,8 @@ async fn nobody_there_is_a_network_failure() {
     let said = deltas(&model, hello()).await;
     let error = said[0].as_ref().expect_err("nobody listens");
     assert_eq!(error.kind, ModelErrorKind::Network);
-    assert!(error.message.starts_with("the connection failed"), "{error}");
+    assert!(error.message.contains(": the connection failed: "), "{error}");
+    assert!(error.message.starts_with("anthropic/claude-opus-4-6 at http://127.0.0.1:"), "{error}");
 }
 
 #[tokio::test]

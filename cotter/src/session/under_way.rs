@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Body, Entry, Record, State, StoreError};
 use crate::{
-    compact::Estimate,
+    compact::{Estimate, Left},
     message::{Content, Message, ToolResultMessage},
     messages::Messages,
     model::{Model, Thinking},
@@ -59,6 +59,8 @@ pub(crate) struct Choices {
     before_prompt: Option<Box<BeforePrompt>>,
     /// How long the conversation is, where no provider counts.
     estimate: Option<Box<Estimate>>,
+    /// What was left of the conversation when it was last summed up.
+    pub(crate) summed_up: Option<Left>,
     /// What was sent last, where somebody hears of replies.
     pub(crate) sent: Sent,
     /// Models that no longer count.
@@ -88,6 +90,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     steering: Vec::new(),
     before_prompt: None,
     estimate: None,
+    summed_up: None,
     sent: Sent::NOTHING,
     gone: Vec::new(),
 };

@@ -45,7 +45,10 @@ impl Turn {
         let mut tries = Tries::new(self.models.clone(), self.scene.agent().limits(), overflow);
         loop {
             match self.attempt(&tries).await? {
-                Ok(reply) => return Ok(Ok(reply)),
+                Ok(reply) => {
+                    self.given_up.extend(tries.given_up().cloned());
+                    return Ok(Ok(reply));
+                }
                 Err(error) => match tries.after(error) {
                     Ok(wait) => Box::pin(self.scene.wait_before_retry(&mut tries, wait)).await?,
                     Err(error) => return Ok(Err(error)),

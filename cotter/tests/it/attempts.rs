@@ -98,7 +98,7 @@ async fn l21_nobody_waits_for_a_day() {
         expect![[r#"
             session.start
             message user: go
-            retry 1 rate_limited 0ms
+            retry 1 rate_limited 0ms with test/scripted
             text.start
             text.delta "ok"
             text.end
@@ -209,6 +209,22 @@ async fn l21_each_kind_of_failure_is_retried_or_not() {
     .assert_eq(&shown);
 }
 
+/// L21: who was given up is not asked again in the same run; in the next one it is.
+#[tokio::test(start_paused = true)]
+async fn l21_the_rest_of_a_run_stays_with_who_answered() {
+    let dead = || Scripted::new(std::iter::repeat_n(fails(ModelErrorKind::Auth), 9));
+    let dead = Recording::new(dead().named("test/dead"));
+    let call = || Step::call("missing", serde_json::json!({}));
+    let steps = [call(), call(), Step::text("done"), Step::text("again")];
+    let next = Recording::new(Scripted::new(steps).named("test/next"));
+    let agent = Agent::builder(dead.clone()).fallback(next.clone()).build().unwrap();
+    let session = fresh(&agent).await;
+    session.prompt("go").await.unwrap();
+    assert_eq!((dead.requests().len(), next.requests().len()), (1, 3));
+    session.prompt("go").await.unwrap();
+    assert_eq!((dead.requests().len(), next.requests().len()), (2, 4));
+}
+
 /// L21, L4: a model that does not answer is given up for the next, and `model.pre` sees every attempt.
 #[tokio::test(start_paused = true)]
 async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
@@ -229,27 +245,27 @@ async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
     check(
         builder,
         expect![[r#"
-        session.start
-        message user: go
-        hook model.pre seen observe seen
-        retry 1 overloaded 500ms
-        hook model.pre seen observe seen
-        retry 2 overloaded 0ms
-        hook model.pre seen observe seen
-        text.start
-        text.delta "gar"
-        text.end
-        retry 3 auth 0ms
-        hook model.pre seen observe seen
-        text.start
-        text.delta "at "
-        text.delta "last"
-        text.end
-        message assistant: at last
-        model.post
-        session.end end_turn
-        500 ms, end_turn
-    "#]],
+            session.start
+            message user: go
+            hook model.pre seen observe seen
+            retry 1 overloaded 500ms
+            hook model.pre seen observe seen
+            retry 2 overloaded 0ms with test/second
+            hook model.pre seen observe seen
+            text.start
+            text.delta "gar"
+            text.end
+            retry 3 auth 0ms with test/third
+            hook model.pre seen observe seen
+            text.start
+            text.delta "at "
+            text.delta "last"
+            text.end
+            message assistant: at last
+            model.post
+            session.end end_turn
+            500 ms, end_turn
+        "#]],
     )
     .await;
     expect![[r#"
@@ -278,20 +294,20 @@ async fn a_stream_that_ends_before_the_reply_did_is_a_network_failure() {
     check(
         builder.limits(|limits| limits.retries = 0),
         expect![[r#"
-        session.start
-        message user: go
-        text.start
-        text.delta "half"
-        text.end
-        retry 1 network 0ms
-        text.start
-        text.delta "whole"
-        text.end
-        message assistant: whole
-        model.post
-        session.end end_turn
-        0 ms, end_turn
-    "#]],
+            session.start
+            message user: go
+            text.start
+            text.delta "half"
+            text.end
+            retry 1 network 0ms with test/scripted
+            text.start
+            text.delta "whole"
+            text.end
+            message assistant: whole
+            model.post
+            session.end end_turn
+            0 ms, end_turn
+        "#]],
     )
     .await;
 }

@@ -2,7 +2,7 @@
 //! hook, or refused.
 
 use cotter::{
-    Agent, Command, FnTool, HookCx, Message, Session, Skill,
+    Agent, Command, FnTool, HookCx, Message, Permit, Session, Skill,
     command::{CommandCx, CommandResult},
     events::EventKind,
     message::{Mark, Usage},
@@ -149,6 +149,46 @@ async fn g19_near_the_end_of_the_window_the_conversation_is_summed_up() {
         "#]],
     )
     .await;
+}
+
+/// G19: what summing up cannot make shorter is not summed up at every step; the person is told.
+#[tokio::test]
+async fn g19_what_stays_too_long_is_not_summed_up_again_and_again() {
+    let call = |tokens| Step::call("ping", json!({})).and_usage(uses(tokens));
+    let steps = [text("one", 90), text("SUM", 5), call(91), call(95), call(130), text("SUM", 5)];
+    let steps = steps.into_iter().chain([call(92), text("done", 93)]);
+    let model = Windowed::new(100, steps);
+    let ping = FnTool::new(spec("ping"), |_: Permit| async { Ok("pong".into()) });
+    let ping = ping.touching(Facts::zone(Zone::Safe));
+    let agent = Agent::builder(model.clone()).tool(ping).build().unwrap();
+    let session = fresh(&agent).await;
+    let mut events = session.events();
+    session.prompt("a").await.unwrap();
+    session.prompt("b").await.unwrap();
+    let mut shown = String::new();
+    while let Some(event) = futures_util::FutureExt::now_or_never(events.next()) {
+        match &event.kind {
+            EventKind::CompactionStart { .. } => shown.push_str("summed up\n"),
+            EventKind::UiRequest { text, .. } => shown.push_str(&format!("told: {text}\n")),
+            EventKind::ModelPost(reply) => shown.push_str(&format!("{}\n", reply.input_tokens)),
+            _ => {}
+        }
+    }
+    expect![[r#"
+        90
+        summed up
+        5
+        91
+        told: the conversation is near the end of the window, summed up as it is
+        95
+        130
+        summed up
+        5
+        92
+        told: the conversation is near the end of the window, summed up as it is
+        93
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// At the threshold exactly nothing happens; and no window, or no wish, means never.
