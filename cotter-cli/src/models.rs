@@ -71,6 +71,22 @@ pub(crate) struct Choice {
     pub(crate) by: By,
 }
 
+/// A model to turn to when those before it fail, as it was named.
+#[derive(Clone, Debug)]
+pub(crate) enum Fallback {
+    /// By the command line: it must be there.
+    Flag(String),
+    /// By the settings, which are for every run: without it there is one less.
+    Settings(Written),
+}
+
+impl Fallback {
+    /// Those of the settings.
+    pub(crate) fn of_settings(values: &Values) -> Vec<Self> {
+        values.fallback_models.iter().flatten().cloned().map(Fallback::Settings).collect()
+    }
+}
+
 /// Who named a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum By {
@@ -305,16 +321,42 @@ impl Reach {
         self.providers.find(name).map_err(|error| Failure::usage(error.message))
     }
 
-    /// The models of those names, each once.
-    pub(crate) fn find_all(&self, names: &[String]) -> Result<Vec<Arc<dyn Model>>, Failure> {
-        let mut found: Vec<Arc<dyn Model>> = vec![];
-        for name in names {
-            let model = self.find(name.trim())?;
-            if found.iter().all(|known| known.name() != model.name()) {
-                found.push(model);
+    /// A model with those to turn to when it fails, each once.
+    pub(crate) fn with_fallbacks(
+        &self,
+        model: Arc<dyn Model>,
+        fallbacks: &[Fallback],
+        budget_usd: Option<f64>,
+    ) -> Result<Answering, Failure> {
+        let mut answering = Answering::alone(model);
+        for fallback in fallbacks {
+            match self.fallback(fallback)? {
+                Ok(model) => answering.add(model),
+                Err(words) => answering.left_out.push(words),
             }
         }
-        Ok(found)
+        check_budget(answering.all(), budget_usd)?;
+        Ok(answering)
+    }
+
+    /// One to turn to. The outer error ends the run; the inner one says why it goes on without.
+    fn fallback(&self, fallback: &Fallback) -> Result<Result<Arc<dyn Model>, String>, Failure> {
+        let shown = |name: &str| text::clip(&text::show_line(name), 60).into_owned();
+        match fallback {
+            Fallback::Flag(name) => match self.find(name.trim()) {
+                Ok(model) => Ok(Ok(model)),
+                Err(failure) => Err(failure
+                    .within(format!("the fallback model `{}` cannot be used", shown(name.trim())))),
+            },
+            Fallback::Settings(Written { text: name, place }) => {
+                Ok(self.find(name.trim()).map_err(|failure| {
+                    let why = failure.in_short();
+                    let name = shown(name.trim());
+                    let words = format!("the fallback model `{name}` is left out: {why}");
+                    place.error(words).to_string()
+                }))
+            }
+        }
     }
 
     fn no_model(&self) -> Failure {

@@ -19,7 +19,7 @@ use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use super::{By, Choice, Reach, check_budget};
+use super::{By, Choice, Fallback, Reach};
 use crate::{
     cli::{Cassette, ModelArg, RunArgs},
     failure::Failure,
@@ -34,7 +34,7 @@ pub(crate) struct Who {
     script: Option<Result<Arc<dyn Model>, Failure>>,
     /// The model; none where nobody named one and no key stands for one.
     choice: Result<Choice, Failure>,
-    fallbacks: Vec<String>,
+    fallbacks: Vec<Fallback>,
     budget_usd: Option<f64>,
     record: Option<PathBuf>,
     recorder: Option<Recorder>,
@@ -43,7 +43,10 @@ pub(crate) struct Who {
 /// Those who answer.
 pub(crate) struct Answering {
     pub(crate) model: Arc<dyn Model>,
+    /// Each once.
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
+    /// The fallbacks that cannot answer, each with why.
+    pub(crate) left_out: Vec<String>,
     /// Who named the model; none for a script.
     pub(crate) by: Option<By>,
 }
@@ -55,7 +58,6 @@ impl Who {
         if let Some(Cassette::Play(path)) = &args.cassette {
             reach.play(path)?;
         }
-        let set = values.fallback_models.iter().flatten().map(|name| name.text.clone());
         let (script, flag) = match &args.model {
             ModelArg::Script(path) => (Some(script(path)), None),
             ModelArg::Named(name) => (None, Some(name.as_str())),
@@ -66,8 +68,8 @@ impl Who {
             script,
             choice: reach.choose(flag),
             fallbacks: match args.fallbacks.is_empty() {
-                true => set.collect(),
-                false => args.fallbacks.clone(),
+                true => Fallback::of_settings(values),
+                false => args.fallbacks.iter().cloned().map(Fallback::Flag).collect(),
             },
             budget_usd: args.max_budget_usd.or(values.limits.max_budget_usd),
             record: match &args.cassette {
@@ -101,10 +103,8 @@ impl Who {
                 (self.reach.find(&name)?, Some(by))
             }
         };
-        let mut fallbacks = self.reach.find_all(&self.fallbacks)?;
-        fallbacks.retain(|fallback| fallback.name() != model.name());
-        check_budget(std::iter::once(&model).chain(&fallbacks), self.budget_usd)?;
-        Ok(Answering { model, fallbacks, by })
+        let answering = self.reach.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
+        Ok(Answering { by, ..answering })
     }
 
     /// The same for a run that begins: from here on what is said is written down, where that was asked
@@ -129,6 +129,23 @@ impl Who {
 }
 
 impl Answering {
+    /// A model without anybody to turn to.
+    pub(super) fn alone(model: Arc<dyn Model>) -> Self {
+        Answering { model, fallbacks: vec![], left_out: vec![], by: None }
+    }
+
+    /// Adds one to turn to, unless it is there.
+    pub(super) fn add(&mut self, fallback: Arc<dyn Model>) {
+        if self.all().all(|known| known.name() != fallback.name()) {
+            self.fallbacks.push(fallback);
+        }
+    }
+
+    /// Everybody, in the order they are asked.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<dyn Model>> {
+        std::iter::once(&self.model).chain(&self.fallbacks)
+    }
+
     /// The model and why it is this one, where nobody named it.
     pub(crate) fn named_by_nobody(&self) -> Option<String> {
         let by = self.by.as_ref().filter(|by| matches!(by, By::Key(_)))?;
@@ -139,7 +156,7 @@ impl Answering {
     pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
         let asked = Arc::<AtomicBool>::default();
         let model = Arc::new(Nobody { name: "none".into(), asked: asked.clone() });
-        (Answering { model, fallbacks: vec![], by: None }, asked)
+        (Answering::alone(model), asked)
     }
 }
 
