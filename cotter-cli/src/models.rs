@@ -19,7 +19,7 @@ use cotter::{
     message::Usage,
     model::{Model, Models},
     redact::Redactor,
-    settings::{ModelSettings, ProviderSettings, SettingsError, Values, Written},
+    settings::{ModelSettings, Place, ProviderSettings, SettingsError, Values, Written},
     text,
 };
 use cotter_models::{
@@ -53,7 +53,7 @@ pub(crate) struct Reach {
     /// Every key that is in use, with the name it goes by.
     keys: Vec<(String, ApiKey)>,
     /// The settings' model.
-    model: Option<String>,
+    model: Option<Written>,
 }
 
 /// A provider that cannot be used as it is set up.
@@ -92,7 +92,7 @@ impl Fallback {
 pub(crate) enum By {
     Flag,
     Variable,
-    Settings,
+    Settings(Place),
     /// Nobody: its provider is the first with a key, which is here.
     Key(String),
     /// The person, just now.
@@ -105,7 +105,7 @@ impl By {
         match self {
             By::Flag => "`--model` names it".into(),
             By::Variable => "`COTTER_MODEL` names it".into(),
-            By::Settings => "the settings name it".into(),
+            By::Settings(_) => "the settings name it".into(),
             By::Key(place) => format!("no model is named, and there is a key in {place}"),
             By::Person => "it was chosen at the terminal".into(),
         }
@@ -281,7 +281,9 @@ impl Reach {
         match (flag, variable(), &self.model) {
             (Some(name), ..) => Ok(named(name, By::Flag)),
             (None, Some(name), _) => Ok(named(&name, By::Variable)),
-            (None, None, Some(name)) => Ok(named(name, By::Settings)),
+            (None, None, Some(Written { text, place })) => {
+                Ok(named(text, By::Settings(place.clone())))
+            }
             (None, None, None) => self.first_with_key().ok_or_else(|| self.no_model()),
         }
     }
@@ -321,6 +323,23 @@ impl Reach {
         self.providers.find(name).map_err(|error| Failure::usage(error.message))
     }
 
+    /// The model that is meant. What is wrong with it says where it was named, unless that was just now.
+    pub(crate) fn find_chosen(
+        &self,
+        Choice { name, by }: &Choice,
+    ) -> Result<Arc<dyn Model>, Failure> {
+        let shown = shown(name);
+        self.find(name).map_err(|failure| match by {
+            By::Flag | By::Key(_) | By::Person => failure,
+            By::Variable => {
+                failure.within(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
+            }
+            By::Settings(place) => {
+                failure.within(place.error(format!("`{shown}` cannot be used")).to_string())
+            }
+        })
+    }
+
     /// A model with those to turn to when it fails, each once.
     pub(crate) fn with_fallbacks(
         &self,
@@ -341,7 +360,6 @@ impl Reach {
 
     /// One to turn to. The outer error ends the run; the inner one says why it goes on without.
     fn fallback(&self, fallback: &Fallback) -> Result<Result<Arc<dyn Model>, String>, Failure> {
-        let shown = |name: &str| text::clip(&text::show_line(name), 60).into_owned();
         match fallback {
             Fallback::Flag(name) => match self.find(name.trim()) {
                 Ok(model) => Ok(Ok(model)),
@@ -374,10 +392,8 @@ impl Reach {
     }
 
     fn no_name(&self, name: &str) -> Failure {
-        let failure = Failure::usage(format!(
-            "`{}` is no model: expected `provider/model`",
-            text::clip(&text::show_line(name), 60)
-        ));
+        let failure =
+            Failure::usage(format!("`{}` is no model: expected `provider/model`", shown(name)));
         let first = READY.iter().find(|ready| ready.name == name.trim_end_matches('/'));
         let first =
             first.and_then(|ready| Some(format!("{}/{}", ready.name, ready.default_model?)));
@@ -391,8 +407,7 @@ impl Reach {
     }
 
     fn no_provider(&self, provider: &str) -> Failure {
-        let shown = text::clip(&text::show_line(provider), 60).into_owned();
-        let failure = Failure::usage(format!("there is no provider `{shown}`"));
+        let failure = Failure::usage(format!("there is no provider `{}`", shown(provider)));
         let names = self.providers.iter().map(|provider| provider.name().as_str());
         let names = names.chain(self.broken.keys().map(String::as_str)).chain([Rehearsal::NAME]);
         match text::nearest(provider, names) {
@@ -485,9 +500,9 @@ fn speaks(word: &Written) -> Result<Speaks, SettingsError> {
     let known = Speaks::WORDS.iter().find(|(known, _)| *known == word.text);
     known.map(|(_, speaks)| *speaks).ok_or_else(|| {
         let words: Vec<_> = Speaks::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
-        let shown = text::clip(&text::show_line(&word.text), 60).into_owned();
+        let found = shown(&word.text);
         let error =
-            word.place.error(format!("expected one of {}, found `{shown}`", words.join(", ")));
+            word.place.error(format!("expected one of {}, found `{found}`", words.join(", ")));
         match text::nearest(&word.text, Speaks::WORDS.iter().map(|(word, _)| *word)) {
             Some(near) => error.with_hint(format!("did you mean `{near}`?")),
             None => error,
@@ -521,6 +536,11 @@ fn names_of(ready: &Ready) -> Vec<String> {
     let alone = Provider::ready(ready.name).map(Provider::needing_no_key);
     let listed = alone.map(|provider| Providers::new().with(provider).available());
     listed.into_iter().flatten().map(|info| info.name.into()).collect()
+}
+
+/// A name of somebody's, fit to be seen.
+fn shown(name: &str) -> String {
+    text::clip(&text::show_line(name), 60).into_owned()
 }
 
 fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {

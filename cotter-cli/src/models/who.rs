@@ -99,8 +99,8 @@ impl Who {
         let (model, by) = match &self.script {
             Some(script) => (script.clone()?, None),
             None => {
-                let Choice { name, by } = self.choice.clone()?;
-                (self.reach.find(&name)?, Some(by))
+                let choice = self.choice.clone()?;
+                (self.reach.find_chosen(&choice)?, Some(choice.by))
             }
         };
         let answering = self.reach.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;

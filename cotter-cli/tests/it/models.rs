@@ -105,6 +105,69 @@ fn a_name_that_is_none_says_what_may_be_meant() {
 }
 
 #[test]
+fn a_wrong_model_says_where_it_was_named() {
+    let check = |name: &str, expected: Expect| {
+        let world = World::new();
+        world.settings(&format!("{{\n  // mine\n  \"model\": \"{name}\"\n}}"));
+        let of_settings = world.shown(&world.output(&["-p", "hi"]));
+        let world = world.with_env("COTTER_MODEL", name);
+        let of_variable = world.shown(&world.output(&["-p", "hi"]));
+        expected.assert_eq(&(of_settings + &of_variable));
+    };
+    check(
+        "opnai/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `opnai/x` cannot be used
+          caused by: there is no provider `opnai`
+
+        hint: did you mean `openai`?
+        exit 2
+        --- stderr
+        error: `COTTER_MODEL` names `opnai/x`, which cannot be used
+          caused by: there is no provider `opnai`
+
+        hint: did you mean `openai`?
+    "#]],
+    );
+    check(
+        "claude-sonnet-5-5",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `claude-sonnet-5-5` cannot be used
+          caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+
+        hint: did you mean `anthropic/claude-sonnet-5-5`?
+        exit 2
+        --- stderr
+        error: `COTTER_MODEL` names `claude-sonnet-5-5`, which cannot be used
+          caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+
+        hint: did you mean `anthropic/claude-sonnet-5-5`?
+    "#]],
+    );
+    check(
+        "gemini/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `gemini/x` cannot be used
+          caused by: there is no key for `gemini`
+
+        hint: set `GEMINI_API_KEY`
+        exit 2
+        --- stderr
+        error: `COTTER_MODEL` names `gemini/x`, which cannot be used
+          caused by: there is no key for `gemini`
+
+        hint: set `GEMINI_API_KEY`
+    "#]],
+    );
+}
+
+#[test]
 fn a_fallback_of_the_command_line_must_be_there() {
     let world = World::new();
     let check = |name: &str, expected: Expect| {
@@ -372,7 +435,8 @@ fn the_settings_stand_over_the_variables_of_everywhere() {
         expect![[r#"
             exit 2
             --- stderr
-            error: there is no key for `openai`
+            error: [T]/home/.config/cotter/settings.json:1:11: $.model: `openai/x` cannot be used
+              caused by: there is no key for `openai`
 
             hint: set `OTHER_KEY`
         "#]],

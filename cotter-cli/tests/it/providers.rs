@@ -309,12 +309,13 @@ fn a_provider_of_ones_own_is_described_in_the_settings() {
     world.check(
         &["-p", "what is in a.txt?"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no key for `lab`
+            exit 2
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:11: $.model: `lab/qwen` cannot be used
+              caused by: there is no key for `lab`
 
-        hint: set `LAB_KEY`
-    "#]],
+            hint: set `LAB_KEY`
+        "#]],
     );
     assert_eq!(lab.connections(), 0);
     let world = world.with_env("LAB_KEY", KEY);
