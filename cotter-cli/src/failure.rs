@@ -47,6 +47,19 @@ impl Failure {
         Failure { hint: Some(hint.into()), ..self }
     }
 
+    /// The same as the cause of something that failed for it.
+    pub(crate) fn within(mut self, message: impl Into<String>) -> Self {
+        self.causes.insert(0, std::mem::replace(&mut self.message, message.into()));
+        self
+    }
+
+    /// What failed, and what to do about it, on one line.
+    pub(crate) fn in_short(&self) -> String {
+        let causes: String = self.causes.iter().map(|cause| format!(": {cause}")).collect();
+        let hint = self.hint.iter().map(|hint| format!(" ({hint})")).collect::<String>();
+        format!("{}{causes}{hint}", self.message)
+    }
+
     /// What failed.
     pub(crate) fn message(&self) -> &str {
         &self.message

@@ -6,6 +6,7 @@
 
 mod address;
 mod keep;
+mod way;
 mod who;
 
 use std::{
@@ -19,7 +20,7 @@ use cotter::{
     message::Usage,
     model::{Model, Models},
     redact::Redactor,
-    settings::{ModelSettings, ProviderSettings, SettingsError, Values, Written},
+    settings::{ModelSettings, Place, ProviderSettings, SettingsError, Values, Written},
     text,
 };
 use cotter_models::{
@@ -33,7 +34,7 @@ pub(crate) use self::{
     who::{Answering, Who},
 };
 
-use self::address::Proxies;
+use self::{address::Proxies, way::Way};
 use crate::{commands::redactor, credentials::Credentials, failure::Failure, home};
 
 /// Who serves models on this machine.
@@ -49,11 +50,13 @@ pub(crate) struct Reach {
     broken: BTreeMap<String, Failure>,
     /// The variable of each provider's key, where it has one.
     variables: BTreeMap<String, String>,
+    /// How each is reached, but for what goes without saying.
+    ways: BTreeMap<String, Way>,
     credentials: Credentials,
     /// Every key that is in use, with the name it goes by.
     keys: Vec<(String, ApiKey)>,
     /// The settings' model.
-    model: Option<String>,
+    model: Option<Written>,
 }
 
 /// A provider that cannot be used as it is set up.
@@ -71,12 +74,28 @@ pub(crate) struct Choice {
     pub(crate) by: By,
 }
 
+/// A model to turn to when those before it fail, as it was named.
+#[derive(Clone, Debug)]
+pub(crate) enum Fallback {
+    /// By the command line: it must be there.
+    Flag(String),
+    /// By the settings, which are for every run: without it there is one less.
+    Settings(Written),
+}
+
+impl Fallback {
+    /// Those of the settings.
+    pub(crate) fn of_settings(values: &Values) -> Vec<Self> {
+        values.fallback_models.iter().flatten().cloned().map(Fallback::Settings).collect()
+    }
+}
+
 /// Who named a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Flag,
     Variable,
-    Settings,
+    Settings(Place),
     /// Nobody: its provider is the first with a key, which is here.
     Key(String),
     /// The person, just now.
@@ -89,7 +108,7 @@ impl By {
         match self {
             By::Flag => "`--model` names it".into(),
             By::Variable => "`COTTER_MODEL` names it".into(),
-            By::Settings => "the settings name it".into(),
+            By::Settings(_) => "the settings name it".into(),
             By::Key(place) => format!("no model is named, and there is a key in {place}"),
             By::Person => "it was chosen at the terminal".into(),
         }
@@ -103,6 +122,7 @@ impl Reach {
             providers: Providers::new(),
             broken: BTreeMap::new(),
             variables: BTreeMap::new(),
+            ways: BTreeMap::new(),
             credentials: Credentials::load(project)?,
             keys: vec![],
             model: values.model.clone(),
@@ -141,25 +161,32 @@ impl Reach {
             provider = provider.needing_key();
         }
         let variable = named.or_else(|| ready(name)?.key_variable.map(str::to_owned));
-        if let Some(key) = self.key(name, variable.as_deref()) {
+        let mut way = Way { address: told_address(name, entry), ..Way::default() };
+        if let Some((key, from)) = self.key(name, variable.as_deref()) {
             provider = provider.with_key(key);
+            way.key = Some(from);
         }
         self.variables.extend(variable.map(|variable| (name.to_owned(), variable)));
         let idle = entry.and_then(|entry| entry.idle_timeout_ms).map(Duration::from_millis);
         let http = idle.into_iter().fold(Http::new(), Http::with_idle_timeout);
         let http = proxies.way_to(provider.base_url(), http);
+        way.proxy = proxies.words_to(provider.base_url());
+        self.ways.insert(name.to_owned(), way);
         Ok(http.map(|http| provider.with_http(http)))
     }
 
-    /// A provider's key: its variable's, else the stored one.
-    fn key(&mut self, name: &str, variable: Option<&str>) -> Option<ApiKey> {
-        let of_variable = variable.and_then(home::text_variable).map(ApiKey::new);
-        let key = match of_variable {
-            Some(key) => key,
-            None => self.stored(name, variable)?.clone(),
+    /// A provider's key and where it is from: its variable, else the file.
+    fn key(&mut self, name: &str, variable: Option<&str>) -> Option<(ApiKey, String)> {
+        let of_variable = variable.and_then(|name| Some((name, home::text_variable(name)?)));
+        let (key, from) = match of_variable {
+            Some((variable, key)) => (ApiKey::new(key), format!("`{variable}`")),
+            None => {
+                let file = home::credentials().map(|path| path.display().to_string());
+                (self.stored(name, variable)?.clone(), file.unwrap_or("a file".into()))
+            }
         };
         self.keys.push((variable.unwrap_or(name).to_owned(), key.clone()));
-        Some(key)
+        Some((key, from))
     }
 
     /// The stored key of a provider, or of one that has the same variable for it.
@@ -228,6 +255,8 @@ impl Reach {
             failure.with_cause(cause)
         })?;
         self.put_in(&Tape::Play(player));
+        // Nothing is sent, so there is no way.
+        self.ways.clear();
         Ok(())
     }
 
@@ -248,6 +277,7 @@ impl Reach {
     /// Uses a key from here on.
     pub(crate) fn take_key(&mut self, provider: &str, key: &ApiKey) {
         self.keys.push((provider.to_owned(), key.clone()));
+        self.ways.entry(provider.to_owned()).or_default().key = Some("this terminal".into());
         if let Some(found) = self.providers.get(provider).cloned() {
             self.providers = std::mem::take(&mut self.providers).with(found.with_key(key.clone()));
         }
@@ -265,7 +295,9 @@ impl Reach {
         match (flag, variable(), &self.model) {
             (Some(name), ..) => Ok(named(name, By::Flag)),
             (None, Some(name), _) => Ok(named(&name, By::Variable)),
-            (None, None, Some(name)) => Ok(named(name, By::Settings)),
+            (None, None, Some(Written { text, place })) => {
+                Ok(named(text, By::Settings(place.clone())))
+            }
             (None, None, None) => self.first_with_key().ok_or_else(|| self.no_model()),
         }
     }
@@ -275,12 +307,7 @@ impl Reach {
         READY.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
-            let place = match self.variable(ready.name) {
-                Some(variable) if home::text_variable(variable).is_some() => {
-                    format!("`{variable}`")
-                }
-                _ => home::credentials().map_or("a file".into(), |path| path.display().to_string()),
-            };
+            let place = self.ways.get(ready.name)?.key.clone()?;
             Some(Choice { name, by: By::Key(place) })
         })
     }
@@ -305,16 +332,58 @@ impl Reach {
         self.providers.find(name).map_err(|error| Failure::usage(error.message))
     }
 
-    /// The models of those names, each once.
-    pub(crate) fn find_all(&self, names: &[String]) -> Result<Vec<Arc<dyn Model>>, Failure> {
-        let mut found: Vec<Arc<dyn Model>> = vec![];
-        for name in names {
-            let model = self.find(name.trim())?;
-            if found.iter().all(|known| known.name() != model.name()) {
-                found.push(model);
+    /// The model that is meant. What is wrong with it says where it was named, unless that was just now.
+    pub(crate) fn find_chosen(
+        &self,
+        Choice { name, by }: &Choice,
+    ) -> Result<Arc<dyn Model>, Failure> {
+        let shown = shown(name);
+        self.find(name).map_err(|failure| match by {
+            By::Flag | By::Key(_) | By::Person => failure,
+            By::Variable => {
+                failure.within(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
+            }
+            By::Settings(place) => {
+                failure.within(place.error(format!("`{shown}` cannot be used")).to_string())
+            }
+        })
+    }
+
+    /// A model with those to turn to when it fails, each once.
+    pub(crate) fn with_fallbacks(
+        &self,
+        model: Arc<dyn Model>,
+        fallbacks: &[Fallback],
+        budget_usd: Option<f64>,
+    ) -> Result<Answering, Failure> {
+        let mut answering = Answering::alone(model);
+        for fallback in fallbacks {
+            match self.fallback(fallback)? {
+                Ok(model) => answering.add(model),
+                Err(words) => answering.left_out.push(words),
             }
         }
-        Ok(found)
+        check_budget(answering.all(), budget_usd)?;
+        Ok(answering)
+    }
+
+    /// One to turn to. The outer error ends the run; the inner one says why it goes on without.
+    fn fallback(&self, fallback: &Fallback) -> Result<Result<Arc<dyn Model>, String>, Failure> {
+        match fallback {
+            Fallback::Flag(name) => match self.find(name.trim()) {
+                Ok(model) => Ok(Ok(model)),
+                Err(failure) => Err(failure
+                    .within(format!("the fallback model `{}` cannot be used", shown(name.trim())))),
+            },
+            Fallback::Settings(Written { text: name, place }) => {
+                Ok(self.find(name.trim()).map_err(|failure| {
+                    let why = failure.in_short();
+                    let name = shown(name.trim());
+                    let words = format!("the fallback model `{name}` is left out: {why}");
+                    place.error(words).to_string()
+                }))
+            }
+        }
     }
 
     fn no_model(&self) -> Failure {
@@ -332,10 +401,8 @@ impl Reach {
     }
 
     fn no_name(&self, name: &str) -> Failure {
-        let failure = Failure::usage(format!(
-            "`{}` is no model: expected `provider/model`",
-            text::clip(&text::show_line(name), 60)
-        ));
+        let failure =
+            Failure::usage(format!("`{}` is no model: expected `provider/model`", shown(name)));
         let first = READY.iter().find(|ready| ready.name == name.trim_end_matches('/'));
         let first =
             first.and_then(|ready| Some(format!("{}/{}", ready.name, ready.default_model?)));
@@ -349,8 +416,7 @@ impl Reach {
     }
 
     fn no_provider(&self, provider: &str) -> Failure {
-        let shown = text::clip(&text::show_line(provider), 60).into_owned();
-        let failure = Failure::usage(format!("there is no provider `{shown}`"));
+        let failure = Failure::usage(format!("there is no provider `{}`", shown(provider)));
         let names = self.providers.iter().map(|provider| provider.name().as_str());
         let names = names.chain(self.broken.keys().map(String::as_str)).chain([Rehearsal::NAME]);
         match text::nearest(provider, names) {
@@ -366,10 +432,18 @@ impl Reach {
     fn no_key(&self, provider: &Provider) -> Failure {
         let name = provider.name();
         let failure = Failure::usage(format!("there is no key for `{name}`"));
-        match self.variable(name) {
-            Some(variable) => failure.with_hint(format!("set `{variable}`")),
-            None => failure,
-        }
+        failure.with_hint(no_key_hint(name, self.variable(name)))
+    }
+}
+
+/// How a provider gets a key.
+fn no_key_hint(provider: &str, variable: Option<&str>) -> String {
+    match variable {
+        Some(variable) => format!("set `{variable}`"),
+        None => format!(
+            "name the variable that it is in as `apiKeyVariable` in the settings, in \
+             `providers.{provider}`"
+        ),
     }
 }
 
@@ -411,10 +485,9 @@ fn base(
         };
     };
     let known = speaks.into_iter().fold(known, Provider::speaking);
-    let variable = ready(name).and_then(|ready| ready.base_url_variable);
-    let told = match (address, variable) {
+    let told = match (address, address_variable(name)) {
         (Some(address), _) => Some(Ok(address)),
-        (None, _) if name == LOCAL => told_by("OLLAMA_HOST", address::ollama),
+        (None, Some(variable)) if name == LOCAL => told_by(variable, address::ollama),
         (None, Some(variable)) => told_by(variable, |url| {
             let url = url.trim().to_owned();
             Http::check_address(&url).map(|()| url)
@@ -426,6 +499,20 @@ fn base(
         Some(Err(failure)) => Err(failure),
         None => Ok(known),
     })
+}
+
+/// The variable of a provider's address.
+fn address_variable(name: &str) -> Option<&'static str> {
+    if name == LOCAL { Some("OLLAMA_HOST") } else { ready(name)?.base_url_variable }
+}
+
+/// Who tells a provider's address, where it is not the usual one.
+fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> {
+    if let Some(url) = entry.and_then(|entry| entry.base_url.as_ref()) {
+        return Some(url.place.to_string());
+    }
+    let variable = address_variable(name)?;
+    home::text_variable(variable).map(|_| format!("`{variable}`"))
 }
 
 /// An address that a variable tells, where it is set.
@@ -443,9 +530,9 @@ fn speaks(word: &Written) -> Result<Speaks, SettingsError> {
     let known = Speaks::WORDS.iter().find(|(known, _)| *known == word.text);
     known.map(|(_, speaks)| *speaks).ok_or_else(|| {
         let words: Vec<_> = Speaks::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
-        let shown = text::clip(&text::show_line(&word.text), 60).into_owned();
+        let found = shown(&word.text);
         let error =
-            word.place.error(format!("expected one of {}, found `{shown}`", words.join(", ")));
+            word.place.error(format!("expected one of {}, found `{found}`", words.join(", ")));
         match text::nearest(&word.text, Speaks::WORDS.iter().map(|(word, _)| *word)) {
             Some(near) => error.with_hint(format!("did you mean `{near}`?")),
             None => error,
@@ -479,6 +566,11 @@ fn names_of(ready: &Ready) -> Vec<String> {
     let alone = Provider::ready(ready.name).map(Provider::needing_no_key);
     let listed = alone.map(|provider| Providers::new().with(provider).available());
     listed.into_iter().flatten().map(|info| info.name.into()).collect()
+}
+
+/// A name of somebody's, fit to be seen.
+fn shown(name: &str) -> String {
+    text::clip(&text::show_line(name), 60).into_owned()
 }
 
 fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {

@@ -16,9 +16,18 @@ use crate::{
 /// The most models of this machine that are offered by name.
 const MOST_OFFERED: usize = 7;
 
-/// How keys begin, and whose they are. What stands first counts first.
-const SHAPES: &[(&str, &str)] =
-    &[("sk-ant-", "anthropic"), ("sk-or-", "openrouter"), ("AIza", "gemini"), ("sk-", "openai")];
+/// How keys begin, and whose they are.
+const SHAPES: &[(&str, &str)] = &[
+    ("sk-ant-", "anthropic"),
+    ("sk-or-", "openrouter"),
+    ("AIza", "gemini"),
+    ("sk-proj-", "openai"),
+    ("sk-svcacct-", "openai"),
+    ("sk-admin-", "openai"),
+];
+
+/// How the keys of many begin, and whose such a key is where the person says nothing.
+const COMMON: (&str, &str) = ("sk-", "openai");
 
 /// One line of what is offered.
 #[derive(Clone, Debug)]
@@ -94,17 +103,14 @@ async fn take_key(terminal: &Terminal, reach: &mut Reach) -> Result<Option<Choic
     let Some(ready) = whose(terminal, &key).await? else { return Ok(None) };
     let Some(name) = which(terminal, ready).await? else { return Ok(None) };
     reach.take_key(ready.name, &key);
-    if let Some(path) = home::credentials() {
-        let question = format!("Keep the key in {}, for you alone?", shown(&path));
-        if terminal.confirm(&question).await {
-            reach.keep_key(ready.name, &key)?;
-        }
+    // Settings that name a model without its key would end the next run.
+    if offer_to_keep_key(terminal, reach, ready, &key).await? {
+        offer_to_keep_model(terminal, &name).await?;
     }
-    offer_to_keep_model(terminal, &name).await?;
     Ok(Some(chosen(&name)))
 }
 
-/// Whose a key is: by its shape, else as the person says.
+/// Whose a key is: by its shape, else as the person says. `None` where they do not.
 async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Ready>, Failure> {
     let with_keys = || READY.iter().filter(|ready| ready.key_variable.is_some());
     let find = |name: &str| with_keys().find(|ready| ready.name == name);
@@ -112,9 +118,27 @@ async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Read
     if let Some(ready) = shape.and_then(|(_, name)| find(name)) {
         return Ok(Some(ready));
     }
+    let usual = Some(COMMON.1).filter(|_| key.expose().starts_with(COMMON.0));
     let names: Vec<_> = with_keys().map(|ready| ready.name).collect();
-    let prompt = format!("Whose key is it? {}: ", names.join(", "));
-    terminal.answer(&prompt, |line| find(line.trim())).await.map_err(failed)
+    let names = names.join(", ");
+    let enter = usual.unwrap_or("leave it");
+    let mut prompt = format!("Whose key is it? {names} (Enter: {enter}): ");
+    loop {
+        let line = terminal.answer(&prompt, |line| Some(line.trim().to_owned())).await;
+        let Some(line) = line.map_err(failed)? else { return Ok(None) };
+        match (line.as_str(), find(&line)) {
+            ("", _) => return Ok(usual.and_then(find)),
+            (_, Some(ready)) => return Ok(Some(ready)),
+            (other, None) => {
+                // The key itself is not shown again.
+                let shown = match key.expose().contains(other) {
+                    true => "That".into(),
+                    false => format!("`{}`", text::clip(&text::show_line(other), 24)),
+                };
+                prompt = format!("{shown} is not known here. One of {names} (Enter: {enter}): ");
+            }
+        }
+    }
 }
 
 /// The model of a provider that is used: its own choice, or what the person names where it has none.
@@ -123,9 +147,25 @@ async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Fai
     if let Some(model) = ready.default_model {
         return Ok(Some(name(model)));
     }
-    let read = |line: &str| Some(line.trim()).filter(|line| !line.is_empty()).map(name);
-    let prompt = format!("Which of its models? {}/", ready.name);
-    terminal.answer(&prompt, read).await.map_err(failed)
+    let read = |line: &str| Some(Some(line.trim()).filter(|line| !line.is_empty()).map(name));
+    let prompt = format!("Which model of `{0}`? {0}/", ready.name);
+    Ok(terminal.answer(&prompt, read).await.map_err(failed)?.flatten())
+}
+
+/// Keeps a key where the person says so. Gives whether it is kept.
+async fn offer_to_keep_key(
+    terminal: &Terminal,
+    reach: &mut Reach,
+    ready: &Ready,
+    key: &ApiKey,
+) -> Result<bool, Failure> {
+    let Some(path) = home::credentials() else { return Ok(false) };
+    let question = format!("Keep the key of `{}` in {}, for you alone?", ready.name, shown(&path));
+    if !terminal.confirm(&question).await {
+        return Ok(false);
+    }
+    reach.keep_key(ready.name, key)?;
+    Ok(true)
 }
 
 async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), Failure> {

@@ -43,7 +43,7 @@ pub struct Settings {
     /// Whose file this is; none for settings made in code.
     pub source: Option<Source>,
     /// The model as `provider/model`.
-    pub model: Option<String>,
+    pub model: Option<Written>,
     /// The models to turn to when the ones before them fail.
     pub fallback_models: Option<Vec<Written>>,
     /// Where models are, by the name before the slash.
@@ -132,11 +132,7 @@ impl Settings {
         object.get("$schema").map(|node| node.string()).transpose()?;
         Ok(Settings {
             source: Some(source),
-            model: object
-                .get("model")
-                .map(|node| node.non_empty_string())
-                .transpose()?
-                .map(str::to_owned),
+            model: object.get("model").map(one_text).transpose()?,
             fallback_models: object.get("fallbackModels").map(texts).transpose()?,
             providers: object
                 .get("providers")
@@ -183,7 +179,7 @@ impl Settings {
 #[non_exhaustive]
 pub struct Values {
     /// The model as `provider/model`.
-    pub model: Option<String>,
+    pub model: Option<Written>,
     /// The models to turn to when the ones before them fail.
     pub fallback_models: Option<Vec<Written>>,
     /// Where models are, by the name before the slash.
@@ -347,7 +343,7 @@ mod tests {
             settings;
         let at = |written: &Written| format!("{} at {}", written.text, written.place);
         let mut lines = Vec::new();
-        lines.extend(model.iter().map(|model| format!("model {model}")));
+        lines.extend(model.iter().map(|model| format!("model {}", at(model))));
         lines.extend(fallback_models.as_ref().map(|models| {
             format!("fallback [{}]", models.iter().map(at).collect::<Vec<_>>().join(", "))
         }));
@@ -412,7 +408,7 @@ mod tests {
         check(
             FULL,
             expect![[r#"
-                model anthropic/claude-sonnet-5
+                model anthropic/claude-sonnet-5 at settings.json:4:12
                 fallback [openai/gpt-6.1-terra at settings.json:15:22, lab/qwen3 at settings.json:15:46]
                 provider anthropic at settings.json:21:18
                 provider lab at settings.json:17:12
@@ -841,7 +837,7 @@ mod tests {
             r#"{"model": "\u12"}"#,
             expect![[r#"error: settings.json:1:12: $.model: expected four hex digits after `\u`"#]],
         );
-        check(r#"{"model": "\ud83d\ude42"}"#, expect!["model 🙂"]);
+        check(r#"{"model": "\ud83d\ude42"}"#, expect!["model 🙂 at settings.json:1:11"]);
     }
 
     #[test]
@@ -1066,7 +1062,7 @@ mod tests {
                 (Source::Operator, r#"{"model": "operator/m"}"#),
             ],
             expect![[r#"
-                model user/m
+                model user/m at user:1:11
                 turns 5
                 budget 1"#]],
         );
@@ -1112,7 +1108,7 @@ mod tests {
                 hint: did you mean `model`?"#]],
         );
         fs::write(&path, "{\"model\": \"p/m\"}").expect("writable");
-        check_load(&path, expect!["model p/m"]);
+        check_load(&path, expect!["model p/m at settings.json:1:11"]);
         fs::write(&path, vec![b' '; 10 << 20]).expect("writable");
         check_load(
             &path,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use cotter::{
     model::{ModelInfo, Models, Price},
+    settings::Values,
     text,
 };
 use cotter_models::{Known, Rehearsal};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
-    models::{Choice, Closed, LOCAL, Reach},
+    models::{Choice, Closed, Fallback, LOCAL, Reach},
     say, setup,
     style::{Style, When},
 };
@@ -25,6 +26,10 @@ struct Listing {
     choice: Result<Choice, Failure>,
     /// Why the chosen one cannot answer.
     trouble: Option<Failure>,
+    /// Those who would be turned to.
+    fallbacks: Vec<String>,
+    /// Why others would not.
+    left_out: Vec<String>,
     /// The providers that are closed, each with what would open it.
     closed: Vec<Closed>,
 }
@@ -39,12 +44,12 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
     let served = runtime.block_on(reach.served_locally());
     runtime.shutdown_background();
-    let listing = Listing::new(&reach, served);
+    let listing = Listing::new(&reach, &values, served);
     Ok(say(&if json { listing.json() } else { listing.text(Style::on_stdout(when)) }))
 }
 
 impl Listing {
-    fn new(reach: &Reach, served: Option<Vec<String>>) -> Self {
+    fn new(reach: &Reach, values: &Values, served: Option<Vec<String>>) -> Self {
         let providers = reach.providers();
         let mut models = providers.available();
         let mut closed = reach.closed();
@@ -60,17 +65,30 @@ impl Listing {
         stand_in.price = Some(Price::default());
         models.push(stand_in);
         let choice = reach.choose(None);
-        let trouble = choice.as_ref().ok().and_then(|choice| reach.find(&choice.name).err());
-        if let (Ok(choice), None) = (&choice, &trouble)
-            && models.iter().all(|info| info.name != choice.name)
-        {
-            models.extend(providers.info(&choice.name));
+        let (mut fallbacks, mut left_out, mut trouble) = (vec![], vec![], None);
+        if let Ok(choice) = &choice {
+            let set = Fallback::of_settings(values);
+            let found = reach.find(&choice.name);
+            let budget_usd = values.limits.max_budget_usd;
+            match found.and_then(|model| reach.with_fallbacks(model, &set, budget_usd)) {
+                Ok(answering) => {
+                    fallbacks = answering.names().split_off(1);
+                    left_out = answering.left_out;
+                }
+                Err(failure) => trouble = Some(failure),
+            }
         }
-        Listing { models, choice, trouble, closed }
+        let named = choice.iter().map(|choice| &choice.name).filter(|_| trouble.is_none());
+        for name in named.chain(&fallbacks) {
+            if models.iter().all(|info| info.name != *name) {
+                models.extend(providers.info(name));
+            }
+        }
+        Listing { models, choice, trouble, fallbacks, left_out, closed }
     }
 
     fn is_used(&self, info: &ModelInfo) -> bool {
-        self.choice.as_ref().is_ok_and(|choice| choice.name == info.name)
+        self.trouble.is_none() && self.choice.as_ref().is_ok_and(|choice| choice.name == info.name)
     }
 
     fn text(&self, style: Style) -> String {
@@ -90,6 +108,7 @@ impl Listing {
         }
         out += "\n";
         out += &self.used_words();
+        out += &self.fallback_words();
         for Closed { provider, why, .. } in &self.closed {
             out +=
                 &style.muted(&format!("{}: {}", text::show_line(provider), text::show_line(why)));
@@ -115,6 +134,17 @@ impl Listing {
         }
     }
 
+    /// Who would be turned to then, and who would not.
+    fn fallback_words(&self) -> String {
+        let names: Vec<_> = self.fallbacks.iter().map(|name| text::show_line(name)).collect();
+        let then = match names.is_empty() {
+            true => String::new(),
+            false => format!("when it fails, in this order: {}\n", names.join(", ")),
+        };
+        let left_out = self.left_out.iter().map(|words| format!("{}\n", text::show_line(words)));
+        left_out.fold(then, |out, line| out + &line)
+    }
+
     fn json(&self) -> String {
         let models = self.models.iter().map(|info| {
             let provider = info.name.split_once('/').map_or(&*info.name, |(provider, _)| provider);
@@ -125,7 +155,7 @@ impl Listing {
                 "contextWindow": info.context_window,
                 "maxOutput": info.max_output,
                 "price": info.price.map(price_json),
-                "used": self.is_used(info) && self.trouble.is_none(),
+                "used": self.is_used(info),
             })
         });
         let closed = self.closed.iter().map(|closed| {
@@ -146,6 +176,8 @@ impl Listing {
             "name": choice.map(|choice| &choice.name),
             "why": choice.map(|choice| choice.by.words()),
             "trouble": trouble,
+            "fallbacks": self.fallbacks,
+            "leftOut": self.left_out,
         });
         let date = json!({"type": "catalogue", "date": Known::date()});
         models.chain(closed).chain([used, date]).map(|line| format!("{line}\n")).collect()

@@ -107,6 +107,8 @@ impl Asked {
             }
         };
         let by_key = answering.named_by_nobody();
+        let left_out = answering.left_out.clone();
+        let names = answering.names();
         let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
         let setup = Setup { place, files, answering, providers: who.providers(), sessions, keep };
         let agent = match terminal {
@@ -124,6 +126,7 @@ impl Asked {
             (Some(name), false) => hint_at(&agent, name, output),
             _ => {}
         }
+        left_out.iter().filter(|_| !is_command).for_each(|words| output.warn(words));
         by_key.iter().filter(|_| !is_command).for_each(|words| output.tell_model(words));
         let session = open(&agent, id.as_deref()).await?;
         let reply = go(&session, prompt, output).await?;
@@ -133,7 +136,7 @@ impl Asked {
         {
             return Err(failure);
         }
-        output.finish(&reply)?;
+        output.finish(&reply, who.hint(&reply, &names))?;
         Ok(exit_code(&reply))
     }
 }

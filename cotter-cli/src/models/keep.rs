@@ -21,7 +21,7 @@ pub(crate) fn keep_model(name: &str) -> Result<PathBuf, Failure> {
         let document = Document::parse(&path.display().to_string(), text)?;
         Settings::from_document(&document, Source::User)
     };
-    if reads(&after)?.model.as_deref() != Some(name) {
+    if reads(&after)?.model.is_none_or(|model| model.text != name) {
         return Err(Failure::new(format!("{} was left as it is", path.display())));
     }
     home::write_private(&path, after.as_bytes())?;
@@ -76,7 +76,7 @@ mod tests {
             assert_eq!(with_model(before, "a/b"), after);
             let document = Document::parse("s", after).unwrap();
             let read = Settings::from_document(&document, Source::User).unwrap();
-            assert_eq!(read.model.as_deref(), Some("a/b"));
+            assert_eq!(read.model.unwrap().text, "a/b");
         }
     }
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use cotter::{
+    Reply,
     model::{Model, ModelError, ModelErrorKind, Request, Streaming},
     settings::Values,
 };
@@ -19,7 +20,7 @@ use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use super::{By, Choice, Reach, check_budget};
+use super::{By, Choice, Fallback, Reach};
 use crate::{
     cli::{Cassette, ModelArg, RunArgs},
     failure::Failure,
@@ -34,7 +35,7 @@ pub(crate) struct Who {
     script: Option<Result<Arc<dyn Model>, Failure>>,
     /// The model; none where nobody named one and no key stands for one.
     choice: Result<Choice, Failure>,
-    fallbacks: Vec<String>,
+    fallbacks: Vec<Fallback>,
     budget_usd: Option<f64>,
     record: Option<PathBuf>,
     recorder: Option<Recorder>,
@@ -43,7 +44,10 @@ pub(crate) struct Who {
 /// Those who answer.
 pub(crate) struct Answering {
     pub(crate) model: Arc<dyn Model>,
+    /// Each once.
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
+    /// The fallbacks that cannot answer, each with why.
+    pub(crate) left_out: Vec<String>,
     /// Who named the model; none for a script.
     pub(crate) by: Option<By>,
 }
@@ -55,7 +59,6 @@ impl Who {
         if let Some(Cassette::Play(path)) = &args.cassette {
             reach.play(path)?;
         }
-        let set = values.fallback_models.iter().flatten().map(|name| name.text.clone());
         let (script, flag) = match &args.model {
             ModelArg::Script(path) => (Some(script(path)), None),
             ModelArg::Named(name) => (None, Some(name.as_str())),
@@ -66,8 +69,8 @@ impl Who {
             script,
             choice: reach.choose(flag),
             fallbacks: match args.fallbacks.is_empty() {
-                true => set.collect(),
-                false => args.fallbacks.clone(),
+                true => Fallback::of_settings(values),
+                false => args.fallbacks.iter().cloned().map(Fallback::Flag).collect(),
             },
             budget_usd: args.max_budget_usd.or(values.limits.max_budget_usd),
             record: match &args.cassette {
@@ -97,14 +100,12 @@ impl Who {
         let (model, by) = match &self.script {
             Some(script) => (script.clone()?, None),
             None => {
-                let Choice { name, by } = self.choice.clone()?;
-                (self.reach.find(&name)?, Some(by))
+                let choice = self.choice.clone()?;
+                (self.reach.find_chosen(&choice)?, Some(choice.by))
             }
         };
-        let mut fallbacks = self.reach.find_all(&self.fallbacks)?;
-        fallbacks.retain(|fallback| fallback.name() != model.name());
-        check_budget(std::iter::once(&model).chain(&fallbacks), self.budget_usd)?;
-        Ok(Answering { model, fallbacks, by })
+        let answering = self.reach.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
+        Ok(Answering { by, ..answering })
     }
 
     /// The same for a run that begins: from here on what is said is written down, where that was asked
@@ -122,6 +123,11 @@ impl Who {
         Some(format!("the cassette is not whole: {why}"))
     }
 
+    /// What may help whoever gets this reply. The models are those who were asked, in their order.
+    pub(crate) fn hint(&self, reply: &Reply, models: &[String]) -> Option<String> {
+        self.reach.hint(reply.error.as_ref()?, models)
+    }
+
     /// The models that may be named while it runs.
     pub(crate) fn providers(&self) -> Providers {
         self.reach.providers().clone()
@@ -129,17 +135,39 @@ impl Who {
 }
 
 impl Answering {
+    /// A model without anybody to turn to.
+    pub(super) fn alone(model: Arc<dyn Model>) -> Self {
+        Answering { model, fallbacks: vec![], left_out: vec![], by: None }
+    }
+
+    /// Adds one to turn to, unless it is there.
+    pub(super) fn add(&mut self, fallback: Arc<dyn Model>) {
+        if self.all().all(|known| known.name() != fallback.name()) {
+            self.fallbacks.push(fallback);
+        }
+    }
+
+    /// Everybody, in the order they are asked.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<dyn Model>> {
+        std::iter::once(&self.model).chain(&self.fallbacks)
+    }
+
     /// The model and why it is this one, where nobody named it.
     pub(crate) fn named_by_nobody(&self) -> Option<String> {
         let by = self.by.as_ref().filter(|by| matches!(by, By::Key(_)))?;
         Some(format!("{}, since {}", self.model.name(), by.words()))
     }
 
+    /// The names of everybody, in the order they are asked.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all().map(|model| model.name().to_string()).collect()
+    }
+
     /// Nobody, for commands that need no model, and whether one was needed all the same.
     pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
         let asked = Arc::<AtomicBool>::default();
         let model = Arc::new(Nobody { name: "none".into(), asked: asked.clone() });
-        (Answering { model, fallbacks: vec![], by: None }, asked)
+        (Answering::alone(model), asked)
     }
 }
 

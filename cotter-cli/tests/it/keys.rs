@@ -206,7 +206,7 @@ fn somebody_at_a_terminal_brings_a_key() {
             2. rehearsal, an offline stand-in, for this run
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
-            Keep the key in [T]/home/.config/cotter/credentials.json, for you alone?
+            Keep the key of `anthropic` in [T]/home/.config/cotter/credentials.json, for you alone?
             [y]es, [n]o: y
             Use anthropic/claude-sonnet-5-5 from now on, by [T]/home/.config/cotter/settings.json?
             [y]es, [n]o: y
@@ -240,8 +240,40 @@ fn nothing_is_kept_that_nobody_wants_kept() {
         ("[n]one: ", "1\n"),
         ("not shown): ", "odd-key\n"),
         ("Whose key is it?", "somebody's\n"),
-        ("openrouter: somebody's\r\nWhose key is it?", "openai\n"),
+        ("`somebody's` is not known here.", "openai\n"),
         ("for you alone?\r\n[y]es, [n]o: ", "n\n"),
+    ];
+    check_offer(
+        &world,
+        &keys,
+        &expect![[r#"
+            exit 0
+            No model is set up. Who is to answer?
+            1. a provider whose key you have
+            2. rehearsal, an offline stand-in, for this run
+            [1-2], [n]one: 1
+            Paste the key (it is not shown): 
+            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter (Enter: leave it): somebody's
+            `somebody's` is not known here. One of anthropic, openai, openai-responses, gemini, openrouter (Enter: leave it): openai
+            Keep the key of `openai` in [T]/home/.config/cotter/credentials.json, for you alone?
+            [y]es, [n]o: n
+            Yes.
+        "#]],
+    );
+    assert!(!world.path("home/.config").exists());
+}
+
+#[test]
+fn a_key_of_a_common_shape_is_whose_the_person_says() {
+    let key = "sk-0123456789abcdef";
+    let pasted = format!("{key}\n");
+    let provider = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Yes.")]).with_key(key);
+    let world = quiet_world().with_env("OPENAI_BASE_URL", provider.url());
+    let keys = [
+        ("[n]one: ", "1\n"),
+        ("not shown): ", pasted.as_str()),
+        ("Whose key is it?", "\n"),
+        ("for you alone?\r\n[y]es, [n]o: ", "y\n"),
         ("settings.json?\r\n[y]es, [n]o: ", "n\n"),
     ];
     check_offer(
@@ -254,16 +286,52 @@ fn nothing_is_kept_that_nobody_wants_kept() {
             2. rehearsal, an offline stand-in, for this run
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
-            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter: somebody's
-            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter: openai
-            Keep the key in [T]/home/.config/cotter/credentials.json, for you alone?
-            [y]es, [n]o: n
+            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter (Enter: openai): 
+            Keep the key of `openai` in [T]/home/.config/cotter/credentials.json, for you alone?
+            [y]es, [n]o: y
             Use openai/gpt-6.1-terra from now on, by [T]/home/.config/cotter/settings.json?
             [y]es, [n]o: n
             Yes.
         "#]],
     );
-    assert!(!world.path("home/.config").exists());
+    check_hidden(&world, key);
+    // Nothing is guessed where it could be anybody's, and nothing is sent.
+    let keys = [("[n]one: ", "1\n"), ("not shown): ", "odd-key\n"), ("Whose key is it?", "\n")];
+    check_offer(
+        &quiet_world(),
+        &keys,
+        &expect![[r#"
+            exit 2
+            No model is set up. Who is to answer?
+            1. a provider whose key you have
+            2. rehearsal, an offline stand-in, for this run
+            [1-2], [n]one: 1
+            Paste the key (it is not shown): 
+            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter (Enter: leave it): 
+            error: no model is set up, so nothing was sent
+
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        "#]],
+    );
+    let keys =
+        [("[n]one: ", "1\n"), ("not shown): ", "sk-or-0123456789\n"), ("Which model of", "\n")];
+    check_offer(
+        &quiet_world(),
+        &keys,
+        &expect![[r#"
+        exit 2
+        No model is set up. Who is to answer?
+        1. a provider whose key you have
+        2. rehearsal, an offline stand-in, for this run
+        [1-2], [n]one: 1
+        Paste the key (it is not shown): 
+        Which model of `openrouter`? openrouter/
+        error: no model is set up, so nothing was sent
+
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+    "#]],
+    );
+    assert_eq!(provider.requests().len(), 1);
 }
 
 #[test]

@@ -105,34 +105,190 @@ fn a_name_that_is_none_says_what_may_be_meant() {
 }
 
 #[test]
-fn a_model_that_cannot_take_over_is_said_before_anything_runs() {
-    let world = World::new();
-    let args = ["-p", "--model", "rehearsal", "--fallback-model", "openai/x", "hi"];
-    world.check(
-        &args,
-        expect![[r#"
-            exit 2
-            --- stderr
-            error: there is no key for `openai`
-
-            hint: set `OPENAI_API_KEY`
-        "#]],
-    );
-    world.settings(r#"{"fallbackModels": ["opnai/x"]}"#);
-    world.check(
-        &["-p", "--model", "rehearsal", "hi"],
+fn a_wrong_model_says_where_it_was_named() {
+    let check = |name: &str, expected: Expect| {
+        let world = World::new();
+        world.settings(&format!("{{\n  // mine\n  \"model\": \"{name}\"\n}}"));
+        let of_settings = world.shown(&world.output(&["-p", "hi"]));
+        let world = world.with_env("COTTER_MODEL", name);
+        let of_variable = world.shown(&world.output(&["-p", "hi"]));
+        expected.assert_eq(&(of_settings + &of_variable));
+    };
+    check(
+        "opnai/x",
         expect![[r#"
         exit 2
         --- stderr
-        error: there is no provider `opnai`
+        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `opnai/x` cannot be used
+          caused by: there is no provider `opnai`
+
+        hint: did you mean `openai`?
+        exit 2
+        --- stderr
+        error: `COTTER_MODEL` names `opnai/x`, which cannot be used
+          caused by: there is no provider `opnai`
 
         hint: did you mean `openai`?
     "#]],
     );
+    check(
+        "claude-sonnet-5-5",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `claude-sonnet-5-5` cannot be used
+          caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+
+        hint: did you mean `anthropic/claude-sonnet-5-5`?
+        exit 2
+        --- stderr
+        error: `COTTER_MODEL` names `claude-sonnet-5-5`, which cannot be used
+          caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+
+        hint: did you mean `anthropic/claude-sonnet-5-5`?
+    "#]],
+    );
+    check(
+        "gemini/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `gemini/x` cannot be used
+          caused by: there is no key for `gemini`
+
+        hint: set `GEMINI_API_KEY`
+        exit 2
+        --- stderr
+        error: `COTTER_MODEL` names `gemini/x`, which cannot be used
+          caused by: there is no key for `gemini`
+
+        hint: set `GEMINI_API_KEY`
+    "#]],
+    );
+}
+
+#[test]
+fn a_fallback_of_the_command_line_must_be_there() {
+    let world = World::new();
+    let check = |name: &str, expected: Expect| {
+        world.check(&["-p", "--model", "rehearsal", "--fallback-model", name, "hi"], expected);
+    };
+    check(
+        "openai/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the fallback model `openai/x` cannot be used
+          caused by: there is no key for `openai`
+
+        hint: set `OPENAI_API_KEY`
+    "#]],
+    );
+    check(
+        "opnai/x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the fallback model `opnai/x` cannot be used
+          caused by: there is no provider `opnai`
+
+        hint: did you mean `openai`?
+    "#]],
+    );
+    check(
+        "x",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the fallback model `x` cannot be used
+          caused by: `x` is no model: expected `provider/model`
+
+        hint: `cotter models list` shows those that are known
+    "#]],
+    );
     assert!(!world.sessions().exists());
-    // The flag stands over the settings, and oneself is nobody else.
-    let args = ["-p", "--model", "rehearsal", "--fallback-model", "rehearsal", "list src"];
-    assert!(world.output(&args).status.success());
+    // It stands over the settings, and oneself is nobody else.
+    world.settings(r#"{"fallbackModels": ["opnai/x"]}"#);
+    check(
+        "rehearsal",
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: I do not understand "hi"
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+#[test]
+fn a_fallback_of_the_settings_that_cannot_be_used_is_left_out() {
+    let world = World::new()
+        .with_env("OPENAI_BASE_URL", "not an address")
+        .with_env("OLLAMA_HOST", "127.0.0.1:9");
+    world.settings(
+        "{\n  \"model\": \"rehearsal\",\n  \"fallbackModels\":\n    [\"anthropic/x\", \
+         \"ollama/y\", \"opnai/x\", \"rehearsal\", \"openai/x\"]\n}",
+    );
+    world.check(&["-p", "list src"], expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is left out: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)
+        warning: [T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is left out: there is no provider `opnai` (did you mean `openai`?)
+        warning: [T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is left out: `OPENAI_BASE_URL` holds no address of a provider: expected an address that begins with `http://` or `https://`
+    "#]]);
+    // A command asks nobody.
+    assert!(world.output(&["-p", "/tools"]).stderr.is_empty());
+    expect![[r#"
+        exit 0
+        --- stdout
+        * rehearsal       ?  free
+          ollama/y        ?  free
+
+        rehearsal would answer now: the settings name it
+        when it fails, in this order: ollama/y
+        [T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is left out: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)
+        [T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is left out: there is no provider `opnai` (did you mean `openai`?)
+        [T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is left out: `OPENAI_BASE_URL` holds no address of a provider: expected an address that begins with `http://` or `https://`
+        anthropic: set ANTHROPIC_API_KEY
+        gemini: set GEMINI_API_KEY
+        openrouter: set OPENROUTER_API_KEY
+        openai: `OPENAI_BASE_URL` holds no address of a provider
+        openai-responses: `OPENAI_BASE_URL` holds no address of a provider
+        ollama: nobody answers at http://127.0.0.1:9/v1
+        prices in dollars per million tokens, as of [DATE]
+    "#]].assert_eq(&listed(&world, &["models", "list"]));
+    let shown = listed(&world, &["models", "list", "--json"]);
+    let choice = shown.lines().find(|line| line.contains("choice"));
+    expect![[r#"{"type":"choice","name":"rehearsal","why":"the settings name it","trouble":null,"fallbacks":["ollama/y"],"leftOut":["[T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is left out: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)","[T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is left out: there is no provider `opnai` (did you mean `openai`?)","[T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is left out: `OPENAI_BASE_URL` holds no address of a provider: expected an address that begins with `http://` or `https://`"]}"#]].assert_eq(choice.unwrap());
+}
+
+#[test]
+fn the_list_knows_what_a_budget_refuses() {
+    let world = World::new().with_env("OLLAMA_HOST", "127.0.0.1:9").with_env("OPENAI_API_KEY", "x");
+    world.settings(
+        r#"{"model": "rehearsal", "fallbackModels": ["openai/y"], "limits": {"maxBudgetUsd": 1}}"#,
+    );
+    assert_eq!(world.output(&["-p", "list src"]).status.code(), Some(2));
+    expect![[r#"
+        exit 0
+        --- stdout
+          rehearsal                                      ?  free
+
+        nobody would answer now: rehearsal is meant (the settings name it), but the price of `openai/y` is not known, so a budget of 1 USD cannot be kept
+        anthropic: set ANTHROPIC_API_KEY
+        gemini: set GEMINI_API_KEY
+        openrouter: set OPENROUTER_API_KEY
+        ollama: nobody answers at http://127.0.0.1:9/v1
+        prices in dollars per million tokens, as of [DATE]
+    "#]].assert_eq(&listed(&world, &["models", "list"]));
 }
 
 #[test]
@@ -279,7 +435,8 @@ fn the_settings_stand_over_the_variables_of_everywhere() {
         expect![[r#"
             exit 2
             --- stderr
-            error: there is no key for `openai`
+            error: [T]/home/.config/cotter/settings.json:1:11: $.model: `openai/x` cannot be used
+              caused by: there is no key for `openai`
 
             hint: set `OTHER_KEY`
         "#]],
@@ -345,7 +502,7 @@ fn p8_models_are_listed_with_what_opens_them() {
         {"type":"closed","provider":"openai-responses","variable":"OPENAI_API_KEY","why":"set OPENAI_API_KEY"}
         {"type":"closed","provider":"gemini","variable":"GEMINI_API_KEY","why":"set GEMINI_API_KEY"}
         {"type":"closed","provider":"openrouter","variable":"OPENROUTER_API_KEY","why":"set OPENROUTER_API_KEY"}
-        {"type":"choice","name":null,"why":null,"trouble":"no model is named, and no key stands for one"}
+        {"type":"choice","name":null,"why":null,"trouble":"no model is named, and no key stands for one","fallbacks":[],"leftOut":[]}
         {"type":"catalogue","date":"[DATE]"}
     "#]].assert_eq(&listed(&world, &["models", "list", "--json"]));
     assert_eq!(ollama.requests()[0].path, "/v1/models");

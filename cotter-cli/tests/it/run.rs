@@ -85,7 +85,8 @@ fn the_flag_stands_over_the_variable_over_the_settings() {
         expect![[r#"
             exit 2
             --- stderr
-            error: there is no provider `env`
+            error: `COTTER_MODEL` names `env/model`, which cannot be used
+              caused by: there is no provider `env`
 
             hint: `cotter models list` shows those there are; another one is described in the settings, under `providers`
         "#]],
