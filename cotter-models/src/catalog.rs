@@ -167,15 +167,19 @@ fn rows() -> impl Iterator<Item = &'static str> {
     lines.filter(|line| line.starts_with(ROW))
 }
 
+/// One line of the file. A key that is not known is an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Row {
+    /// `provider/model`, the provider as `READY` names its rows.
     id: SmolStr,
     context: Option<u64>,
     max_output: Option<u64>,
+    /// All four of it; a cache without a price of its own costs what input does.
     price: Option<PriceRow>,
     above: Option<AboveRow>,
     thinking: Thinks,
+    /// From the least to the most.
     #[serde(default)]
     efforts: Vec<Effort>,
     #[serde(default)]

@@ -1,5 +1,36 @@
 //! Models for an agent: providers over HTTP, cassettes of what was said, and [`Rehearsal`], which works
 //! offline.
+//!
+//! [`Providers`] goes from a name to a model. It is what [`AgentBuilder::models`] takes, so that hooks,
+//! commands and subagents may name models too; its `find` is of the trait [`Models`]. Nothing is sent
+//! before a model is asked, and nothing is read from the environment: whoever has keys and addresses
+//! passes them in.
+//!
+//! ```
+//! use cotter::{Agent, model::{Model, Models}};
+//! use cotter_models::{ApiKey, Provider, Providers, Speaks};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let providers = Providers::new()
+//!     .with(Provider::ready("anthropic").unwrap().with_key(ApiKey::new("a key")))
+//!     .with(Provider::new("lab", Speaks::OpenAiChat, "http://10.0.0.7:8000/v1"));
+//! let model = providers.find("anthropic/claude-sonnet-5-5")?;
+//! assert_eq!(model.context_window(), Some(1_000_000));
+//! let agent = Agent::builder(model)
+//!     .fallback(providers.find("lab/qwen3")?)
+//!     .models(providers)
+//!     .limits(|limits| limits.max_tokens = Some(200_000))
+//!     .build()?;
+//! # drop(agent);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A single model needs no list: [`Provider::model`]. [`Http`] is the line to providers, shared by all
+//! that are given the same; with a [`Tape`] what is said there is recorded, or played instead.
+//!
+//! [`AgentBuilder::models`]: cotter::AgentBuilder::models
+//! [`Models`]: cotter::model::Models
 
 mod key;
 mod http;

@@ -1,17 +1,4 @@
 //! The providers there are, and the way from a name to a model.
-//!
-//! ```
-//! use cotter::model::{Model, Models};
-//! use cotter_models::{ApiKey, Provider, Providers, Speaks};
-//!
-//! let providers = Providers::new()
-//!     .with(Provider::ready("anthropic").unwrap().with_key(ApiKey::new("a key")))
-//!     .with(Provider::new("lab", Speaks::OpenAiChat, "http://10.0.0.7:8000/v1"));
-//! let model = providers.find("anthropic/claude-sonnet-5-5")?;
-//! assert_eq!(model.context_window(), Some(1_000_000));
-//! assert_eq!(providers.find("lab/qwen3")?.name(), "lab/qwen3");
-//! # Ok::<(), cotter::model::ModelError>(())
-//! ```
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 

@@ -5,11 +5,13 @@
 //! cargo run -p cotter-test --features provider --example local_provider -- anthropic
 //! ```
 //!
-//! Then, with the address it tells, in another terminal:
+//! `openai` and `openai-responses` are the others. Then, with the address it tells, in another terminal:
 //!
 //! ```sh
 //! ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any \
 //!     cotter -p --model anthropic/any "Look at the readme"
+//! OPENAI_BASE_URL=http://127.0.0.1:PORT/v1 OPENAI_API_KEY=any \
+//!     cotter -p --model openai/any "Look at the readme"
 //! ```
 
 use std::io;
@@ -22,7 +24,11 @@ fn main() -> io::Result<()> {
     let (dialect, variable) = match std::env::args().nth(1).as_deref() {
         Some("openai") => (Dialect::OpenAiChat, "OPENAI_BASE_URL"),
         Some("openai-responses") => (Dialect::OpenAiResponses, "OPENAI_BASE_URL"),
-        _ => (Dialect::AnthropicMessages, "ANTHROPIC_BASE_URL"),
+        Some("anthropic") | None => (Dialect::AnthropicMessages, "ANTHROPIC_BASE_URL"),
+        Some(other) => {
+            let message = format!("expected anthropic, openai or openai-responses, found {other}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
     };
     let turn = |n: usize| {
         let usage = Usage { input_tokens: 1200, output_tokens: 80, ..Usage::default() };

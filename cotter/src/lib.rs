@@ -535,7 +535,7 @@
 //! | conversations and where they are kept | [`session`] | `axum_service` |
 //! | watching a run | [`events`], [`Run`] | `axum_service` |
 //! | what happened, and why | [`ledger`] | |
-//! | models | [`model`] | |
+//! | models | [`model`]; over HTTP, by name: the crate `cotter-models` (`Providers`) | |
 //!
 //! The examples are in `cotter/examples`.
 //!
