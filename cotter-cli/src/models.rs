@@ -6,6 +6,7 @@
 
 mod address;
 mod keep;
+mod way;
 mod who;
 
 use std::{
@@ -33,7 +34,7 @@ pub(crate) use self::{
     who::{Answering, Who},
 };
 
-use self::address::Proxies;
+use self::{address::Proxies, way::Way};
 use crate::{commands::redactor, credentials::Credentials, failure::Failure, home};
 
 /// Who serves models on this machine.
@@ -49,6 +50,8 @@ pub(crate) struct Reach {
     broken: BTreeMap<String, Failure>,
     /// The variable of each provider's key, where it has one.
     variables: BTreeMap<String, String>,
+    /// How each is reached, but for what goes without saying.
+    ways: BTreeMap<String, Way>,
     credentials: Credentials,
     /// Every key that is in use, with the name it goes by.
     keys: Vec<(String, ApiKey)>,
@@ -119,6 +122,7 @@ impl Reach {
             providers: Providers::new(),
             broken: BTreeMap::new(),
             variables: BTreeMap::new(),
+            ways: BTreeMap::new(),
             credentials: Credentials::load(project)?,
             keys: vec![],
             model: values.model.clone(),
@@ -157,25 +161,32 @@ impl Reach {
             provider = provider.needing_key();
         }
         let variable = named.or_else(|| ready(name)?.key_variable.map(str::to_owned));
-        if let Some(key) = self.key(name, variable.as_deref()) {
+        let mut way = Way { address: told_address(name, entry), ..Way::default() };
+        if let Some((key, from)) = self.key(name, variable.as_deref()) {
             provider = provider.with_key(key);
+            way.key = Some(from);
         }
         self.variables.extend(variable.map(|variable| (name.to_owned(), variable)));
         let idle = entry.and_then(|entry| entry.idle_timeout_ms).map(Duration::from_millis);
         let http = idle.into_iter().fold(Http::new(), Http::with_idle_timeout);
         let http = proxies.way_to(provider.base_url(), http);
+        way.proxy = proxies.words_to(provider.base_url());
+        self.ways.insert(name.to_owned(), way);
         Ok(http.map(|http| provider.with_http(http)))
     }
 
-    /// A provider's key: its variable's, else the stored one.
-    fn key(&mut self, name: &str, variable: Option<&str>) -> Option<ApiKey> {
-        let of_variable = variable.and_then(home::text_variable).map(ApiKey::new);
-        let key = match of_variable {
-            Some(key) => key,
-            None => self.stored(name, variable)?.clone(),
+    /// A provider's key and where it is from: its variable, else the file.
+    fn key(&mut self, name: &str, variable: Option<&str>) -> Option<(ApiKey, String)> {
+        let of_variable = variable.and_then(|name| Some((name, home::text_variable(name)?)));
+        let (key, from) = match of_variable {
+            Some((variable, key)) => (ApiKey::new(key), format!("`{variable}`")),
+            None => {
+                let file = home::credentials().map(|path| path.display().to_string());
+                (self.stored(name, variable)?.clone(), file.unwrap_or("a file".into()))
+            }
         };
         self.keys.push((variable.unwrap_or(name).to_owned(), key.clone()));
-        Some(key)
+        Some((key, from))
     }
 
     /// The stored key of a provider, or of one that has the same variable for it.
@@ -244,6 +255,8 @@ impl Reach {
             failure.with_cause(cause)
         })?;
         self.put_in(&Tape::Play(player));
+        // Nothing is sent, so there is no way.
+        self.ways.clear();
         Ok(())
     }
 
@@ -264,6 +277,7 @@ impl Reach {
     /// Uses a key from here on.
     pub(crate) fn take_key(&mut self, provider: &str, key: &ApiKey) {
         self.keys.push((provider.to_owned(), key.clone()));
+        self.ways.entry(provider.to_owned()).or_default().key = Some("this terminal".into());
         if let Some(found) = self.providers.get(provider).cloned() {
             self.providers = std::mem::take(&mut self.providers).with(found.with_key(key.clone()));
         }
@@ -293,12 +307,7 @@ impl Reach {
         READY.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
-            let place = match self.variable(ready.name) {
-                Some(variable) if home::text_variable(variable).is_some() => {
-                    format!("`{variable}`")
-                }
-                _ => home::credentials().map_or("a file".into(), |path| path.display().to_string()),
-            };
+            let place = self.ways.get(ready.name)?.key.clone()?;
             Some(Choice { name, by: By::Key(place) })
         })
     }
@@ -423,10 +432,18 @@ impl Reach {
     fn no_key(&self, provider: &Provider) -> Failure {
         let name = provider.name();
         let failure = Failure::usage(format!("there is no key for `{name}`"));
-        match self.variable(name) {
-            Some(variable) => failure.with_hint(format!("set `{variable}`")),
-            None => failure,
-        }
+        failure.with_hint(no_key_hint(name, self.variable(name)))
+    }
+}
+
+/// How a provider gets a key.
+fn no_key_hint(provider: &str, variable: Option<&str>) -> String {
+    match variable {
+        Some(variable) => format!("set `{variable}`"),
+        None => format!(
+            "name the variable that it is in as `apiKeyVariable` in the settings, in \
+             `providers.{provider}`"
+        ),
     }
 }
 
@@ -468,10 +485,9 @@ fn base(
         };
     };
     let known = speaks.into_iter().fold(known, Provider::speaking);
-    let variable = ready(name).and_then(|ready| ready.base_url_variable);
-    let told = match (address, variable) {
+    let told = match (address, address_variable(name)) {
         (Some(address), _) => Some(Ok(address)),
-        (None, _) if name == LOCAL => told_by("OLLAMA_HOST", address::ollama),
+        (None, Some(variable)) if name == LOCAL => told_by(variable, address::ollama),
         (None, Some(variable)) => told_by(variable, |url| {
             let url = url.trim().to_owned();
             Http::check_address(&url).map(|()| url)
@@ -483,6 +499,20 @@ fn base(
         Some(Err(failure)) => Err(failure),
         None => Ok(known),
     })
+}
+
+/// The variable of a provider's address.
+fn address_variable(name: &str) -> Option<&'static str> {
+    if name == LOCAL { Some("OLLAMA_HOST") } else { ready(name)?.base_url_variable }
+}
+
+/// Who tells a provider's address, where it is not the usual one.
+fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> {
+    if let Some(url) = entry.and_then(|entry| entry.base_url.as_ref()) {
+        return Some(url.place.to_string());
+    }
+    let variable = address_variable(name)?;
+    home::text_variable(variable).map(|_| format!("`{variable}`"))
 }
 
 /// An address that a variable tells, where it is set.

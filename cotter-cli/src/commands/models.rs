@@ -72,8 +72,7 @@ impl Listing {
             let budget_usd = values.limits.max_budget_usd;
             match found.and_then(|model| reach.with_fallbacks(model, &set, budget_usd)) {
                 Ok(answering) => {
-                    fallbacks =
-                        answering.fallbacks.iter().map(|it| it.name().to_string()).collect();
+                    fallbacks = answering.names().split_off(1);
                     left_out = answering.left_out;
                 }
                 Err(failure) => trouble = Some(failure),

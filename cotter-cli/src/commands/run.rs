@@ -108,6 +108,7 @@ impl Asked {
         };
         let by_key = answering.named_by_nobody();
         let left_out = answering.left_out.clone();
+        let names = answering.names();
         let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
         let setup = Setup { place, files, answering, providers: who.providers(), sessions, keep };
         let agent = match terminal {
@@ -135,7 +136,7 @@ impl Asked {
         {
             return Err(failure);
         }
-        output.finish(&reply)?;
+        output.finish(&reply, who.hint(&reply, &names))?;
         Ok(exit_code(&reply))
     }
 }

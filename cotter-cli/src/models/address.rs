@@ -79,14 +79,23 @@ impl Proxies {
         }
     }
 
-    /// The way to an address.
-    pub(super) fn way_to(&self, url: &str, http: Http) -> Result<Http, Failure> {
+    /// The proxy of an address.
+    fn of(&self, url: &str) -> Option<&Proxy> {
         let is_secure = url.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("https:"));
         let proxy = if is_secure { &self.secure } else { &self.plain };
-        let Some(Proxy { url: proxy, variable }) = proxy.as_ref().filter(|_| !Http::is_local(url))
-        else {
-            return Ok(http);
-        };
+        proxy.as_ref().filter(|_| !Http::is_local(url))
+    }
+
+    /// The proxy of an address, in words.
+    pub(super) fn words_to(&self, url: &str) -> Option<String> {
+        let Proxy { variable, .. } = self.of(url)?;
+        let except = if self.except.is_empty() { "" } else { ", unless `NO_PROXY` excepts it" };
+        Some(format!("the proxy that `{variable}` names{except}"))
+    }
+
+    /// The way to an address.
+    pub(super) fn way_to(&self, url: &str, http: Http) -> Result<Http, Failure> {
+        let Some(Proxy { url: proxy, variable }) = self.of(url) else { return Ok(http) };
         let kind = proxy.split_once("://").map_or("", |(kind, _)| kind);
         if !["http", "https"].contains(&kind.to_ascii_lowercase().as_str()) {
             // The rest of it may hold a password.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use cotter::{
+    Reply,
     model::{Model, ModelError, ModelErrorKind, Request, Streaming},
     settings::Values,
 };
@@ -122,6 +123,11 @@ impl Who {
         Some(format!("the cassette is not whole: {why}"))
     }
 
+    /// What may help whoever gets this reply. The models are those who were asked, in their order.
+    pub(crate) fn hint(&self, reply: &Reply, models: &[String]) -> Option<String> {
+        self.reach.hint(reply.error.as_ref()?, models)
+    }
+
     /// The models that may be named while it runs.
     pub(crate) fn providers(&self) -> Providers {
         self.reach.providers().clone()
@@ -150,6 +156,11 @@ impl Answering {
     pub(crate) fn named_by_nobody(&self) -> Option<String> {
         let by = self.by.as_ref().filter(|by| matches!(by, By::Key(_)))?;
         Some(format!("{}, since {}", self.model.name(), by.words()))
+    }
+
+    /// The names of everybody, in the order they are asked.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all().map(|model| model.name().to_string()).collect()
     }
 
     /// Nobody, for commands that need no model, and whether one was needed all the same.

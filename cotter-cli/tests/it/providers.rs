@@ -1,7 +1,7 @@
 //! `cotter -p` with models over the network: the same run whoever answers, on a provider of this
 //! machine.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider};
 use expect_test::{Expect, expect};
@@ -162,7 +162,7 @@ fn every_provider_is_told_event_by_event() {
 fn l21_a_provider_that_is_asked_too_much_is_asked_again_when_it_wants() {
     let waits = [
         ("retry-after-ms", "30", "retry: the model failed (rate_limited); again in 30 ms\n"),
-        ("retry-after", "1", "retry: the model failed (rate_limited); again in 1000 ms\n"),
+        ("retry-after", "1", "retry: the model failed (rate_limited); again in 1 s\n"),
     ];
     for (header, value, told) in waits {
         for dialect in Dialect::ALL {
@@ -344,6 +344,138 @@ fn a_proxy_is_the_way_to_everybody_but_this_machine() {
     assert_eq!(proxy.connections(), 0);
     assert_eq!(world.output(&["-p", "--model", "far/x", "hi"]).status.code(), Some(1));
     assert_eq!(proxy.requests()[0].path, "http://models.example/v1/chat/completions");
+}
+
+/// What is printed, but for the cause: whoever failed words that.
+fn without_cause(shown: &str) -> String {
+    let kept = shown.lines().filter(|line| !line.starts_with("  caused by:"));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_key_that_is_refused_says_where_it_is_from() {
+    let answers = || std::iter::repeat_with(|| Answer::status(401)).take(4);
+    let house = LocalProvider::start(Dialect::OpenAiChat, answers()).unchecked();
+    let settings = |key: &str| {
+        let url = house.url();
+        format!(
+            r#"{{"providers": {{"openai": {{"baseUrl": "{url}"{key}}},
+                 "lab": {{"speaks": "openai", "baseUrl": "{url}"}}}}}}"#
+        )
+    };
+    let check = |world: &World, model: &str, expected: Expect| {
+        let output = world.output(&["-p", "--model", model, "hi"]);
+        expected.assert_eq(&without_cause(&world.shown(&output)));
+    };
+    let world = World::new();
+    world.settings(&settings(""));
+    check(
+        &world,
+        "openai/x",
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: the run failed (auth)
+
+        hint: no key was sent: set `OPENAI_API_KEY`
+    "#]],
+    );
+    check(
+        &world,
+        "lab/x",
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: the run failed (auth)
+
+        hint: no key was sent: name the variable that it is in as `apiKeyVariable` in the settings, in `providers.lab`
+    "#]],
+    );
+    let file = world
+        .write("home/.config/cotter/credentials.json", r#"{"openai": {"apiKey": "stored-key"}}"#);
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    check(
+        &world,
+        "openai/x",
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: the run failed (auth)
+
+        hint: the key that was sent is from [T]/home/.config/cotter/credentials.json
+    "#]],
+    );
+    world.settings(&settings(r#", "apiKeyVariable": "OTHER_KEY""#));
+    check(
+        &world.with_env("OTHER_KEY", KEY),
+        "openai/x",
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: the run failed (auth)
+
+        hint: the key that was sent is from `OTHER_KEY`
+    "#]],
+    );
+    assert_eq!(house.requests().len(), 4);
+}
+
+#[test]
+fn whoever_does_not_answer_is_told_how_they_were_reached() {
+    let gone = "127.0.0.1:9";
+    let far = r#"{"providers": {"far": {"speaks": "openai", "baseUrl": "http://models.example"},
+                  "near": {"speaks": "openai", "baseUrl": "http://127.0.0.1:9"}}}"#;
+    let world = World::new()
+        .with_env("OLLAMA_HOST", gone)
+        .with_env("ANTHROPIC_BASE_URL", format!("http://{gone}"))
+        .with_env("http_proxy", format!("http://{gone}"));
+    world.settings(far);
+    // All at once: each is tried again for a while.
+    let start = |model| world.spawn(&["-p", "--no-session", "--model", model, "hi"]);
+    let children =
+        ["ollama/x", "anthropic/x", "near/x", "far/x"].map(|model| (model, start(model)));
+    let shown = children.map(|(model, child)| {
+        let shown = world.shown(&child.wait_with_output().unwrap());
+        format!("# {model}\n{}", without_cause(&shown))
+    });
+    expect![[r#"
+        # ollama/x
+        exit 1
+        --- stderr
+        retry: the model failed (network); again in N ms
+        retry: the model failed (network); again in 1 s
+        retry: the model failed (network); again in 2 s
+        error: the run failed (network)
+
+        hint: is Ollama running? the address is from `OLLAMA_HOST`
+        # anthropic/x
+        exit 1
+        --- stderr
+        retry: the model failed (network); again in N ms
+        retry: the model failed (network); again in 1 s
+        retry: the model failed (network); again in 2 s
+        error: the run failed (network)
+
+        hint: the address is from `ANTHROPIC_BASE_URL`
+        # near/x
+        exit 1
+        --- stderr
+        retry: the model failed (network); again in N ms
+        retry: the model failed (network); again in 1 s
+        retry: the model failed (network); again in 2 s
+        error: the run failed (network)
+
+        hint: the address is from [T]/home/.config/cotter/settings.json:2:59
+        # far/x
+        exit 1
+        --- stderr
+        retry: the model failed (network); again in N ms
+        retry: the model failed (network); again in 1 s
+        retry: the model failed (network); again in 2 s
+        error: the run failed (network)
+
+        hint: the address is from [T]/home/.config/cotter/settings.json:1:55; the way leads by the proxy that `http_proxy` names
+    "#]].assert_eq(&shown.concat());
 }
 
 #[test]

@@ -64,14 +64,14 @@ impl Output {
         self.tell_notes();
     }
 
-    /// Tells what came of it. A reader who left is no error, a full disk is.
-    pub(super) fn finish(&mut self, reply: &Reply) -> Result<(), Failure> {
+    /// Tells what came of it, with what may help where it failed. A reader who left is no error, a full disk is.
+    pub(super) fn finish(&mut self, reply: &Reply, hint: Option<String>) -> Result<(), Failure> {
         let written = match self.format {
             Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
             Format::Text => answer(&reply.text()),
         };
         if let (Format::Text, Some(failure)) = (self.format, told(reply)) {
-            failure.report(self.style);
+            hint.into_iter().fold(failure, Failure::with_hint).report(self.style);
         }
         match written {
             Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
@@ -102,7 +102,8 @@ impl Output {
             }
             EventKind::Retry { kind, wait_ms, .. } => {
                 let label = self.style.warning("retry:");
-                self.note(&label, &format!("the model failed ({kind}); again in {wait_ms} ms"));
+                let wait = duration(*wait_ms);
+                self.note(&label, &format!("the model failed ({kind}); again in {wait}"));
             }
             EventKind::ToolCall { name, input, .. } => self.say(&format!("{name} {input}")),
             EventKind::ToolResult { .. } => self.say("thinking"),
@@ -179,6 +180,15 @@ fn result(reply: &Reply) -> Value {
     result
 }
 
+/// A time in few letters. A tenth of a second is close enough.
+fn duration(ms: u64) -> String {
+    match (ms / 1000, ms % 1000 / 100) {
+        (0, _) => format!("{ms} ms"),
+        (seconds, 0) => format!("{seconds} s"),
+        (seconds, tenths) => format!("{seconds}.{tenths} s"),
+    }
+}
+
 /// Why there may be no answer, and what to do about it.
 fn told(reply: &Reply) -> Option<Failure> {
     let words = reply.error.as_ref().map(|failed| failed.message.clone());
@@ -207,4 +217,18 @@ fn told(reply: &Reply) -> Option<Failure> {
         }
         _ => failure("the run did not end well"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_few_letters() {
+        let cases =
+            [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (1560, "1.5 s"), (90_049, "90 s")];
+        for (ms, shown) in cases {
+            assert_eq!(duration(ms), shown);
+        }
+    }
 }
