@@ -19,6 +19,10 @@ pub(super) struct Way {
 impl Reach {
     /// What may help whoever gets this failure. The models are those who were asked, in their order.
     pub(crate) fn hint(&self, failed: &RunFailed, models: &[String]) -> Option<String> {
+        // Nothing was sent, so there was no way.
+        if self.plays {
+            return None;
+        }
         // The one who failed last is the last there was, unless the failure names another.
         let named = models.iter().rev().find(|name| failed.message.contains(name.as_str()));
         let (provider, _) = named.or(models.last())?.split_once('/')?;
