@@ -87,9 +87,10 @@ pub(crate) enum Stop {
 
 /// Reads the arguments, the program's name first.
 pub(crate) fn parse(args: Vec<OsString>) -> Result<Parsed, Stop> {
+    let first = args.get(1).and_then(|word| word.to_str()).map(str::to_owned);
     let matches = definition().try_get_matches_from(args).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Help(error.to_string()),
-        _ => Stop::Wrong(complaint(&error.to_string())),
+        _ => Stop::Wrong(complaint(&error.to_string(), first.as_deref())),
     })?;
     let style = match text_of(&matches, "color").as_deref() {
         Some("always") => When::Always,
@@ -312,14 +313,18 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
 
 fn no_chat(prompt: Option<&str>) -> Failure {
     let failure = Failure::usage("this version has no chat in the terminal yet");
-    let table = definition();
-    let words = table.get_subcommands().map(clap::Command::get_name);
-    match prompt.and_then(|word| text::nearest(word, words)) {
+    match prompt.and_then(near_command) {
         Some(near) => failure.with_hint(format!("did you mean `cotter {near}`?")),
         None => {
             failure.with_hint("`cotter -p PROMPT` runs one prompt, `cotter --help` shows the rest")
         }
     }
+}
+
+/// The command that a word may be meant for.
+fn near_command(word: &str) -> Option<String> {
+    let table = definition();
+    text::nearest(word, table.get_subcommands().map(clap::Command::get_name)).map(str::to_owned)
 }
 
 fn id_of(matches: &ArgMatches) -> String {
@@ -334,8 +339,8 @@ fn path_of(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
     matches.get_one::<PathBuf>(name).cloned()
 }
 
-/// The parser's own words in our order: what is wrong, then what to do.
-fn complaint(rendered: &str) -> Failure {
+/// The parser's own words in our order: what is wrong, then what to do. `typed` is the first argument.
+fn complaint(rendered: &str, typed: Option<&str>) -> Failure {
     let mut lines = rendered.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
     let wrong = first.strip_prefix("error: ").unwrap_or(first);
@@ -343,6 +348,10 @@ fn complaint(rendered: &str) -> Failure {
     if let Some((extra, _)) =
         wrong.strip_prefix("the subcommand '").and_then(|rest| rest.split_once("' cannot"))
     {
+        if let Some((word, near)) = typed.and_then(|word| Some((word, near_command(word)?))) {
+            return Failure::usage(format!("there is no command `{word}`"))
+                .with_hint(format!("did you mean `cotter {near}`?"));
+        }
         return Failure::usage(format!("unexpected argument '{extra}' after the prompt"))
             .with_hint("put the prompt in quotes; a command's options come after the command");
     }

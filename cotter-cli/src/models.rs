@@ -11,6 +11,7 @@ mod who;
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -43,6 +44,10 @@ pub(crate) const LOCAL: &str = "ollama";
 /// How soon they have to answer to be found.
 const SOON: Duration = Duration::from_millis(300);
 
+/// What helps whoever plays a cassette and names no model.
+const RECORDED_WITH: &str =
+    "name the model that the cassette was recorded with, as in `--model provider/model`";
+
 /// The providers of this machine's person.
 pub(crate) struct Reach {
     providers: Providers,
@@ -57,6 +62,8 @@ pub(crate) struct Reach {
     keys: Vec<(String, ApiKey)>,
     /// The settings' model.
     model: Option<Written>,
+    /// Whether a cassette answers.
+    plays: bool,
 }
 
 /// A provider that cannot be used as it is set up.
@@ -126,6 +133,7 @@ impl Reach {
             credentials: Credentials::load(project)?,
             keys: vec![],
             model: values.model.clone(),
+            plays: false,
         };
         let proxies = Proxies::of_variables();
         let known = READY.iter().map(|ready| ready.name);
@@ -250,13 +258,15 @@ impl Reach {
 
     /// Lets a cassette answer: nobody needs a key, nothing is sent.
     pub(crate) fn play(&mut self, path: &Path) -> Result<(), Failure> {
-        let player = Player::open(path, self.redactor()).map_err(|cause| {
-            let failure = Failure::new(format!("cannot play {}", path.display()));
-            failure.with_cause(cause)
-        })?;
+        let cannot = || Failure::new(format!("cannot play {}", path.display()));
+        let about = fs::metadata(path).map_err(|cause| cannot().with_cause(cause))?;
+        if about.is_file() && about.len() == 0 {
+            return Err(cannot().with_cause("it is empty"));
+        }
+        let player = Player::open(path, self.redactor());
+        let player = player.map_err(|cause| cannot().with_cause(cause))?;
         self.put_in(&Tape::Play(player));
-        // Nothing is sent, so there is no way.
-        self.ways.clear();
+        self.plays = true;
         Ok(())
     }
 
@@ -388,6 +398,9 @@ impl Reach {
 
     fn no_model(&self) -> Failure {
         let failure = Failure::usage("no model is set up, so nothing was sent");
+        if self.plays {
+            return failure.with_hint(RECORDED_WITH);
+        }
         let open = self.providers.iter().find(|provider| provider.has_key());
         failure.with_hint(match open {
             Some(provider) => format!(
@@ -395,7 +408,8 @@ impl Reach {
                 provider.name()
             ),
             None => "set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, \
-                     `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline"
+                     `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, \
+                     `--ask` offers what there is, `cotter models list` shows it"
                 .into(),
         })
     }
@@ -461,12 +475,21 @@ fn check_budget<'m>(
         "the price of `{name}` is not known, so a budget of {budget} USD cannot be kept"
     ));
     Err(match name.contains('/') {
-        true => failure.with_hint(format!(
-            "leave the budget out, or tell the price in the settings, in dollars per million \
-             tokens:\n  \"models\": {{\"{name}\": {{\"price\": {{\"input\": IN, \"output\": OUT}}}}}}"
-        )),
+        true => failure.with_hint(price_hint(name)),
         false => failure.with_hint("leave the budget out"),
     })
+}
+
+/// How to tell a price: a whole file of settings.
+fn price_hint(model: &str) -> String {
+    let file = home::user_settings();
+    let file = file.map_or("your settings".into(), |path| path.display().to_string());
+    let model = serde_json::Value::from(model);
+    format!(
+        "leave the budget out, or tell the price in {file}, in dollars per million tokens; 1.0 \
+         and 5.0 hold the place of the real ones:\n{{\n  \"models\": {{\n    {model}: {{\"price\": \
+         {{\"input\": 1.0, \"output\": 5.0}}}}\n  }}\n}}"
+    )
 }
 
 /// A provider without its key. The outer error is of the settings and ends everything; the inner one is

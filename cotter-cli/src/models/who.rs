@@ -20,7 +20,7 @@ use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use super::{By, Choice, Fallback, Reach};
+use super::{By, Choice, Fallback, RECORDED_WITH, Reach};
 use crate::{
     cli::{Cassette, ModelArg, RunArgs},
     failure::Failure,
@@ -125,7 +125,12 @@ impl Who {
 
     /// What may help whoever gets this reply. The models are those who were asked, in their order.
     pub(crate) fn hint(&self, reply: &Reply, models: &[String]) -> Option<String> {
-        self.reach.hint(reply.error.as_ref()?, models)
+        let failed = reply.error.as_ref()?;
+        let by_nobody = matches!(&self.choice, Ok(Choice { by: By::Key(_), .. }));
+        if self.reach.plays && by_nobody && failed.code == "other" {
+            return Some(RECORDED_WITH.into());
+        }
+        self.reach.hint(failed, models)
     }
 
     /// The models that may be named while it runs.

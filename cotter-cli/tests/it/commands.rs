@@ -163,14 +163,14 @@ fn p1_a_command_that_needs_a_model_says_so() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]]);
     world.check(&["-p", "--continue", "/compact"], expect![[r#"
         exit 2
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]]);
 }
 
@@ -193,7 +193,7 @@ fn g8_an_unknown_name_goes_to_the_model_as_it_is() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]]);
 }
 

@@ -272,6 +272,36 @@ fn a_wrong_flag_says_what_is_wrong() {
     "#]],
     );
     world.check(
+        &["model", "list"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no command `model`
+
+        hint: did you mean `cotter models`?
+    "#]],
+    );
+    world.check(
+        &["session", "show", "x"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no command `session`
+
+        hint: did you mean `cotter sessions`?
+    "#]],
+    );
+    world.check(
+        &["what", "is", "it"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: unexpected argument 'is' after the prompt
+
+        hint: put the prompt in quotes; a command's options come after the command
+    "#]],
+    );
+    world.check(
         &["-p", "one", "two"],
         expect![[r#"
             exit 2
@@ -332,14 +362,14 @@ fn colour_comes_when_asked_for() {
         --- stderr
         [1;31merror:[0m no model is set up, so nothing was sent
 
-        [36mhint:[0m set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        [36mhint:[0m set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]]);
     world.check(&["-p", "--color", "never", "hi"], expect![[r#"
         exit 2
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]]);
     world.check(
         &["-p", "--color", "blue", "hi"],

@@ -310,7 +310,7 @@ fn a_key_of_a_common_shape_is_whose_the_person_says() {
             Whose key is it? anthropic, openai, openai-responses, gemini, openrouter (Enter: leave it): 
             error: no model is set up, so nothing was sent
 
-            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
         "#]],
     );
     let keys =
@@ -319,17 +319,17 @@ fn a_key_of_a_common_shape_is_whose_the_person_says() {
         &quiet_world(),
         &keys,
         &expect![[r#"
-        exit 2
-        No model is set up. Who is to answer?
-        1. a provider whose key you have
-        2. rehearsal, an offline stand-in, for this run
-        [1-2], [n]one: 1
-        Paste the key (it is not shown): 
-        Which model of `openrouter`? openrouter/
-        error: no model is set up, so nothing was sent
+            exit 2
+            No model is set up. Who is to answer?
+            1. a provider whose key you have
+            2. rehearsal, an offline stand-in, for this run
+            [1-2], [n]one: 1
+            Paste the key (it is not shown): 
+            Which model of `openrouter`? openrouter/
+            error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
-    "#]],
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        "#]],
     );
     assert_eq!(provider.requests().len(), 1);
 }
@@ -381,7 +381,7 @@ fn without_a_terminal_nothing_is_offered() {
         warning: there is no terminal to ask on (No such device or address (os error 6)): what would ask is refused
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]].assert_eq(&world.shown(&command.output().unwrap()));
 }
 
@@ -416,44 +416,44 @@ fn whoever_wants_none_of_it_gets_none() {
         &world,
         &[("[n]one: ", "n\n")],
         &expect![[r#"
-        exit 2
-        No model is set up. Who is to answer?
-        1. a provider whose key you have
-        2. rehearsal, an offline stand-in, for this run
-        [1-2], [n]one: n
-        error: no model is set up, so nothing was sent
+            exit 2
+            No model is set up. Who is to answer?
+            1. a provider whose key you have
+            2. rehearsal, an offline stand-in, for this run
+            [1-2], [n]one: n
+            error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
-    "#]],
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        "#]],
     );
     check_offer(
         &world,
         &[("[n]one: ", "\u{4}")],
         &expect![[r#"
-        exit 2
-        No model is set up. Who is to answer?
-        1. a provider whose key you have
-        2. rehearsal, an offline stand-in, for this run
-        [1-2], [n]one: 
-        error: no model is set up, so nothing was sent
+            exit 2
+            No model is set up. Who is to answer?
+            1. a provider whose key you have
+            2. rehearsal, an offline stand-in, for this run
+            [1-2], [n]one: 
+            error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
-    "#]],
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        "#]],
     );
     check_offer(
         &world,
         &[("[n]one: ", "1\n"), ("not shown): ", "\n")],
         &expect![[r#"
-        exit 2
-        No model is set up. Who is to answer?
-        1. a provider whose key you have
-        2. rehearsal, an offline stand-in, for this run
-        [1-2], [n]one: 1
-        Paste the key (it is not shown): 
-        error: no model is set up, so nothing was sent
+            exit 2
+            No model is set up. Who is to answer?
+            1. a provider whose key you have
+            2. rehearsal, an offline stand-in, for this run
+            [1-2], [n]one: 1
+            Paste the key (it is not shown): 
+            error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
-    "#]],
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        "#]],
     );
     check_offer(
         &world,

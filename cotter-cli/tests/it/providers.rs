@@ -491,7 +491,7 @@ fn without_a_model_nothing_is_sent() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]]);
     world.check(
         &["-p", "--model", "gemini/x", "hi"],
@@ -551,8 +551,12 @@ fn l21_a_price_that_is_not_known_refuses_a_budget_before_anything_is_sent() {
         --- stderr
         error: the price of `[MODEL]` is not known, so a budget of 1 USD cannot be kept
 
-        hint: leave the budget out, or tell the price in the settings, in dollars per million tokens:
-          "models": {"[MODEL]": {"price": {"input": IN, "output": OUT}}}
+        hint: leave the budget out, or tell the price in [T]/home/.config/cotter/settings.json, in dollars per million tokens; 1.0 and 5.0 hold the place of the real ones:
+        {
+          "models": {
+            "[MODEL]": {"price": {"input": 1.0, "output": 5.0}}
+          }
+        }
     "#]].assert_eq(&line.run(&["--max-budget-usd", "1", "hi"], 0));
     line.world.settings(
         r#"{"limits": {"maxBudgetUsd": 0.5}, "fallbackModels": ["openai/y"],
@@ -563,12 +567,29 @@ fn l21_a_price_that_is_not_known_refuses_a_budget_before_anything_is_sent() {
         --- stderr
         error: the price of `openai/y` is not known, so a budget of 0.5 USD cannot be kept
 
-        hint: leave the budget out, or tell the price in the settings, in dollars per million tokens:
-          "models": {"openai/y": {"price": {"input": IN, "output": OUT}}}
+        hint: leave the budget out, or tell the price in [T]/home/.config/cotter/settings.json, in dollars per million tokens; 1.0 and 5.0 hold the place of the real ones:
+        {
+          "models": {
+            "openai/y": {"price": {"input": 1.0, "output": 5.0}}
+          }
+        }
     "#]].assert_eq(&line.run(&["hi"], 0));
     assert!(!line.world.sessions().exists());
     // A command spends nothing.
     assert!(line.world.output(&["-p", "/tools"]).status.success());
+    // What is shown can be pasted.
+    let line = Line::new(Dialect::OpenAiChat, [Answer::text("Hello.")]);
+    let args = line.args(&["--max-budget-usd", "1", "hi"]);
+    let shown = String::from_utf8(line.world.output(&args).stderr).unwrap();
+    line.world.settings(&shown[shown.find("{\n").unwrap()..]);
+    line.world.check(
+        &args,
+        expect![[r#"
+        exit 0
+        --- stdout
+        Hello.
+    "#]],
+    );
 }
 
 #[test]
@@ -660,8 +681,48 @@ fn a_cassette_is_a_new_file_or_a_whole_one() {
           caused by: [T]/empty.jsonl has no further answer for /v1/messages
     "#]]
     .assert_eq(&line.run(&["--cassette", empty.to_str().unwrap(), "hi"], 0));
+    let nothing = line.world.write("nothing.jsonl", "");
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot play [T]/nothing.jsonl
+          caused by: it is empty
+    "#]]
+    .assert_eq(&line.run(&["--cassette", nothing.to_str().unwrap(), "hi"], 0));
     let new = line.world.path("new.jsonl");
     let args = ["-p", "--record-cassette", new.to_str().unwrap(), "--model", "lab/x", "hi"];
     assert_eq!(line.world.output(&args).status.code(), Some(2));
     assert!(!new.exists(), "a run that does not begin records nothing");
+}
+
+#[test]
+fn a_cassette_wants_the_model_it_was_recorded_with() {
+    let line = Line::new(Dialect::OpenAiChat, [Answer::text("Hello.")]);
+    let tape = line.world.path("tape.jsonl");
+    let tape = tape.to_str().unwrap();
+    line.run(&["--record-cassette", tape, "hi"], 1);
+    let args = ["-p", "--cassette", tape, "hi"];
+    World::new().check(
+        &args,
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: no model is set up, so nothing was sent
+
+        hint: name the model that the cassette was recorded with, as in `--model provider/model`
+    "#]],
+    );
+    // A key stands for another model.
+    line.world.check(
+        &args,
+        expect![[r#"
+        exit 1
+        --- stderr
+        model: openai/gpt-6.1-terra, since no model is named, and there is a key in `OPENAI_API_KEY`
+        error: the run failed (other)
+          caused by: [T]/tape.jsonl has no further answer for /v1/chat/completions
+
+        hint: name the model that the cassette was recorded with, as in `--model provider/model`
+    "#]],
+    );
 }

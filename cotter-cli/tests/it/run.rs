@@ -49,7 +49,7 @@ fn without_a_model_nothing_is_sent() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
     "#]]);
     world.check(
         &["-p", "--model", "anthropic/claude-sonnet-5", "hi"],

@@ -100,10 +100,13 @@ impl Output {
                 let label = self.style.warning("refused:");
                 self.note(&label, &format!("{name}: {reason} ({by})"));
             }
-            EventKind::Retry { kind, wait_ms, .. } => {
+            EventKind::Retry { kind, wait_ms, model, .. } => {
                 let label = self.style.warning("retry:");
-                let wait = duration(*wait_ms);
-                self.note(&label, &format!("the model failed ({kind}); again in {wait}"));
+                let next = match model {
+                    Some(model) => format!("{model} is asked instead"),
+                    None => format!("again in {}", duration(*wait_ms)),
+                };
+                self.note(&label, &format!("the model failed ({kind}); {next}"));
             }
             EventKind::ToolCall { name, input, .. } => self.say(&format!("{name} {input}")),
             EventKind::ToolResult { .. } => self.say("thinking"),
