@@ -254,6 +254,9 @@ impl HttpModel {
 
     /// A failure on the way, with the name of who was asked and where.
     fn unheard(&self, error: ModelError) -> ModelError {
+        if !matches!(error.kind, ModelErrorKind::Network | ModelErrorKind::Timeout) {
+            return error;
+        }
         let Inner { name, url, .. } = &*self.0;
         let whole = Url::parse(url).map(|url| url.origin().ascii_serialization());
         let place = whole.unwrap_or_else(|_| "its address".into());

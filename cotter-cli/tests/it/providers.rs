@@ -235,7 +235,7 @@ fn l21_another_model_takes_over() {
         --- stdout
         I can.
         --- stderr
-        retry: the model failed (bad_request); again in N ms
+        retry: the model failed (bad_request); openai-responses/y is asked instead
     "#]]
     .assert_eq(&shown);
     assert_eq!(other.requests()[0].json()["model"], "y");
@@ -257,7 +257,7 @@ fn l21_the_settings_name_who_takes_over() {
         --- stdout
         I can.
         --- stderr
-        retry: the model failed (bad_request); again in N ms
+        retry: the model failed (bad_request); lab/y is asked instead
     "#]]
     .assert_eq(&shown);
     assert_eq!(other.requests()[0].header("authorization"), None);
