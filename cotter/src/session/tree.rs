@@ -29,7 +29,7 @@ pub(crate) struct Tree {
     /// The way to what comes before the first node, where it was not read yet.
     earlier: Option<Earlier>,
     /// Made when somebody looks for an entry by name.
-    by_id: Option<HashMap<SmolStr, usize>>,
+    by_id: Option<Box<HashMap<SmolStr, usize>>>,
     /// The ids of the calls in the messages, made when somebody asks and kept up to date from then on.
     calls: Option<Box<Ids>>,
 }
@@ -211,7 +211,7 @@ impl Tree {
     fn find(&mut self, id: &str) -> Option<usize> {
         let nodes = &self.nodes;
         let by_id = self.by_id.get_or_insert_with(|| {
-            let mut by_id = HashMap::with_capacity(nodes.len());
+            let mut by_id = Box::new(HashMap::with_capacity(nodes.len()));
             for (index, node) in nodes.iter().enumerate() {
                 by_id.entry(node.entry.id().clone()).or_insert(index);
             }
