@@ -29,6 +29,7 @@ pub(crate) struct Tree {
     /// The way to what comes before the first node, where it was not read yet.
     earlier: Option<Earlier>,
     /// Made when somebody looks for an entry by name.
+    #[expect(clippy::box_collection, reason = "few sessions have it, and an idle one is small")]
     by_id: Option<Box<HashMap<SmolStr, usize>>>,
     /// The ids of the calls in the messages, made when somebody asks and kept up to date from then on.
     calls: Option<Box<Ids>>,
