@@ -4,9 +4,22 @@
 use std::borrow::Cow;
 
 use cotter::message::{Content, Part};
+use serde::{Serialize, Serializer};
 
 const SEEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const UNSEEN: &str = "(A picture of a kind that models cannot see.)";
+
+/// A picture as an address that holds it, written without a copy.
+pub(crate) struct DataUrl<'a> {
+    pub(crate) media_type: &'a str,
+    pub(crate) data: &'a str,
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("data:{};base64,{}", self.media_type, self.data))
+    }
+}
 
 /// The content as it can be sent.
 pub(crate) fn seen(content: &Content) -> Cow<'_, Content> {

@@ -37,6 +37,11 @@ pub(crate) fn own_name(name: SmolStr, tools: &ShownTools) -> SmolStr {
     }
 }
 
+/// Whether a text says nothing: such are left out, since some providers refuse them.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
 fn marked(text: &str, longest: usize, mark: &str) -> String {
     text.chars().map(allowed).take(longest - mark.len()).chain(mark.chars()).collect()
 }

@@ -10,7 +10,11 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::{body::put, conversation::Writer, plain};
+use crate::{
+    body::put,
+    conversation::Writer,
+    plain::{self, is_blank},
+};
 
 /// The longest id of a call that goes out as it is.
 const LONGEST_ID: usize = 128;
@@ -245,8 +249,4 @@ fn blocks(content: &Content) -> Vec<Block<'_>> {
 /// A blank text is refused, so it is left out.
 fn text_block(text: &str) -> Option<Block<'_>> {
     (!is_blank(text)).then_some(Block::Text { text })
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
 }

@@ -4,17 +4,22 @@
 //! There is no field for a result that is an error, so its text begins with the word. Results are
 //! texts: their images follow in a message of the person's, after all results of the reply.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use cotter::message::{
     AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::{Returns, back::Back};
-use crate::{body::put, conversation::Writer, plain};
+use crate::{
+    body::put,
+    conversation::Writer,
+    pictures::DataUrl,
+    plain::{self, is_blank},
+};
 
 /// The longest id of a call that everybody takes.
 const LONGEST_ID: usize = 40;
@@ -55,13 +60,7 @@ enum Block<'a> {
 
 #[derive(Serialize)]
 struct Url<'a> {
-    #[serde(serialize_with = "as_shown")]
-    url: Image<'a>,
-}
-
-struct Image<'a> {
-    media_type: &'a str,
-    data: &'a str,
+    url: DataUrl<'a>,
 }
 
 #[derive(Serialize)]
@@ -325,25 +324,10 @@ impl Writer for Turns {
 
 fn image(part: &Part) -> Option<Block<'_>> {
     let Part::Image { media_type, data } = part else { return None };
-    Some(Block::ImageUrl { image_url: Url { url: Image { media_type, data } } })
-}
-
-impl fmt::Display for Image<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data:{};base64,{}", self.media_type, self.data)
-    }
-}
-
-/// Written as it is shown, without a copy.
-fn as_shown<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
+    Some(Block::ImageUrl { image_url: Url { url: DataUrl { media_type, data } } })
 }
 
 /// What stands for the signature of a call that somebody else made.
 fn excuse() -> Value {
     json!({"google": {"thought_signature": "skip_thought_signature_validator"}})
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
 }

@@ -6,11 +6,16 @@ use std::borrow::Cow;
 use cotter::message::{
     AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
 };
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::{body::put, conversation::Writer, plain};
+use crate::{
+    body::put,
+    conversation::Writer,
+    pictures::DataUrl,
+    plain::{self, is_blank},
+};
 
 /// The longest id of a call the provider takes.
 const LONGEST_ID: usize = 64;
@@ -62,18 +67,6 @@ enum Said<'a> {
 enum Piece<'a> {
     InputText { text: &'a str },
     InputImage { image_url: DataUrl<'a>, detail: &'static str },
-}
-
-/// A picture as an address that holds it.
-struct DataUrl<'a> {
-    media_type: &'a str,
-    data: &'a str,
-}
-
-impl Serialize for DataUrl<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("data:{};base64,{}", self.media_type, self.data))
-    }
 }
 
 impl Items {
@@ -217,8 +210,4 @@ fn piece(part: &Part) -> Option<Piece<'_>> {
             Some(Piece::InputText { text })
         }
     }
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
 }
