@@ -564,7 +564,7 @@ impl Agent {
             Some(folder) => {
                 // Paths are compared with their links resolved.
                 let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-                self.0.place.clone().and_read_root(real.join(session))
+                self.0.place.clone().with_read_roots([real.join(session)])
             }
         }
     }

@@ -20,7 +20,6 @@
 
 mod commands;
 mod list;
-mod paths;
 mod project_roots;
 mod read;
 mod subagents;

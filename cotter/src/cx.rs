@@ -2,7 +2,6 @@
 
 use std::{
     future::Future,
-    path::{Path, PathBuf},
     sync::{
         Arc, LazyLock, OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -12,6 +11,7 @@ use std::{
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::place::Place;
 use crate::{
     budget::Budget,
     child::ChildBuilder,
@@ -23,55 +23,6 @@ use crate::{
     session::Session,
     ui::Ui,
 };
-
-/// The folders a run works in.
-#[derive(Clone, Debug)]
-pub struct Place {
-    cwd: Arc<Path>,
-    project: Arc<Path>,
-    extra: Arc<[PathBuf]>,
-}
-
-impl Place {
-    /// A folder that is both the working folder and the project.
-    pub fn new(folder: &Path) -> Self {
-        Place { cwd: folder.into(), project: folder.into(), extra: Arc::new([]) }
-    }
-
-    /// No folder at all: nothing lies below it, so no path is inside.
-    pub fn nowhere() -> Self {
-        Place::new(Path::new("/dev/null"))
-    }
-
-    /// The same place with another project root.
-    pub fn with_project(self, project: &Path) -> Self {
-        Place { project: project.into(), ..self }
-    }
-
-    /// The same place with further folders that may be read.
-    pub fn with_read_roots(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
-        Place { extra: roots.into_iter().collect(), ..self }
-    }
-
-    pub(crate) fn and_read_root(self, root: PathBuf) -> Self {
-        Place { extra: self.extra.iter().cloned().chain([root]).collect(), ..self }
-    }
-
-    /// The folder that relative paths start from.
-    pub fn cwd(&self) -> &Path {
-        &self.cwd
-    }
-
-    /// The project's root.
-    pub fn project(&self) -> &Path {
-        &self.project
-    }
-
-    /// Every folder that may be read, the project first.
-    pub fn read_roots(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(&*self.project).chain(self.extra.iter().map(PathBuf::as_path))
-    }
-}
 
 /// The surroundings of a handler: session, run, notes, the person. Cheap to clone.
 ///

@@ -41,6 +41,7 @@ mod ask;
 mod batch;
 mod cap;
 pub(crate) mod check;
+mod facts;
 mod nested;
 mod permit;
 mod prepare;
@@ -48,7 +49,7 @@ mod run;
 mod schema;
 
 use std::{
-    any::Any, collections::HashMap, fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc,
+    any::Any, collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc,
 };
 
 use serde::Serialize;
@@ -61,8 +62,12 @@ pub(crate) use self::{
     run::{close_open_calls, run_step},
     schema::Schema,
 };
-pub use self::{check::PreChecked, permit::Permit};
-use crate::{cx::Place, ext::ToolRow, kept::Kept, message::Content, permission::Zone};
+pub use self::{
+    check::PreChecked,
+    facts::{Command, Doubt, Facts, Word, WordKind},
+    permit::Permit,
+};
+use crate::{cx::Place, ext::ToolRow, kept::Kept, message::Content};
 
 /// The future of a tool at work.
 pub type Working<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
@@ -248,43 +253,6 @@ impl ErrorKind {
     pub fn parse(word: &str) -> Self {
         let known = Self::WORDS.iter().find(|(_, known)| *known == word);
         known.map_or(ErrorKind::Failed, |(kind, _)| *kind)
-    }
-}
-
-/// What a call touches: the ground for every decision about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Facts {
-    /// Files read, absolute, links resolved.
-    pub reads: Vec<PathBuf>,
-    /// Files written, absolute, links resolved.
-    pub writes: Vec<PathBuf>,
-    /// Hosts spoken to.
-    pub hosts: Vec<String>,
-    /// Commands run, one simple command each.
-    pub commands: Vec<String>,
-    /// The most serious zone of it all.
-    pub zone: Zone,
-}
-
-impl Facts {
-    /// Nothing is known: taken for code of the project.
-    pub fn unknown() -> Self {
-        Facts::zone(Zone::Build)
-    }
-
-    /// Nothing named, of that zone.
-    pub fn zone(zone: Zone) -> Self {
-        Facts { reads: vec![], writes: vec![], hosts: vec![], commands: vec![], zone }
-    }
-
-    /// Reads files and changes nothing.
-    pub fn reads(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Facts { reads: paths.into_iter().collect(), ..Facts::zone(Zone::Safe) }
-    }
-
-    /// Whether the call changes anything that outlives it.
-    pub fn has_effects(&self) -> bool {
-        self.zone != Zone::Safe
     }
 }
 

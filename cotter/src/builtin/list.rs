@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::paths;
 use crate::{
     cx::Place,
+    paths,
     tool::{ErrorKind, Facts, Output, Permit, Tool, ToolError, ToolSpec, Working},
 };
 

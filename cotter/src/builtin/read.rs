@@ -13,10 +13,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
-use super::paths;
 use crate::{
     cx::Place,
     message::Part,
+    paths,
     tool::{ErrorKind, Facts, Output, Permit, Tool, ToolError, ToolSpec, Working},
 };
 

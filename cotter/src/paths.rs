@@ -6,7 +6,7 @@ use crate::cx::Place;
 
 /// What a path touches: the file it means, first, and its own spelling where that is another. A deny
 /// rule holds for either end of a link, an allow rule must cover both.
-pub(super) fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
+pub fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
     let (file, spelled) = (resolve(path, place), spelled(path, place));
     if file == spelled { vec![file] } else { vec![file, spelled] }
 }
@@ -45,7 +45,7 @@ fn resolve(path: &str, place: &Place) -> PathBuf {
 }
 
 /// A path as people know it: below the project without the project's own path.
-pub(super) fn shown(path: &Path, place: &Place) -> String {
+pub fn shown(path: &Path, place: &Place) -> String {
     match path.strip_prefix(place.project()) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
         Ok(inside) => inside.display().to_string(),

@@ -1,0 +1,200 @@
+//! The folders a run works in: what it may read, where it may write, what is closed to it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::permission::Zone;
+
+/// The folders a run works in. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Place(Arc<Folders>);
+
+#[derive(Clone, Debug)]
+struct Folders {
+    cwd: PathBuf,
+    project: PathBuf,
+    /// Further folders that may be read and written.
+    roots: Vec<PathBuf>,
+    /// Further folders that may be read.
+    read: Vec<PathBuf>,
+    /// Closed, also where they lie inside what is open.
+    closed: Vec<PathBuf>,
+    home: Option<PathBuf>,
+}
+
+/// Where nobody writes for an agent.
+const SYSTEM: [&str; 13] = [
+    "/etc", "/usr", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/dev", "/proc",
+    "/System",
+];
+
+/// Devices that are nothing but a place to read from or to write to.
+const HARMLESS: [&str; 9] = [
+    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin",
+    "/dev/stdout", "/dev/stderr", "/dev/tty",
+];
+
+impl Place {
+    /// A folder that is both the working folder and the project.
+    pub fn new(folder: &Path) -> Self {
+        Place(Arc::new(Folders {
+            cwd: folder.into(),
+            project: folder.into(),
+            roots: vec![],
+            read: vec![],
+            closed: vec![],
+            home: None,
+        }))
+    }
+
+    /// No folder at all: nothing lies below it, so no path is inside.
+    pub fn nowhere() -> Self {
+        Place::new(Path::new("/dev/null"))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Folders)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The same place with another project root.
+    pub fn with_project(self, project: &Path) -> Self {
+        self.with(|folders| folders.project = project.into())
+    }
+
+    /// The same place with another working folder.
+    pub fn with_cwd(self, cwd: &Path) -> Self {
+        self.with(|folders| folders.cwd = cwd.into())
+    }
+
+    /// The same place with further folders that may be read and written like the project.
+    pub fn with_roots(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.with(|folders| folders.roots.extend(roots))
+    }
+
+    /// The same place with further folders that may be read.
+    pub fn with_read_roots(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.with(|folders| folders.read.extend(roots))
+    }
+
+    /// The same place with folders or files that no call may read or write, wherever they lie.
+    pub fn with_closed(self, closed: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.with(|folders| folders.closed.extend(closed))
+    }
+
+    /// The same place with the person's home folder, which `~` stands for.
+    pub fn with_home(self, home: impl Into<PathBuf>) -> Self {
+        self.with(|folders| folders.home = Some(home.into()))
+    }
+
+    /// The folder that relative paths start from.
+    pub fn cwd(&self) -> &Path {
+        &self.0.cwd
+    }
+
+    /// The project's root.
+    pub fn project(&self) -> &Path {
+        &self.0.project
+    }
+
+    /// The person's home folder, where it is known.
+    pub fn home(&self) -> Option<&Path> {
+        self.0.home.as_deref()
+    }
+
+    /// Every folder that may be written, the project first.
+    pub fn write_roots(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.project()).chain(self.0.roots.iter().map(PathBuf::as_path))
+    }
+
+    /// Every folder that may be read, the project first.
+    pub fn read_roots(&self) -> impl Iterator<Item = &Path> {
+        self.write_roots().chain(self.0.read.iter().map(PathBuf::as_path))
+    }
+
+    /// What is closed, also where it lies inside what is open. A folder of it that may be read all
+    /// the same is a read root by itself.
+    pub fn closed(&self) -> impl Iterator<Item = &Path> {
+        self.0.closed.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether calls may read a path, absolute and with links resolved.
+    pub fn is_readable(&self, path: &Path) -> bool {
+        is_harmless(path)
+            || !self.is_closed(path) && self.read_roots().any(|root| path.starts_with(root))
+    }
+
+    /// Whether calls may write a path, absolute and with links resolved.
+    pub fn is_writable(&self, path: &Path) -> bool {
+        is_harmless(path)
+            || !self.is_closed(path) && self.write_roots().any(|root| path.starts_with(root))
+    }
+
+    /// Whether a path is closed: below something closed, and not below a root that lies within that.
+    pub fn is_closed(&self, path: &Path) -> bool {
+        let opened = |closed: &Path| {
+            let mut within = self.read_roots().filter(|root| root.starts_with(closed) && *root != closed);
+            within.any(|root| path.starts_with(root))
+        };
+        self.closed().any(|closed| path.starts_with(closed) && !opened(closed))
+    }
+
+    /// How far reading a path reaches.
+    pub fn zone_of_read(&self, path: &Path) -> Zone {
+        if self.is_readable(path) { Zone::Safe } else { Zone::Machine }
+    }
+
+    /// How far writing a path reaches.
+    pub fn zone_of_write(&self, path: &Path) -> Zone {
+        if is_harmless(path) {
+            Zone::Safe
+        } else if is_system(path) {
+            Zone::Never
+        } else if self.is_writable(path) {
+            Zone::Workspace
+        } else {
+            Zone::Machine
+        }
+    }
+}
+
+/// Whether a path is the system's: nothing is written there, whoever asks.
+pub fn is_system(path: &Path) -> bool {
+    path == Path::new("/")
+        || !is_harmless(path) && SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether a path is a device such as `/dev/null`, which may be read and written.
+pub fn is_harmless(path: &Path) -> bool {
+    HARMLESS.iter().any(|device| path == Path::new(device)) || path.starts_with("/dev/fd")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c6_what_lies_where_decides_how_far_it_reaches() {
+        let place = Place::new(Path::new("/work"))
+            .with_read_roots(["/usr/include".into(), "/work/.data/s/spill".into()])
+            .with_roots(["/more".into()])
+            .with_closed(["/work/.data".into()]);
+        let check = |path: &str, read: Zone, write: Zone| {
+            let path = Path::new(path);
+            assert_eq!((place.zone_of_read(path), place.zone_of_write(path)), (read, write), "{path:?}");
+        };
+        check("/work/a", Zone::Safe, Zone::Workspace);
+        check("/more/a", Zone::Safe, Zone::Workspace);
+        check("/work-evil/x", Zone::Machine, Zone::Machine);
+        check("/usr/include/stdio.h", Zone::Safe, Zone::Never);
+        check("/etc/passwd", Zone::Machine, Zone::Never);
+        check("/etcetera", Zone::Machine, Zone::Machine);
+        check("/dev/null", Zone::Safe, Zone::Safe);
+        check("/dev/sda", Zone::Machine, Zone::Never);
+        check("/work/.data/settings.json", Zone::Machine, Zone::Machine);
+        check("/work/.data/s/spill/c1.txt", Zone::Safe, Zone::Machine);
+        check("/", Zone::Machine, Zone::Never);
+    }
+}
