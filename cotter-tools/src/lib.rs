@@ -1,1 +1,4 @@
 //! Tools of an agent that works on a real machine.
+
+pub mod ask_user;
+pub mod delegate;
