@@ -14,7 +14,7 @@ use crate::{
     ext::{Decided, Generation, Meta, Owner, Ran, ToolRow},
     message::ToolCall,
     notes::blocked_words,
-    permission::{Mode, Ruling},
+    permission::{Asked, Mode, Ruling},
     points::{Fold, Stop, ToolCalled, ToolPre, Verdict},
     scene::Scene,
     text,
@@ -228,8 +228,10 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
 }
 
 fn rule(judged: &Judged, scene: &Scene) -> Ruling {
-    let (name, place) = (&judged.call.name, &scene.cx.run.place);
-    scene.generation().policy.decide(name, &judged.facts, place)
+    let (tool, place) = (judged.call.name.as_str(), &scene.cx.run.place);
+    let approvals = &*scene.cx.root_session().approvals();
+    let (input, facts) = (&judged.input, &judged.facts);
+    scene.generation().policy.decide(&Asked { tool, input, facts, place, approvals })
 }
 
 /// Everybody who wants the call asked; whether only mode or zone do.
