@@ -290,7 +290,7 @@ impl Policy {
         }
     }
 
-    fn by_zone(&self, facts: &Facts) -> Ruling {
+    pub(crate) fn by_zone(&self, facts: &Facts) -> Ruling {
         let (zone, level) = (facts.zone, self.level());
         let by_mode = self.mode() == Mode::AcceptEdits && zone == Zone::Workspace;
         let by = if by_mode { Decider::Mode } else { Decider::Zone };

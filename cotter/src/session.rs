@@ -308,6 +308,13 @@ impl Session {
         self.state().choices().approvals.clone()
     }
 
+    pub(crate) fn approve(&self, rules: Vec<Rule>) {
+        let mut state = self.state();
+        let approvals = &mut state.choose().approvals;
+        approvals
+            .extend(rules.into_iter().filter(|rule| !approvals.contains(rule)).collect::<Vec<_>>());
+    }
+
     /// Takes back a yes for the rest of this session; whether there was one in these words.
     pub fn revoke_approval(&self, rule: &str) -> bool {
         let mut state = self.state();

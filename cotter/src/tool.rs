@@ -41,8 +41,10 @@ mod ask;
 mod batch;
 mod cap;
 pub(crate) mod check;
+pub(crate) mod explain;
 mod facts;
 mod nested;
+mod offer;
 mod permit;
 mod prepare;
 mod run;
@@ -62,6 +64,7 @@ pub(crate) use self::{
 };
 pub use self::{
     check::PreChecked,
+    explain::{Considered, Explained},
     facts::{Command, Doubt, Facts, Word, WordKind},
     permit::Permit,
 };

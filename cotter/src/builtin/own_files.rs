@@ -18,9 +18,8 @@ pub(super) fn register(registry: &mut Registry) {
 fn own_files(call: &ToolCalled, cx: &Cx) -> Verdict {
     let (place, facts) = (cx.place(), &call.facts);
     let closed = facts.reads.iter().find(|path| place.is_closed(path));
-    // What may be read within something closed may still not be written.
-    let within = |path: &std::path::Path| place.closed().any(|closed| path.starts_with(closed));
-    match closed.or_else(|| facts.writes.iter().find(|path| within(path))) {
+    let written = || facts.writes.iter().find(|path| place.is_closed_to_writes(path));
+    match closed.or_else(written) {
         Some(path) => Verdict::block(format!("{} is closed to every call", path.display())),
         None => Verdict::Pass,
     }

@@ -262,6 +262,7 @@ impl Registry {
             limit: options.limit.unwrap_or(row.limit),
             tools,
             detached: options.detached,
+            pure: options.pure,
         });
         let func = Arc::new(func);
         let install = Box::new(move |chains: &mut Chains, meta: Arc<Meta>| {
