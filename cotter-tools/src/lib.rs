@@ -2,3 +2,5 @@
 
 pub mod ask_user;
 pub mod delegate;
+#[cfg(feature = "memory")]
+pub mod memory;

@@ -17,8 +17,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(crate) use self::share::{SetAside, reserve};
 pub use self::share::{Allowance, Share};
+pub(crate) use self::share::{SetAside, reserve};
 use crate::{
     agent::Limits,
     cx::{Cx, RunCx},
@@ -278,8 +278,7 @@ pub(crate) fn free_leave(cx: &Cx) -> Option<Leave> {
 /// Waits for the leave to send a request, or says why there will be none. Whoever this run works for
 /// is asked first.
 pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<Leave, String> {
-    let mut limited: Vec<_> =
-        purses(cx).filter(|(purse, _)| purse.budget().is_limited()).collect();
+    let mut limited: Vec<_> = purses(cx).filter(|(purse, _)| purse.budget().is_limited()).collect();
     let has_price = || model.cost_usd(&Usage::default()).is_some();
     if limited.iter().any(|(purse, _)| purse.budget().max_usd.is_some()) && !has_price() {
         let name = model.name();

@@ -134,9 +134,7 @@ impl Cx {
 
     /// This, where the agent it is of was built, and so on.
     pub(crate) fn lineage(&self) -> impl Iterator<Item = &Cx> {
-        std::iter::successors(Some(self), |cx| {
-            cx.session().agent.parent().map(|parent| &parent.cx)
-        })
+        std::iter::successors(Some(self), |cx| cx.session().agent.parent().map(|parent| &parent.cx))
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -161,7 +159,7 @@ impl Cx {
     /// The session of the run that everybody here works for: what a person said and what was read is
     /// kept there.
     pub(crate) fn root_session(&self) -> &Session {
-        RunCx::lineage(&self.run).last().map_or(self.session(), |run| &run.session)
+        self.lineage().last().map_or(self.session(), Cx::session)
     }
 
     /// Whether a secret was read in this session, by the agent or by one that works for it.
