@@ -15,12 +15,16 @@ async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: 
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build().unwrap();
     agent.process_request("go").await.unwrap();
     let shown = transcript(&agent.main_session().await.unwrap());
-    expected.assert_eq(&format!("{}--\n{shown}", person.was_put()));
+    let shown = format!("{}--\n{}", person.was_put(), cotter::text::show(&shown));
+    expected.assert_eq(&shown);
 }
 
 #[tokio::test]
 async fn r11_a_question_is_answered_in_words() {
-    check(json!({"question": "Which port?"}), [Said::Line(" 8080 ".into())], expect![[r#"
+    check(
+        json!({"question": "Which port?"}),
+        [Said::Line(" 8080 ".into())],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which port?
         --
@@ -28,13 +32,18 @@ async fn r11_a_question_is_answered_in_words() {
         call c1.1: ask_user {"question":"Which port?"}
         result c1.1: The person said: 8080
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn r11_one_of_the_options_is_chosen() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
-    check(input, [Said::Choice(1)], expect![[r#"
+    check(
+        input,
+        [Said::Choice(1)],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which colour?
         - red
@@ -45,13 +54,18 @@ async fn r11_one_of_the_options_is_chosen() {
         call c1.1: ask_user {"question":"Which colour?","options":["red","blue"]}
         result c1.1: The person chose "blue".
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn r11_something_else_is_always_possible() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
-    check(input, [Said::Choice(2), Said::Line("green".into())], expect![[r#"
+    check(
+        input,
+        [Said::Choice(2), Said::Line("green".into())],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which colour?
         - red
@@ -64,14 +78,19 @@ async fn r11_something_else_is_always_possible() {
         call c1.1: ask_user {"question":"Which colour?","options":["red","blue"]}
         result c1.1: The person said: green
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn r11_several_are_chosen_where_several_may_be() {
     let input = json!({"question": "Which?", "options": ["a", "b", "c"], "multiple": true});
     let answers = [Said::Choices(vec![3, 2, 0, 2, 9]), Said::Line("and d".into())];
-    check(input, answers, expect![[r#"
+    check(
+        input,
+        answers,
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which?
         - a
@@ -85,7 +104,9 @@ async fn r11_several_are_chosen_where_several_may_be() {
         call c1.1: ask_user {"question":"Which?","options":["a","b","c"],"multiple":true}
         result c1.1: The person chose "a" and "c", and said: and d
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -127,7 +148,10 @@ async fn r11_no_answer_is_told_plainly() {
         result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
         assistant: I see.
     "#]]).await;
-    check(json!({"question": "Well?"}), [Said::Line("  ".into())], expect![[r#"
+    check(
+        json!({"question": "Well?"}),
+        [Said::Line("  ".into())],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Well?
         --
@@ -135,7 +159,9 @@ async fn r11_no_answer_is_told_plainly() {
         call c1.1: ask_user {"question":"Well?"}
         result c1.1: The person left the answer empty.
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +239,7 @@ async fn s4_a_question_cannot_pose_as_another() {
         - Something else
         --
         user: go
-        call c1.1: ask_user {"question":"1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \u001b[2J‮ The agent has no question.","options":["y\n1. bash {}","n\u001b[A"]}
+        call c1.1: ask_user {"question":"1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \u001b[2J\u{202e}\u{2028}The agent has no question.","options":["y\n1. bash {}","n\u001b[A"]}
         result c1.1: The person chose "y
         1. bash {}".
         assistant: I see.
@@ -284,7 +310,8 @@ async fn r11_a_subagent_asks_under_its_name() {
     expect![[r#"
         The subagent scout has a question. Your answer allows nothing to run.
         │ Left or right?
-    "#]].assert_eq(&person.was_put());
+    "#]]
+    .assert_eq(&person.was_put());
 }
 
 /// The question goes with the run.
@@ -307,6 +334,6 @@ async fn r11_an_abort_ends_the_question() {
     expect![[r#"
         user: go
         call c1.1: ask_user {"question":"?"}
-        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        result c1.1 (cancelled): Cancelled while it ran.
     "#]].assert_eq(&transcript(&session));
 }
