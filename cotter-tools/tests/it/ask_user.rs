@@ -335,5 +335,6 @@ async fn r11_an_abort_ends_the_question() {
         user: go
         call c1.1: ask_user {"question":"?"}
         result c1.1 (cancelled): Cancelled while it ran.
-    "#]].assert_eq(&transcript(&session));
+    "#]]
+    .assert_eq(&transcript(&session));
 }

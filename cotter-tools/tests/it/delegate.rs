@@ -336,7 +336,8 @@ async fn r11_an_abort_ends_every_task() {
         user: go
         call c1.1: delegate {"tasks":[{"prompt":"0"},{"prompt":"1"},{"prompt":"2"}]}
         result c1.1 (cancelled): Cancelled while it ran.
-    "#]].assert_eq(&transcript(&session));
+    "#]]
+    .assert_eq(&transcript(&session));
 }
 
 fn used(tokens: u64) -> Usage {
