@@ -36,6 +36,7 @@
 
 mod commands;
 mod guard;
+pub(crate) mod offer;
 mod paths;
 mod rule;
 mod words;
