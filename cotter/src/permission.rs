@@ -48,7 +48,7 @@ use self::rule::Part;
 pub use self::{
     guard::Guard,
     rule::{Rule, RuleError, RuleKind},
-    words::{Level, Mode, UnknownWord},
+    words::{Level, Mode, Sandbox, UnknownWord},
 };
 use crate::{cx::Place, ext::Origin, points::Verdict, tool::Facts};
 
