@@ -24,6 +24,10 @@ pub(crate) enum Command {
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
     ModelsList { json: bool },
+    Explain { tool: String, input: String, json: bool },
+    ExplainBatch { file: PathBuf },
+    PermissionsList { json: bool },
+    PermissionsRevoke { rule: String },
     Ledger { id: String },
     LedgerVerify { id: String, head: Option<String> },
 }
@@ -133,6 +137,8 @@ fn definition() -> clap::Command {
             "List the models that can answer",
             "The models there are, and which one would answer now",
         ))
+        .subcommand(explain())
+        .subcommand(permissions())
         .subcommand(sessions())
         .subcommand(ledger())
 }
@@ -144,6 +150,43 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(clap::Command::new("list").about(list).arg(json("One JSON object per line")))
+}
+
+fn explain() -> clap::Command {
+    let arg = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).value_name(value).help(help).required_unless_present("batch")
+    };
+    clap::Command::new("explain")
+        .about("What would happen to a call, and why, without running it")
+        .arg(arg("tool", "TOOL", "The tool's name"))
+        .arg(arg("input", "INPUT", "What it is given: JSON, or the text of a tool that needs one"))
+        .arg(json("One JSON object"))
+        .arg(
+            value(
+                "batch",
+                "FILE",
+                "A {\"tool\", \"input\"} per line, answered a line each; - is standard input",
+            )
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with_all(["tool", "input"]),
+        )
+}
+
+fn permissions() -> clap::Command {
+    clap::Command::new("permissions")
+        .about("List the rules in force, and take one back")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            clap::Command::new("list")
+                .about("The rules there are, whose they are and where they stand")
+                .arg(json("One JSON object per line")),
+        )
+        .subcommand(
+            clap::Command::new("revoke").about("Take an allow rule out of your settings").arg(
+                Arg::new("rule").value_name("RULE").required(true).help("The rule as it is listed"),
+            ),
+        )
 }
 
 fn sessions() -> clap::Command {
@@ -261,6 +304,21 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             }
             Some((_, matches)) => Command::SessionsList { json: matches.get_flag("json") },
             None => Command::SessionsList { json: false },
+        }),
+        Some(("explain", matches)) => Ok(match path_of(matches, "batch") {
+            Some(file) => Command::ExplainBatch { file },
+            None => Command::Explain {
+                tool: text_of(matches, "tool").unwrap_or_default(),
+                input: text_of(matches, "input").unwrap_or_default(),
+                json: matches.get_flag("json"),
+            },
+        }),
+        Some(("permissions", matches)) => Ok(match matches.subcommand() {
+            Some(("revoke", matches)) => {
+                Command::PermissionsRevoke { rule: text_of(matches, "rule").unwrap_or_default() }
+            }
+            Some((_, matches)) => Command::PermissionsList { json: matches.get_flag("json") },
+            None => Command::PermissionsList { json: false },
         }),
         Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {

@@ -10,6 +10,7 @@ mod failure;
 mod home;
 mod models;
 mod offer;
+mod own_settings;
 mod sessions;
 mod setup;
 mod style;
@@ -47,6 +48,12 @@ fn main() -> ExitCode {
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
+        Command::Explain { tool, input, json } => {
+            commands::explain::one(&tool, &input, json, style)
+        }
+        Command::ExplainBatch { file } => commands::explain::batch(&file),
+        Command::PermissionsList { json } => commands::permissions::list(json, style),
+        Command::PermissionsRevoke { rule } => commands::permissions::revoke(&rule),
         Command::Ledger { id } => commands::ledger::show(&id),
         Command::LedgerVerify { id, head } => commands::ledger::verify(&id, head.as_deref()),
     };

@@ -76,6 +76,20 @@ impl Files {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
     }
 
+    /// Every rule with its origin, the nearest file last.
+    pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
+        let mut rows = vec![];
+        for File { origin, settings, .. } in &self.0 {
+            let Permissions { allow, ask, deny, .. } = &settings.permissions;
+            for (kind, rules) in
+                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
+            {
+                rows.extend(rules.iter().map(|rule| (kind, rule, origin.to_string())));
+            }
+        }
+        rows
+    }
+
     /// Puts every file's permissions into the registry, then those of the flags.
     fn register(&self, agent: &Agent, mode: Option<Mode>) -> Result<(), Failure> {
         for File { path, origin, settings } in &self.0 {
@@ -140,6 +154,7 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
     rules.into_iter().for_each(|rule| _ = unit.rule(rule));
     permissions.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
     permissions.level.into_iter().for_each(|level| _ = unit.level(level));
+    permissions.policies.iter().for_each(|guard| _ = unit.guard(guard.clone()));
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.

@@ -324,6 +324,7 @@ mod tests {
                 name: "write".into(),
                 preview: String::new(),
                 input: Arc::new(input),
+                offer: vec![],
                 asks: vec![],
                 digest: "d".into(),
             };
