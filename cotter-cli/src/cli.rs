@@ -46,6 +46,8 @@ pub(crate) struct RunArgs {
     pub(crate) max_turns: Option<u32>,
     pub(crate) max_budget_usd: Option<f64>,
     pub(crate) cwd: Option<PathBuf>,
+    /// Further folders that calls may read and write.
+    pub(crate) add_dirs: Vec<PathBuf>,
     pub(crate) settings: Option<PathBuf>,
     pub(crate) ask: bool,
 }
@@ -259,6 +261,9 @@ fn run_args() -> Vec<Arg> {
             .allow_negative_numbers(true)
             .value_parser(dollars),
         value("cwd", "DIR", "The folder to work in").value_parser(value_parser!(PathBuf)),
+        value("add-dir", "DIR", "A further folder that may be read and written; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(PathBuf)),
         value("settings", "FILE", "Settings for this run, nearer than your own")
             .value_parser(value_parser!(PathBuf)),
     ]
@@ -364,6 +369,7 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         max_turns: matches.get_one("max-turns").copied(),
         max_budget_usd: matches.get_one("max-budget-usd").copied(),
         cwd: path_of(matches, "cwd"),
+        add_dirs: matches.get_many("add-dir").into_iter().flatten().cloned().collect(),
         settings: path_of(matches, "settings"),
         ask: matches.get_flag("ask"),
     })

@@ -11,6 +11,7 @@ mod home;
 mod models;
 mod offer;
 mod own_settings;
+mod roots;
 mod sessions;
 mod setup;
 mod style;
