@@ -13,7 +13,7 @@ use cotter::{
 };
 use serde_json::{Value, json};
 
-use crate::process::{Chunk, Ended, Exit, Job, Running, Runner, StartError, Stream};
+use crate::process::{Chunk, Ended, Exit, Job, Runner, Running, StartError, Stream};
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(600);
@@ -67,7 +67,7 @@ impl Tool for Bash {
             let job = job(&permit, &self.runner)?;
             let running = self.runner.start(job).await.map_err(not_started)?;
             let said = listen(running, &permit, timeout).await?;
-            Ok(said.output(timeout))
+            said.output(timeout)
         })
     }
 }
@@ -100,8 +100,12 @@ fn folder(input: &Value, place: &Place) -> PathBuf {
 /// The bash of this machine: from a folder of the system, so that no `PATH` decides.
 fn bash() -> Option<&'static Path> {
     const PLACES: [&str; 6] = [
-        "/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash",
-        "/opt/homebrew/bin/bash", "/data/data/com.termux/files/usr/bin/bash",
+        "/bin/bash",
+        "/usr/bin/bash",
+        "/usr/local/bin/bash",
+        "/run/current-system/sw/bin/bash",
+        "/opt/homebrew/bin/bash",
+        "/data/data/com.termux/files/usr/bin/bash",
     ];
     static FOUND: OnceLock<Option<&Path>> = OnceLock::new();
     *FOUND.get_or_init(|| PLACES.map(Path::new).into_iter().find(|bash| bash.is_file()))
@@ -117,7 +121,8 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
         let message = format!("{} is not a folder", cotter::paths::shown(&cwd, place));
         return Err(ToolError::new(ErrorKind::InvalidArgs, message));
     }
-    let temp = runner.temp().map_err(|cause| ToolError::failed(format!("no temp folder: {cause}")))?;
+    let temp =
+        runner.temp().map_err(|cause| ToolError::failed(format!("no temp folder: {cause}")))?;
     let mut environment = runner.environment().in_place(place, temp);
     environment.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));
     let command = permit.input()["command"].as_str().unwrap_or_default();
@@ -155,10 +160,15 @@ enum Stopped {
     TooMuch,
 }
 
-async fn listen(mut running: Running, permit: &Permit, timeout: Duration) -> Result<Said, ToolError> {
+async fn listen(
+    mut running: Running,
+    permit: &Permit,
+    timeout: Duration,
+) -> Result<Said, ToolError> {
     let mut bytes = vec![];
     let mut parts: Vec<(Stream, usize)> = vec![];
     let mut stopped = None;
+    let mut live = [Live::default(), Live::default()];
     let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
     loop {
@@ -173,7 +183,7 @@ async fn listen(mut running: Running, permit: &Permit, timeout: Duration) -> Res
         };
         let Some(Chunk { stream, bytes: mut more }) = chunk else { break };
         more.truncate(MOST_OUTPUT - bytes.len());
-        let _ = permit;
+        live[stream as usize].pass_on(&more, permit);
         bytes.extend(&more);
         match parts.last_mut() {
             Some((last, length)) if *last == stream => *length += more.len(),
@@ -188,8 +198,28 @@ async fn listen(mut running: Running, permit: &Permit, timeout: Duration) -> Res
     Ok(Said { bytes, parts, stopped, ended })
 }
 
+/// A stream as listeners get it: never half a letter.
+#[derive(Default)]
+struct Live(Vec<u8>);
+
+impl Live {
+    fn pass_on(&mut self, more: &[u8], permit: &Permit) {
+        self.0.extend(more);
+        let whole = match std::str::from_utf8(&self.0) {
+            // Of a letter that may still become whole, at most three bytes are kept back.
+            Err(broken) if broken.error_len().is_none() => broken.valid_up_to(),
+            _ => self.0.len(),
+        };
+        let rest = self.0.split_off(whole);
+        if whole > 0 {
+            permit.stream(&shown(&self.0));
+        }
+        self.0 = rest;
+    }
+}
+
 impl Said {
-    fn output(&self, timeout: Duration) -> Output {
+    fn output(&self, timeout: Duration) -> Result<Output, ToolError> {
         let mut text = shown(&self.bytes);
         for line in self.remarks(timeout) {
             if !text.is_empty() && !text.ends_with('\n') {
@@ -199,6 +229,9 @@ impl Said {
         }
         if text.is_empty() {
             text.push_str("(no output)");
+        }
+        if self.stopped == Some(Stopped::Timeout) {
+            return Err(ToolError::new(ErrorKind::Timeout, text));
         }
         let code = match self.ended.exit {
             Exit::Code(code) => Some(code),
@@ -210,7 +243,7 @@ impl Said {
             "exitCode": code,
             "killed": code.is_none(),
         });
-        Output { content: text.into(), render_data: Some(render_data) }
+        Ok(Output { content: text.into(), render_data: Some(render_data) })
     }
 
     /// What the model is told besides the output.
@@ -219,7 +252,8 @@ impl Said {
         match (self.stopped, self.ended.exit) {
             (Some(Stopped::Timeout), _) => {
                 let milliseconds = timeout.as_millis();
-                remarks.push(format!("ended after {milliseconds} ms (timeout), with all it started"));
+                remarks
+                    .push(format!("ended after {milliseconds} ms (timeout), with all it started"));
             }
             (Some(Stopped::TooMuch), _) => {
                 let most = MOST_OUTPUT / 1024 / 1024;

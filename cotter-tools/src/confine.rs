@@ -31,9 +31,9 @@ impl FromStr for Sandbox {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known.map(|(sandbox, _)| *sandbox).ok_or_else(|| {
-            format!("`{word}` is none of off, auto, required")
-        })
+        known
+            .map(|(sandbox, _)| *sandbox)
+            .ok_or_else(|| format!("`{word}` is none of off, auto, required"))
     }
 }
 

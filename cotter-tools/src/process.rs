@@ -42,13 +42,13 @@ use std::{
     sync::Arc,
 };
 
+#[cfg(target_os = "linux")]
+pub use self::serve::serve_if_asked;
+use self::temp::Temp;
 pub use self::{
     environment::Environment,
     running::{Chunk, Running, Stream},
 };
-#[cfg(target_os = "linux")]
-pub use self::serve::serve_if_asked;
-use self::temp::Temp;
 use crate::confine::{self, Confinement, Sandbox};
 
 /// The word by which our binary knows that it is to be the spawner.

@@ -66,16 +66,28 @@ mod tests {
     #[test]
     fn s7_only_what_is_listed_or_named_is_passed_on() {
         let had = [
-            ("HOME", "/home/me"), ("PATH", "/work/bin:bin:.::/usr/bin:/bin"), ("LC_ALL", "C"),
-            ("ANTHROPIC_API_KEY", "secret"), ("LD_PRELOAD", "x.so"), ("GIT_DIR", "/x"),
-            ("BASH_ENV", "x"), ("BASH_FUNC_ls%%", "() { :; }"), ("LANG", "() { :; }; rm x"),
-            ("CARGO_HOME", "/c"), ("TMPDIR", "/tmp"), ("PYTHONPATH", "."), ("NODE_OPTIONS", "-r x"),
+            ("HOME", "/home/me"),
+            ("PATH", "/work/bin:bin:.::/usr/bin:/bin"),
+            ("LC_ALL", "C"),
+            ("ANTHROPIC_API_KEY", "secret"),
+            ("LD_PRELOAD", "x.so"),
+            ("GIT_DIR", "/x"),
+            ("BASH_ENV", "x"),
+            ("BASH_FUNC_ls%%", "() { :; }"),
+            ("LANG", "() { :; }; rm x"),
+            ("CARGO_HOME", "/c"),
+            ("TMPDIR", "/tmp"),
+            ("PYTHONPATH", "."),
+            ("NODE_OPTIONS", "-r x"),
         ];
         let had = had.map(|(name, value)| (name.into(), value.into()));
         let place = Place::new(Path::new("/work"));
-        let got = Environment::chosen(had, &["CARGO_HOME"]).in_place(&place, Path::new("/tmp/mine"));
-        let got: Vec<_> =
-            got.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        let got =
+            Environment::chosen(had, &["CARGO_HOME"]).in_place(&place, Path::new("/tmp/mine"));
+        let got: Vec<_> = got
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
         expect_test::expect![[r#"
             HOME=/home/me
             LC_ALL=C

@@ -45,7 +45,9 @@ fn prepare(request: &Request, stdout: &OwnedFd, stderr: &OwnedFd) -> Result<(), 
 
 fn execute(request: &Request) -> String {
     let c_string = |word: &OsStr| CString::new(word.as_bytes());
-    let words = |words: &mut dyn Iterator<Item = &OsStr>| words.map(c_string).collect::<Result<Vec<_>, _>>();
+    let words = |words: &mut dyn Iterator<Item = &OsStr>| {
+        words.map(c_string).collect::<Result<Vec<_>, _>>()
+    };
     let program = request.program.as_os_str();
     let mut args = std::iter::once(program).chain(request.args.iter().map(|arg| &**arg));
     let mut environment = request.environment.iter().map(|entry| &**entry);

@@ -1,16 +1,15 @@
 //! A command under way: what it says, and its end.
 
-use std::{
-    ffi::OsString,
-    io,
-    os::fd::OwnedFd,
-};
+use std::{ffi::OsString, io, os::fd::OwnedFd, sync::Arc};
 
 use tokio::net::unix::pipe::Receiver;
 
-#[cfg(target_os = "linux")]
-use super::wire::{self, Report};
 use super::{Ended, StartError, direct::Direct};
+#[cfg(target_os = "linux")]
+use super::{
+    spawner::Spawner,
+    wire::{self, Report},
+};
 
 /// The most that is taken from a pipe at once.
 const CHUNK: usize = 64 * 1024;
@@ -27,8 +26,20 @@ pub struct Running {
 #[derive(Debug)]
 enum End {
     #[cfg(target_os = "linux")]
-    Minded { control: tokio::net::UnixStream, got: Vec<u8>, mark: OsString },
+    Minded(Minded),
     Direct(Direct),
+}
+
+/// A command that a minder minds. When its control is closed, the minder ends it.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(super) struct Minded {
+    control: tokio::net::UnixStream,
+    /// What was read of the report.
+    got: Vec<u8>,
+    mark: OsString,
+    /// Stays as long as the command: it ends what a killed minder leaves behind.
+    _spawner: Arc<Spawner>,
 }
 
 /// One of the two streams of a command.
@@ -54,13 +65,16 @@ impl Running {
     pub(super) fn minded(
         stdout: OwnedFd,
         stderr: OwnedFd,
-        control: tokio::net::UnixStream,
-        mark: OsString,
+        minded: Minded,
     ) -> Result<Self, StartError> {
-        Running::of(stdout, stderr, End::Minded { control, got: vec![], mark })
+        Running::of(stdout, stderr, End::Minded(minded))
     }
 
-    pub(super) fn direct(stdout: OwnedFd, stderr: OwnedFd, direct: Direct) -> Result<Self, StartError> {
+    pub(super) fn direct(
+        stdout: OwnedFd,
+        stderr: OwnedFd,
+        direct: Direct,
+    ) -> Result<Self, StartError> {
         Running::of(stdout, stderr, End::Direct(direct))
     }
 
@@ -108,8 +122,8 @@ impl Running {
     pub fn end(&mut self) {
         match &mut self.end {
             #[cfg(target_os = "linux")]
-            End::Minded { control, .. } => {
-                let _ = rustix::net::shutdown(&*control, rustix::net::Shutdown::Write);
+            End::Minded(minded) => {
+                let _ = rustix::net::shutdown(&minded.control, rustix::net::Shutdown::Write);
             }
             End::Direct(direct) => direct.end(),
         }
@@ -126,34 +140,48 @@ impl End {
     async fn wait(&mut self) -> Result<Ended, StartError> {
         match self {
             #[cfg(target_os = "linux")]
-            End::Minded { control, got, mark } => match report(control, got).await {
-                Ok(Report::Ended(ended)) => Ok(ended),
-                Ok(Report::NotStarted(why)) => Err(StartError(why)),
-                Err(cause) => {
-                    super::tree::end_marked(mark);
-                    Err(StartError(format!("who minded it is gone: {cause}")))
-                }
-            },
+            End::Minded(minded) => minded.wait().await,
             End::Direct(direct) => direct.wait().await,
         }
     }
 }
 
-/// Reads the report. What was read stays in `got` when this is dropped half-way.
 #[cfg(target_os = "linux")]
-async fn report(control: &tokio::net::UnixStream, got: &mut Vec<u8>) -> io::Result<Report> {
-    loop {
-        if let Some((head, body)) = got.split_first_chunk()
-            && body.len() >= wire::length_of(*head)?
-        {
-            let report = Report::decode(body);
-            return report.ok_or_else(|| io::Error::other("its report is not understood"));
+impl Minded {
+    pub(super) fn new(
+        control: tokio::net::UnixStream,
+        mark: OsString,
+        spawner: Arc<Spawner>,
+    ) -> Self {
+        Minded { control, got: vec![], mark, _spawner: spawner }
+    }
+
+    async fn wait(&mut self) -> Result<Ended, StartError> {
+        match self.report().await {
+            Ok(Report::Ended(ended)) => Ok(ended),
+            Ok(Report::NotStarted(why)) => Err(StartError(why)),
+            Err(cause) => {
+                super::tree::end_marked(&self.mark);
+                Err(StartError(format!("who minded it is gone: {cause}")))
+            }
         }
-        control.readable().await?;
-        match control.try_read_buf(got) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(cause) if cause.kind() != io::ErrorKind::WouldBlock => return Err(cause),
-            _ => {}
+    }
+
+    /// Reads the report. Nothing is lost when this is dropped half-way.
+    async fn report(&mut self) -> io::Result<Report> {
+        loop {
+            if let Some((head, body)) = self.got.split_first_chunk()
+                && body.len() >= wire::length_of(*head)?
+            {
+                let report = Report::decode(body);
+                return report.ok_or_else(|| io::Error::other("its report is not understood"));
+            }
+            self.control.readable().await?;
+            match self.control.try_read_buf(&mut self.got) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(cause) if cause.kind() != io::ErrorKind::WouldBlock => return Err(cause),
+                _ => {}
+            }
         }
     }
 }

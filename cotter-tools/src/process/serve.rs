@@ -17,7 +17,9 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
-    process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open, set_child_subreaper, set_dumpable_behavior},
+    process::{
+        DumpableBehavior, Pid, PidfdFlags, pidfd_open, set_child_subreaper, set_dumpable_behavior,
+    },
 };
 
 use super::{WORD, minder, tree};

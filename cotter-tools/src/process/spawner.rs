@@ -10,7 +10,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -18,14 +18,17 @@ use tokio::io::AsyncWriteExt;
 
 use super::{
     Job, MARK, PROCESSES, Running, StartError, WORD,
+    running::Minded,
     wire::{self, Request},
 };
 
+#[derive(Debug)]
 pub(super) struct Spawner {
     program: PathBuf,
     alive: Mutex<Option<Alive>>,
 }
 
+#[derive(Debug)]
 struct Alive {
     socket: UnixStream,
     child: Child,
@@ -36,7 +39,11 @@ impl Spawner {
         Spawner { program, alive: Mutex::new(None) }
     }
 
-    pub(super) async fn start(&self, job: Job, mark: &str) -> Result<Running, StartError> {
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        job: Job,
+        mark: &str,
+    ) -> Result<Running, StartError> {
         let mark = OsString::from(format!("{MARK}={mark}"));
         let (ours, control) = UnixStream::pair()?;
         let (stdout, to_stdout) = std::io::pipe()?;
@@ -45,7 +52,7 @@ impl Spawner {
         ours.set_nonblocking(true)?;
         let mut control = tokio::net::UnixStream::from_std(ours)?;
         control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
-        Running::minded(stdout.into(), stderr.into(), control, mark)
+        Running::minded(stdout.into(), stderr.into(), Minded::new(control, mark, self.clone()))
     }
 
     /// Hands a call's files to the spawner, which is started if need be.
@@ -57,8 +64,9 @@ impl Spawner {
             return Ok(());
         }
         *alive = None;
-        let spawner = Alive::start(&self.program)
-            .map_err(|cause| StartError(format!("cannot start {}: {cause}", self.program.display())))?;
+        let spawner = Alive::start(&self.program).map_err(|cause| {
+            StartError(format!("cannot start {}: {cause}", self.program.display()))
+        })?;
         spawner.send(&files).map_err(std::io::Error::from)?;
         *alive = Some(spawner);
         Ok(())

@@ -10,7 +10,9 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait},
+    process::{
+        Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait,
+    },
 };
 
 /// How long something that cannot be ended is waited for.
@@ -19,7 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Ends every process below this one and reaps it, whatever group or session it went to: this process
 /// must be a subreaper. Of `main`, when it is among them, the status is given back. The number is of
 /// those that would not end.
-pub(super) fn end_all_below(main: Option<Pid>, spared: &HashSet<Pid>) -> (Option<WaitStatus>, usize) {
+pub(super) fn end_all_below(
+    main: Option<Pid>,
+    spared: &HashSet<Pid>,
+) -> (Option<WaitStatus>, usize) {
     let begun = Instant::now();
     let mut status = None;
     loop {

@@ -41,7 +41,8 @@ type Lists = Vec<Vec<Vec<u8>>>;
 
 impl Request {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let words = |words: &[OsString]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let words =
+            |words: &[OsString]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let mut lists: Lists = vec![
             vec![bytes(&self.program), bytes(&self.cwd), self.processes.to_string().into_bytes()],
             words(&self.args),
@@ -168,7 +169,10 @@ fn encode(lists: &Lists) -> Vec<u8> {
 }
 
 fn decode(body: &[u8]) -> Option<Lists> {
-    pieces(body)?.into_iter().map(|list| Some(pieces(list)?.into_iter().map(<[u8]>::to_vec).collect())).collect()
+    pieces(body)?
+        .into_iter()
+        .map(|list| Some(pieces(list)?.into_iter().map(<[u8]>::to_vec).collect()))
+        .collect()
 }
 
 fn pieces(mut body: &[u8]) -> Option<Vec<&[u8]>> {
