@@ -14,15 +14,23 @@ mod linux {
         time::{Duration, Instant},
     };
 
-    use cotter::{Agent, Place, permission::{Rule, RuleKind}};
+    use cotter::{
+        Agent, Place,
+        permission::{Rule, RuleKind},
+    };
     use cotter_test::{Scripted, Step};
-    use cotter_tools::{bash::Bash, confine::Sandbox, process::{Environment, Runner}};
+    use cotter_tools::{
+        bash::Bash,
+        confine::Sandbox,
+        process::{Environment, Runner},
+    };
     use serde_json::json;
 
     const ROUNDS: usize = 400;
 
     pub(crate) fn main() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(compare());
     }
 
@@ -43,7 +51,9 @@ mod linux {
         }
         let bare = median(&mut alone);
         println!("{:<44} {bare:>9.0?}", "bash --norc -c true, spawned by hand");
-        for (name, took) in ["bash true, sandbox off", "bash true, sandbox auto"].iter().zip(&mut took) {
+        for (name, took) in
+            ["bash true, sandbox off", "bash true, sandbox auto"].iter().zip(&mut took)
+        {
             let took = median(took);
             let ratio = took.as_secs_f64() / bare.as_secs_f64();
             println!("{name:<44} {took:>9.0?}  {ratio:.2} x");

@@ -15,20 +15,36 @@ async fn check(command: &str, expected: Expect) {
 
 #[tokio::test]
 async fn output_comes_first_and_the_exit_code_where_it_is_not_zero() {
-    check("echo one; echo two >&2", expect![[r#"
+    check(
+        "echo one; echo two >&2",
+        expect![[r#"
         one
-        two"#]]).await;
+        two"#]],
+    )
+    .await;
     check("true", expect!["(no output)"]).await;
-    check("printf half; exit 3", expect![[r#"
+    check(
+        "printf half; exit 3",
+        expect![[r#"
         half
-        exit code 3"#]]).await;
+        exit code 3"#]],
+    )
+    .await;
     check("kill -KILL $$", expect!["ended by signal 9"]).await;
-    check("nowhere-to-be-found", expect![[r#"
+    check(
+        "nowhere-to-be-found",
+        expect![[r#"
         /bin/bash: line 1: nowhere-to-be-found: command not found
-        exit code 127"#]]).await;
-    check("if", expect![[r#"
+        exit code 127"#]],
+    )
+    .await;
+    check(
+        "if",
+        expect![[r#"
         /bin/bash: -c: line 2: syntax error: unexpected end of file
-        exit code 2"#]]).await;
+        exit code 2"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -38,10 +54,14 @@ async fn what_is_no_text_becomes_marks() {
 
 #[tokio::test]
 async fn s10_it_is_bash_without_profile_and_without_input() {
-    check("shopt login_shell; echo $-; cat; [[ a == a ]] && echo $'\\x62'", expect![[r#"
+    check(
+        "shopt login_shell; echo $-; cat; [[ a == a ]] && echo $'\\x62'",
+        expect![[r#"
         login_shell    	off
         hBc
-        b"#]]).await;
+        b"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -49,22 +69,35 @@ async fn a_call_may_start_in_another_folder() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path().join("sub")).unwrap();
     std::fs::write(scratch.path().join("file"), "").unwrap();
-    for (cwd, expected) in [("sub", expect![[r#"
+    for (cwd, expected) in [
+        (
+            "sub",
+            expect![[r#"
         user: go
         call c1.1: bash {"command":"pwd","cwd":"sub"}
         result c1.1: PROJECT/sub
         assistant: done
-    "#]]), ("file", expect![[r#"
+    "#]],
+        ),
+        (
+            "file",
+            expect![[r#"
         user: go
         call c1.1: bash {"command":"pwd","cwd":"file"}
         result c1.1 (invalid_args): file is not a folder
         assistant: done
-    "#]]), ("none", expect![[r#"
+    "#]],
+        ),
+        (
+            "none",
+            expect![[r#"
         user: go
         call c1.1: bash {"command":"pwd","cwd":"none"}
         result c1.1 (invalid_args): none is not a folder
         assistant: done
-    "#]])] {
+    "#]],
+        ),
+    ] {
         let (_, shown) =
             bash(runner(), scratch.place(), json!({"command": "pwd", "cwd": cwd})).await;
         expected.assert_eq(&scratch.tidy(&shown));
@@ -75,18 +108,23 @@ async fn a_call_may_start_in_another_folder() {
 async fn s7_a_command_knows_nothing_but_what_is_listed() {
     let scratch = Scratch::new();
     let had = [
-        ("HOME", "/home/me"), ("PATH", "/usr/bin:/bin:./x"), ("LANG", "C.UTF-8"),
-        ("ANTHROPIC_API_KEY", "sk-1"), ("GITHUB_TOKEN", "ghp"), ("LD_LIBRARY_PATH", "/x"),
-        ("BASH_ENV", "/x"), ("BASH_FUNC_ls%%", "() { echo mine; }"), ("GIT_DIR", "/x"),
+        ("HOME", "/home/me"),
+        ("PATH", "/usr/bin:/bin:./x"),
+        ("LANG", "C.UTF-8"),
+        ("ANTHROPIC_API_KEY", "sk-1"),
+        ("GITHUB_TOKEN", "ghp"),
+        ("LD_LIBRARY_PATH", "/x"),
+        ("BASH_ENV", "/x"),
+        ("BASH_FUNC_ls%%", "() { echo mine; }"),
+        ("GIT_DIR", "/x"),
     ];
     let had = had.map(|(name, value)| (name.into(), value.into()));
     let runner = runner().with_environment(Environment::chosen(had, &[] as &[&str]));
     let shown = said(runner.clone(), scratch.place(), "env | sort").await;
     let temp = runner.temp().unwrap().display().to_string();
     let mark = |line: &str| {
-        line.split_once("COTTER_CALL=").map_or(line.to_owned(), |(_, mark)| {
-            format!("COTTER_CALL=({} letters)", mark.len())
-        })
+        line.split_once("COTTER_CALL=")
+            .map_or(line.to_owned(), |(_, mark)| format!("COTTER_CALL=({} letters)", mark.len()))
     };
     let shown: Vec<_> = shown.lines().map(mark).collect();
     expect![[r#"
@@ -100,7 +138,8 @@ async fn s7_a_command_knows_nothing_but_what_is_listed() {
         PWD=PROJECT
         SHLVL=1
         TMPDIR=TEMP
-        _=/usr/bin/env"#]].assert_eq(&scratch.tidy(&shown.join("\n").replace(&temp, "TEMP")));
+        _=/usr/bin/env"#]]
+    .assert_eq(&scratch.tidy(&shown.join("\n").replace(&temp, "TEMP")));
 }
 
 #[tokio::test]
@@ -161,7 +200,8 @@ async fn s17_a_call_ends_at_64_mb_with_what_it_has() {
         y
         y
         y
-        ended after 64 MB of output; send it to a file instead"#]].assert_eq(&format!("{head}…{tail}"));
+        ended after 64 MB of output; send it to a file instead"#]]
+    .assert_eq(&format!("{head}…{tail}"));
 }
 
 #[tokio::test]
@@ -177,13 +217,18 @@ async fn renderers_get_the_streams_apart() {
             _ => None,
         })
         .collect();
-    expect![[r#"[{"stdout":"out\n","stderr":"err\n","exitCode":2,"killed":false}]"#]].assert_eq(&json!(data).to_string());
+    expect![[r#"[{"stdout":"out\n","stderr":"err\n","exitCode":2,"killed":false}]"#]]
+        .assert_eq(&json!(data).to_string());
 }
 
 #[tokio::test]
 async fn what_a_command_says_is_told_while_it_works() {
     let scratch = Scratch::new();
-    let agent = agent(runner(), scratch.place(), &[json!({"command": "printf 'a\\303'; printf '\\244b\\n'; echo c >&2"})]);
+    let agent = agent(
+        runner(),
+        scratch.place(),
+        &[json!({"command": "printf 'a\\303'; printf '\\244b\\n'; echo c >&2"})],
+    );
     let session = agent.main_session().await.unwrap();
     let mut run = session.prompt("go");
     let mut told = String::new();
@@ -195,5 +240,6 @@ async fn what_a_command_says_is_told_while_it_works() {
     expect![[r#"
         aäb
         c
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }

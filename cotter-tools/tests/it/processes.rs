@@ -12,10 +12,16 @@ const LEAVERS: [(&str, &str); 7] = [
     ("a plain child", "sleep 1000 & echo $! > pid; wait"),
     ("nohup", "nohup sleep 1000 > /dev/null 2>&1 & echo $! > pid; wait"),
     ("another session", "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait"),
-    ("another session, its parent gone", "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000"),
+    (
+        "another session, its parent gone",
+        "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000",
+    ),
     ("a double fork", "( ( sh -c 'echo $$ > pid; exec sleep 1000' & ) & ); sleep 1000"),
     ("no environment left", "setsid env -i sh -c 'echo $$ > pid; exec sleep 1000' & wait"),
-    ("deaf to signals", "trap '' TERM INT HUP; setsid sh -c 'trap \"\" TERM INT HUP; echo $$ > pid; while :; do sleep 1; done' & wait"),
+    (
+        "deaf to signals",
+        "trap '' TERM INT HUP; setsid sh -c 'trap \"\" TERM INT HUP; echo $$ > pid; while :; do sleep 1; done' & wait",
+    ),
 ];
 
 #[tokio::test]
@@ -85,7 +91,8 @@ fn kill(pid: u32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-const HIDDEN: &str = "echo $$ > shell; (setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000";
+const HIDDEN: &str =
+    "echo $$ > shell; (setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000";
 
 #[tokio::test]
 async fn s17_a_killed_minder_frees_nobody() {
@@ -108,9 +115,14 @@ async fn s17_a_killed_spawner_frees_nobody_and_the_next_command_gets_another() {
     running.end();
     running.ended().await.unwrap();
     assert!(!alive(pid));
-    check(&runner, &scratch.path(), "echo again", expect![[r#"
+    check(
+        &runner,
+        &scratch.path(),
+        "echo again",
+        expect![[r#"
         out: again
-        Code(0)"#]])
+        Code(0)"#]],
+    )
     .await;
 }
 
@@ -126,55 +138,81 @@ async fn s17_a_killed_minder_and_spawner_free_nobody_who_has_the_mark() {
     gone(pid).await;
 }
 
-/// What a command said, a line per chunk of a stream, and how it ended.
-async fn check(runner: &Runner, cwd: &Path, command: &str, expected: Expect) {
-    let shown = match runner.start(job(command, cwd)).await {
-        Err(cause) => format!("error: {cause}"),
-        Ok(mut running) => {
-            let mut said = [String::new(), String::new()];
-            while let Some(chunk) = running.next().await {
-                said[usize::from(chunk.stream == Stream::Stderr)] +=
-                    &String::from_utf8_lossy(&chunk.bytes);
-            }
-            let mut shown = String::new();
-            for (name, text) in ["out", "err"].iter().zip(&said) {
-                text.lines().for_each(|line| shown += &format!("{name}: {line}\n"));
-            }
-            match running.ended().await {
-                Ok(ended) => {
-                    ended.remarks.iter().for_each(|line| shown += &format!("remark: {line}\n"));
-                    shown + &format!("{:?}", ended.exit)
-                }
-                Err(cause) => shown + &format!("error: {cause}"),
-            }
-        }
+/// What a command said, stream by stream, and how it ended.
+async fn shown(runner: &Runner, cwd: &Path, command: &str) -> String {
+    let mut running = match runner.start(job(command, cwd)).await {
+        Ok(running) => running,
+        Err(cause) => return format!("error: {cause}"),
     };
-    expected.assert_eq(&shown.replace(&cwd.display().to_string(), "PROJECT"));
+    let mut said = [String::new(), String::new()];
+    while let Some(chunk) = running.next().await {
+        let text = String::from_utf8_lossy(&chunk.bytes);
+        said[usize::from(chunk.stream == Stream::Stderr)] += &text;
+    }
+    let mut shown = String::new();
+    for (name, text) in ["out", "err"].iter().zip(&said) {
+        text.lines().for_each(|line| shown += &format!("{name}: {line}\n"));
+    }
+    match running.ended().await {
+        Ok(ended) => {
+            ended.remarks.iter().for_each(|line| shown += &format!("remark: {line}\n"));
+            shown += &format!("{:?}", ended.exit);
+        }
+        Err(cause) => shown += &format!("error: {cause}"),
+    }
+    shown.replace(&cwd.display().to_string(), "PROJECT")
+}
+
+async fn check(runner: &Runner, cwd: &Path, command: &str, expected: Expect) {
+    expected.assert_eq(&shown(runner, cwd, command).await);
 }
 
 #[tokio::test]
 async fn commands_say_what_they_say_and_end_as_they_end() {
-    for runner in [runner(), with_environment(Runner::direct())] {
+    let check = async |command: &str, expected: Expect| {
         let scratch = Scratch::new();
-        let cwd = scratch.path();
-        check(&runner, &cwd, "pwd; echo no >&2; exit 7", expect![[r#"
-            out: PROJECT
-            err: no
-            Code(7)"#]])
-        .await;
-        check(&runner, &cwd, "kill -TERM $$", expect!["Signal(15)"]).await;
-        check(&runner, &cwd, "cat; echo; : < /dev/tty", expect![[r#"
-            out: 
-            err: /bin/bash: line 1: /dev/tty: No such device or address
-            Code(1)"#]])
-        .await;
-        check(&runner, &cwd, "yes | head -1; echo ${PIPESTATUS[0]}", expect![[r#"
-            out: y
-            out: 141
-            Code(0)"#]])
-        .await;
-        check(&runner, &cwd.join("nowhere"), "pwd", expect!["error: cannot run /bin/bash: No such file or directory (os error 2)" cannot go to PROJECT: No such file or directory (os error 2)"]).await;
-    }
+        let minded = shown(&runner(), &scratch.path(), command).await;
+        assert_eq!(shown(&Runner::direct(), &scratch.path(), command).await, minded);
+        expected.assert_eq(&minded);
+    };
+    check(
+        "pwd; echo no >&2; exit 7",
+        expect![[r#"
+        out: PROJECT
+        err: no
+        Code(7)"#]],
+    )
+    .await;
+    check("kill -TERM $$", expect!["Signal(15)"]).await;
+    check(
+        "cat; echo nothing",
+        expect![[r#"
+        out: nothing
+        Code(0)"#]],
+    )
+    .await;
+    check(
+        "yes | head -1; echo ${PIPESTATUS[0]}",
+        expect![[r#"
+        out: y
+        out: 141
+        Code(0)"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s1_a_command_has_no_terminal() {
+    let scratch = Scratch::new();
+    check(
+        &runner(),
+        &scratch.path(),
+        ": < /dev/tty",
+        expect![[r#"
+        err: /bin/bash: line 1: /dev/tty: No such device or address
+        Code(1)"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -184,9 +222,11 @@ async fn a_program_that_is_not_there_is_told() {
     wrong.program = "/nowhere/bash".into();
     let running = runner().start(wrong.clone()).await.unwrap();
     let cause = running.ended().await.unwrap_err();
-    expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"].assert_eq(&cause.to_string());
+    expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"]
+        .assert_eq(&cause.to_string());
     let cause = Runner::direct().start(wrong.clone()).await.unwrap_err();
-    expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"].assert_eq(&cause.to_string());
+    expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"]
+        .assert_eq(&cause.to_string());
     let cause = Runner::new("/nowhere/spawner").start(wrong).await.unwrap_err();
     expect!["cannot start /nowhere/spawner: No such file or directory (os error 2)"]
         .assert_eq(&cause.to_string());
@@ -209,11 +249,16 @@ async fn s17_a_command_with_too_many_processes_is_ended() {
 #[tokio::test]
 async fn no_file_of_ours_is_open_in_a_command() {
     let scratch = Scratch::new();
-    check(&runner(), &scratch.path(), "ls /proc/self/fd", expect![[r#"
+    check(
+        &runner(),
+        &scratch.path(),
+        "ls /proc/self/fd",
+        expect![[r#"
         out: 0
         out: 1
         out: 2
         out: 3
-        Code(0)"#]])
+        Code(0)"#]],
+    )
     .await;
 }
