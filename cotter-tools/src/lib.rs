@@ -1,1 +1,8 @@
 //! Tools of an agent that works on a real machine.
+
+#[cfg(unix)]
+pub mod process;
+#[cfg(unix)]
+pub mod confine;
+#[cfg(unix)]
+pub mod bash;
