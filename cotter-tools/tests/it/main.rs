@@ -1,0 +1,8 @@
+//! The tools from outside, through their public API only.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
+
+mod kit;
+mod verdicts;
+mod properties;
+mod oracle;
