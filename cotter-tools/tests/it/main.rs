@@ -4,5 +4,6 @@
 
 mod kit;
 mod verdicts;
+mod scripts;
 mod properties;
 mod oracle;
