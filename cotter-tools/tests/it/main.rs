@@ -4,6 +4,7 @@
 
 mod kit;
 mod verdicts;
+mod decision;
 mod scripts;
 mod properties;
 mod oracle;

@@ -20,22 +20,19 @@ use brush_parser::{
     },
     word::{self, ParameterExpr, WordPiece, WordPieceWithSource},
 };
-use cotter::tool::{Doubt, Facts, WordKind};
+use cotter::tool::{Facts, WordKind};
 use cotter_tools::shell;
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tempfile::TempDir;
 
 use crate::{
+    decision::is_understood,
     kit::{Project, brief},
     scripts::{LAYERS, Script, hidden, layer, soup, spelled, word},
 };
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..Default::default() }
-}
-
-fn is_understood(facts: &Facts) -> bool {
-    !facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
 }
 
 /// The names another parser finds that are not told, where the script is understood.

@@ -5,13 +5,14 @@ use std::{cell::RefCell, fmt::Write};
 
 use cotter::{
     permission::RuleKind,
-    tool::{Doubt, Explained, Facts, WordKind},
+    tool::{Explained, WordKind},
 };
 use cotter_tools::shell;
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
+    decision::{Judge, is_caught},
     kit::{Project, brief, explain, verdict},
     scripts::{self, LAYERS, Script, hidden, layer, soup, spelled, word},
 };
@@ -22,16 +23,6 @@ fn runtime() -> Runtime {
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..Default::default() }
-}
-
-fn is_understood(facts: &Facts) -> bool {
-    !facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
-}
-
-/// Whether a call that runs what is denied was seen through, or at least asks whatever rules say.
-fn is_caught(explained: &Explained) -> bool {
-    explained.verdict == "block"
-        || verdict(explained) == "ask!" && !is_understood(&explained.facts)
 }
 
 /// Names of three kinds: one that destroys, one that is safe, one that nobody knows.
@@ -178,4 +169,34 @@ fn s14_a_denied_first_line_is_seen_whatever_follows() {
         }
     }
     assert!(missed.is_empty(), "{missed}");
+}
+
+/// Bytes from a seed, the same every time.
+fn noise(seed: u64) -> impl Iterator<Item = u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    })
+}
+
+#[test]
+fn s14_what_the_fuzz_target_checks_holds_for_noise() {
+    let judge = Judge::new();
+    let table = include_bytes!("../data/shell.txt");
+    for seed in 0..400 {
+        let mut bytes = noise(seed);
+        let length = usize::from(bytes.next().unwrap());
+        let plain: Vec<u8> = bytes.by_ref().take(length).collect();
+        judge.check(&plain);
+        // Pieces of the table, cut anywhere, read like commands far more often.
+        let pieces = std::iter::repeat_with(|| {
+            let at = usize::from(bytes.next().unwrap()) * 257 + usize::from(bytes.next().unwrap());
+            let length = usize::from(bytes.next().unwrap() % 24);
+            &table[at % (table.len() - 24)..][..length]
+        });
+        judge.check(&pieces.take(6).collect::<Vec<_>>().concat());
+    }
 }
