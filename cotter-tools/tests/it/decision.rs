@@ -51,8 +51,7 @@ pub(crate) fn is_understood(facts: &Facts) -> bool {
 
 /// Whether a call that runs what is denied was seen through, or at least asks whatever rules say.
 pub(crate) fn is_caught(explained: &Explained) -> bool {
-    explained.verdict == "block"
-        || verdict(explained) == "ask!" && !is_understood(&explained.facts)
+    explained.verdict == "block" || verdict(explained) == "ask!" && !is_understood(&explained.facts)
 }
 
 /// What is told fits together.
@@ -62,6 +61,9 @@ fn check_told(facts: &Facts) {
     for command in &facts.commands {
         assert!(!command.words.is_empty(), "a command has a name");
         assert!(command.zone <= facts.zone, "the zone is the most serious of all");
-        assert!(command.writes_to.iter().all(|path| facts.writes.contains(path)), "every write is told");
+        assert!(
+            command.writes_to.iter().all(|path| facts.writes.contains(path)),
+            "every write is told"
+        );
     }
 }

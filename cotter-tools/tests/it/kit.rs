@@ -29,7 +29,8 @@ impl Project {
         for name in ["app/src", "app/build", "app/.git/hooks", "app-evil", "tmp", "tmp-evil"] {
             fs::create_dir_all(root.join(name)).unwrap();
         }
-        let files = ["src/main.rs", "README.md", ".env", "package.json", "a.txt", "b.txt", ".git/config"];
+        let files =
+            ["src/main.rs", "README.md", ".env", "package.json", "a.txt", "b.txt", ".git/config"];
         for name in files {
             fs::write(folder.join(name), "x\n").unwrap();
         }
@@ -48,7 +49,8 @@ impl Project {
 
     /// An agent with these rules whose `bash` tells what a command touches and runs nothing.
     pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {
-        let builder = Agent::builder(Scripted::new([])).place(self.place.clone()).tool(Bash::default());
+        let builder =
+            Agent::builder(Scripted::new([])).place(self.place.clone()).tool(Bash::default());
         let rules = rules.iter().map(|(kind, text)| Rule::parse(*kind, text).unwrap());
         rules.fold(builder, |builder, rule| builder.rule(rule)).build().unwrap()
     }
@@ -95,7 +97,9 @@ impl Project {
         let (zones, command) = rest.trim_start().split_once(char::is_whitespace).unwrap();
         let command = command.trim_start();
         let command = match command.starts_with('"') {
-            true => serde_json::from_str(command).unwrap_or_else(|error| panic!("line {line}: {error}")),
+            true => {
+                serde_json::from_str(command).unwrap_or_else(|error| panic!("line {line}: {error}"))
+            }
             false => command.to_owned(),
         };
         let words = |text: &str| text.split('/').map(str::to_owned).collect();
@@ -117,7 +121,8 @@ pub(crate) struct Class {
 
 impl Class {
     fn new(title: &str) -> Self {
-        let rules = title.split_once(" (").map_or("", |(_, rules)| rules.strip_suffix(')').unwrap());
+        let rules =
+            title.split_once(" (").map_or("", |(_, rules)| rules.strip_suffix(')').unwrap());
         let rules = rules.split("; ").filter(|rule| !rule.is_empty()).map(|rule| {
             let (kind, text) = rule.split_once(' ').unwrap();
             let kind = match kind {

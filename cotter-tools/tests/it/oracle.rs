@@ -15,8 +15,8 @@ use std::{
 use brush_parser::{
     Parser, ParserOptions,
     ast::{
-        self, AssignmentValue, Command as Parsed, CommandPrefixOrSuffixItem as Item, CompoundCommand,
-        CompoundList, ExtendedTestExpr, IoFileRedirectTarget, IoRedirect,
+        self, AssignmentValue, Command as Parsed, CommandPrefixOrSuffixItem as Item,
+        CompoundCommand, CompoundList, ExtendedTestExpr, IoFileRedirectTarget, IoRedirect,
     },
     word::{self, ParameterExpr, WordPiece, WordPieceWithSource},
 };
@@ -67,7 +67,8 @@ fn every_command_that_another_parser_finds_in_the_table_is_told() {
 #[test]
 fn every_command_that_another_parser_finds_in_random_scripts_is_told() {
     let project = Project::new();
-    let command = proptest::sample::select(vec!["frob a 'b c'", "ls -l", "rm x", "git push", "x=1 make"]);
+    let command =
+        proptest::sample::select(vec!["frob a 'b c'", "ls -l", "rm x", "git push", "x=1 make"]);
     let layered = command.prop_flat_map(|command| hidden(command.to_owned(), vec(0..LAYERS, 0..6)));
     let check = |script: String| {
         let names = missing(&script, &project);
@@ -99,7 +100,8 @@ impl Found {
         let script = script.to_owned();
         // The other parser panics on some text; that is no opinion.
         let parsed = std::panic::catch_unwind(move || {
-            let mut parser = Parser::new(BufReader::new(script.as_bytes()), &ParserOptions::default());
+            let mut parser =
+                Parser::new(BufReader::new(script.as_bytes()), &ParserOptions::default());
             parser.parse_program().ok()
         });
         let Ok(Some(program)) = parsed else { return false };
@@ -149,7 +151,9 @@ impl Found {
             Item::Word(word) => self.word(&word.value, depth),
             Item::AssignmentWord(assignment, _) => match &assignment.value {
                 AssignmentValue::Scalar(word) => self.word(&word.value, depth),
-                AssignmentValue::Array(words) => words.iter().all(|(_, w)| self.word(&w.value, depth)),
+                AssignmentValue::Array(words) => {
+                    words.iter().all(|(_, w)| self.word(&w.value, depth))
+                }
             },
             Item::ProcessSubstitution(_, subshell) => self.list(&subshell.list, depth),
         }
@@ -211,7 +215,9 @@ impl Found {
                     self.word(&word.value, depth)
                 }
                 IoFileRedirectTarget::Fd(_) => true,
-                IoFileRedirectTarget::ProcessSubstitution(_, subshell) => self.list(&subshell.list, depth),
+                IoFileRedirectTarget::ProcessSubstitution(_, subshell) => {
+                    self.list(&subshell.list, depth)
+                }
             },
             IoRedirect::HereDocument(_, document) => {
                 let text = &document.doc.value;
@@ -232,9 +238,8 @@ impl Found {
 
     fn pieces(&mut self, pieces: &[WordPieceWithSource], depth: usize) -> bool {
         pieces.iter().all(|piece| match &piece.piece {
-            WordPiece::DoubleQuotedSequence(pieces) | WordPiece::GettextDoubleQuotedSequence(pieces) => {
-                self.pieces(pieces, depth)
-            }
+            WordPiece::DoubleQuotedSequence(pieces)
+            | WordPiece::GettextDoubleQuotedSequence(pieces) => self.pieces(pieces, depth),
             WordPiece::CommandSubstitution(script)
             | WordPiece::BackquotedCommandSubstitution(script) => self.script(script, depth + 1),
             WordPiece::ParameterExpansion(
@@ -253,7 +258,9 @@ fn literal(text: &str) -> Option<String> {
     let mut literal = String::new();
     for piece in &pieces {
         match &piece.piece {
-            WordPiece::Text(text) if !text.contains(['*', '?', '[', '{', '~']) => literal.push_str(text),
+            WordPiece::Text(text) if !text.contains(['*', '?', '[', '{', '~']) => {
+                literal.push_str(text)
+            }
             WordPiece::SingleQuotedText(text) => literal.push_str(text),
             WordPiece::EscapeSequence(text) => literal.push_str(text.strip_prefix('\\')?),
             _ => return None,

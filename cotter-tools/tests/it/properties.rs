@@ -49,7 +49,10 @@ fn c8_a_denied_command_shows_through_every_two_layers() {
     }
     assert!(hidden.is_empty(), "a denied command passes:\n{hidden}");
     let all = LAYERS * LAYERS;
-    assert!(unclear * 4 < all, "{unclear} of {all} are not understood: asking for all is no answer");
+    assert!(
+        unclear * 4 < all,
+        "{unclear} of {all} are not understood: asking for all is no answer"
+    );
 }
 
 #[test]
@@ -69,16 +72,19 @@ fn c8_a_denied_command_shows_through_any_layers_and_quotes() {
 #[test]
 fn s14_words_are_the_same_in_any_quotes() {
     let project = Project::new();
-    let words = vec(word().prop_flat_map(|word| spelled(&word).prop_map(move |s| (word.clone(), s))), 0..5);
+    let words =
+        vec(word().prop_flat_map(|word| spelled(&word).prop_map(move |s| (word.clone(), s))), 0..5);
     let check = |words: Vec<(String, String)>| {
-        let wanted: Vec<_> = std::iter::once("frob").chain(words.iter().map(|(w, _)| w.as_str())).collect();
+        let wanted: Vec<_> =
+            std::iter::once("frob").chain(words.iter().map(|(w, _)| w.as_str())).collect();
         let spellings: Vec<_> = words.iter().map(|(_, spelling)| spelling.as_str()).collect();
         let plain = Script { text: format!("frob {}", spellings.join(" ")), simple: true };
         let in_a_shell = scripts::quoted(scripts::QUOTERS[1], &plain);
         for script in [plain, in_a_shell] {
             let facts = shell::facts(&script.text, &project.place);
             let found = facts.commands.iter().find(|command| command.words[0].text == "frob");
-            let told: Vec<_> = found.iter().flat_map(|c| &c.words).map(|w| w.text.as_str()).collect();
+            let told: Vec<_> =
+                found.iter().flat_map(|c| &c.words).map(|w| w.text.as_str()).collect();
             prop_assert_eq!(&told, &wanted, "{}", script.text);
             let open = found.iter().flat_map(|c| &c.words).any(|word| word.kind == WordKind::Open);
             prop_assert!(!open, "nothing is left open: {}", script.text);
