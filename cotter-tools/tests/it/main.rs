@@ -5,3 +5,9 @@
 mod machine;
 mod bash;
 mod processes;
+mod kit;
+mod verdicts;
+mod decision;
+mod scripts;
+mod properties;
+mod oracle;
