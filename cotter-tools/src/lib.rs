@@ -6,3 +6,7 @@ pub mod process;
 pub mod confine;
 #[cfg(unix)]
 pub mod bash;
+pub mod ask_user;
+pub mod delegate;
+#[cfg(feature = "memory")]
+pub mod memory;

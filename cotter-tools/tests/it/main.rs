@@ -11,3 +11,7 @@ mod decision;
 mod scripts;
 mod properties;
 mod oracle;
+mod ask_user;
+mod delegate;
+mod examples;
+mod memory;
