@@ -32,6 +32,22 @@ pub(crate) enum Command {
     LedgerVerify { id: String, head: Option<String> },
 }
 
+impl Command {
+    /// Whether it changes nothing and shows nothing of sessions.
+    pub(crate) fn only_looks(&self) -> bool {
+        matches!(
+            self,
+            Command::Explain { .. }
+                | Command::ExplainBatch { .. }
+                | Command::NamesList { .. }
+                | Command::ModelsList { .. }
+                | Command::PermissionsList { .. }
+                | Command::SessionsList { .. }
+                | Command::SessionsShow { .. }
+        )
+    }
+}
+
 /// One run.
 #[derive(Debug)]
 pub(crate) struct RunArgs {

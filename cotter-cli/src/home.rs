@@ -99,6 +99,11 @@ pub(crate) fn sessions() -> Result<PathBuf, Failure> {
     Ok(data.join("cotter/sessions"))
 }
 
+/// The folder of what is remembered, a folder per project. `None` without any home.
+pub(crate) fn memory() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/memory"))
+}
+
 /// The nearest folder upward with `.git` or `.cotter`, else the folder itself.
 pub(crate) fn project_root(folder: &Path) -> &Path {
     let marked = |folder: &&Path| [".git", ".cotter"].iter().any(|mark| folder.join(mark).exists());

@@ -24,16 +24,22 @@ const SYSTEM: [&str; 6] = [
 ];
 
 /// Toolchains and package caches, below the home folder.
-const AT_HOME: [&str; 15] = [
+const AT_HOME: [&str; 21] = [
+    ".cargo/bin",
+    ".cargo/env",
+    ".cargo/config.toml",
     ".cargo/registry",
     ".cargo/git",
-    ".rustup/toolchains",
+    ".rustup",
     ".npm",
-    ".nvm/versions",
+    ".nvm",
+    ".volta",
+    ".asdf",
     ".bun/install",
     ".deno",
-    ".pyenv/versions",
+    ".pyenv",
     ".local/lib",
+    ".local/bin",
     ".cache/pip",
     ".cache/uv",
     "go/pkg/mod",
@@ -62,7 +68,9 @@ const CACHES: [&str; 12] = [
 pub(crate) fn furnish(place: Place, reach: &Reach, added: &[PathBuf]) -> Result<Place, Failure> {
     let home = home::folder();
     let at_home = home.iter().flat_map(|home| AT_HOME.map(|folder| home.join(folder)));
-    let system = SYSTEM.iter().map(PathBuf::from).chain([env::temp_dir()]);
+    let programs = env::var_os("PATH").unwrap_or_default();
+    let programs = env::split_paths(&programs).filter(|folder| folder.is_absolute());
+    let system = SYSTEM.iter().map(PathBuf::from).chain([env::temp_dir()]).chain(programs);
     let read = system.chain(at_home).map(real);
     let mut roots = written(&reach.roots, home.as_deref())?;
     for folder in added {

@@ -9,8 +9,7 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry,
-    builtin::{self, List, Read},
+    Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{Permissions, Settings, SettingsError, Source, Values, Written},
@@ -25,7 +24,9 @@ use crate::{
     failure::Failure,
     home,
     models::Answering,
+    roots,
     sessions::{FromFirstWord, Sessions},
+    tools,
 };
 
 /// The folder a run works in, and its project.
@@ -158,26 +159,28 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
-fn builder(answering: Answering, place: Place) -> AgentBuilder {
+fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
     let Answering { model, fallbacks, .. } = answering;
-    fallbacks
+    let tools = place.clone();
+    let builder = fallbacks
         .into_iter()
         .fold(Agent::builder(model), AgentBuilder::fallback)
         .place(place)
         .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
-        .tool(Read::default())
-        .tool(List::default())
         .extend(builtin::subagents)
-        .extend(builtin::commands)
+        .extend(builtin::commands);
+    tools::furnish(builder, values, &tools)
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
 pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place)?;
-    let agent = builder(Answering::nobody().0, place).build()?;
+    let values = files.values();
+    let place = roots::furnish(place, &values.reach, &[])?;
+    let agent = builder(Answering::nobody().0, place, &values)?.build()?;
     files.register(&agent, None)?;
     Ok(agent)
 }
@@ -204,9 +207,11 @@ pub(crate) enum Keep {
 
 impl Setup {
     pub(crate) fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
-        let limits = self.files.values().limits;
+        let values = self.files.values();
+        let limits = values.limits.clone();
+        let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
         let mut builder =
-            builder(self.answering, self.place).models(self.providers).ui(ui).limits(|set| {
+            builder(self.answering, place, &values)?.models(self.providers).ui(ui).limits(|set| {
                 set.max_steps = args.max_turns.or(limits.max_turns);
                 set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
             });

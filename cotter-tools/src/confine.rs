@@ -1,41 +1,8 @@
 //! Confinement of commands by the operating system.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
-/// The setting `sandbox`: whether commands are confined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sandbox {
-    /// Never.
-    Off,
-    /// Where the machine can.
-    #[default]
-    Auto,
-    /// Always: where the machine cannot, nothing runs.
-    Required,
-}
-
-impl Sandbox {
-    const WORDS: [(Sandbox, &'static str); 3] =
-        [(Sandbox::Off, "off"), (Sandbox::Auto, "auto"), (Sandbox::Required, "required")];
-}
-
-impl fmt::Display for Sandbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Self::WORDS.iter().find(|(sandbox, _)| sandbox == self);
-        f.write_str(word.map_or("", |(_, word)| word))
-    }
-}
-
-impl FromStr for Sandbox {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known
-            .map(|(sandbox, _)| *sandbox)
-            .ok_or_else(|| format!("`{word}` is none of off, auto, required"))
-    }
-}
+pub use cotter::permission::Sandbox;
 
 /// How much of the network a command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

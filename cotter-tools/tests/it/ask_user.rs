@@ -20,7 +20,10 @@ async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: 
 
 #[tokio::test]
 async fn r11_a_question_is_answered_in_words() {
-    check(json!({"question": "Which port?"}), [Said::Line(" 8080 ".into())], expect![[r#"
+    check(
+        json!({"question": "Which port?"}),
+        [Said::Line(" 8080 ".into())],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which port?
         --
@@ -28,13 +31,18 @@ async fn r11_a_question_is_answered_in_words() {
         call c1.1: ask_user {"question":"Which port?"}
         result c1.1: The person said: 8080
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn r11_one_of_the_options_is_chosen() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
-    check(input, [Said::Choice(1)], expect![[r#"
+    check(
+        input,
+        [Said::Choice(1)],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which colour?
         - red
@@ -45,13 +53,18 @@ async fn r11_one_of_the_options_is_chosen() {
         call c1.1: ask_user {"question":"Which colour?","options":["red","blue"]}
         result c1.1: The person chose "blue".
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn r11_something_else_is_always_possible() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
-    check(input, [Said::Choice(2), Said::Line("green".into())], expect![[r#"
+    check(
+        input,
+        [Said::Choice(2), Said::Line("green".into())],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which colour?
         - red
@@ -64,14 +77,19 @@ async fn r11_something_else_is_always_possible() {
         call c1.1: ask_user {"question":"Which colour?","options":["red","blue"]}
         result c1.1: The person said: green
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn r11_several_are_chosen_where_several_may_be() {
     let input = json!({"question": "Which?", "options": ["a", "b", "c"], "multiple": true});
     let answers = [Said::Choices(vec![3, 2, 0, 2, 9]), Said::Line("and d".into())];
-    check(input, answers, expect![[r#"
+    check(
+        input,
+        answers,
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which?
         - a
@@ -85,7 +103,9 @@ async fn r11_several_are_chosen_where_several_may_be() {
         call c1.1: ask_user {"question":"Which?","options":["a","b","c"],"multiple":true}
         result c1.1: The person chose "a" and "c", and said: and d
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -127,7 +147,10 @@ async fn r11_no_answer_is_told_plainly() {
         result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
         assistant: I see.
     "#]]).await;
-    check(json!({"question": "Well?"}), [Said::Line("  ".into())], expect![[r#"
+    check(
+        json!({"question": "Well?"}),
+        [Said::Line("  ".into())],
+        expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Well?
         --
@@ -135,7 +158,9 @@ async fn r11_no_answer_is_told_plainly() {
         call c1.1: ask_user {"question":"Well?"}
         result c1.1: The person left the answer empty.
         assistant: I see.
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,7 +309,8 @@ async fn r11_a_subagent_asks_under_its_name() {
     expect![[r#"
         The subagent scout has a question. Your answer allows nothing to run.
         │ Left or right?
-    "#]].assert_eq(&person.was_put());
+    "#]]
+    .assert_eq(&person.was_put());
 }
 
 /// The question goes with the run.

@@ -91,12 +91,17 @@ async fn r11_a_task_that_names_nobody_is_for_the_only_one_or_for_general() {
         assistant: done
     "#]]).await;
     let several = |agent: AgentBuilder| agent.define_mention(echo("a")).define_mention(echo("b"));
-    check(tasks(), several, expect![[r#"
+    check(
+        tasks(),
+        several,
+        expect![[r#"
         user: go
         call c1.1: delegate {"tasks":[{"prompt":"one"}]}
         result c1.1 (invalid_args): task 1 names no agent. Use one of: a, b.
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// CT-027, and what else is no list of tasks.
@@ -119,20 +124,30 @@ async fn r11_ct_027_what_is_no_list_of_tasks_is_refused() {
 
 #[tokio::test]
 async fn r11_without_subagents_there_is_nobody_to_ask() {
-    check(json!([{"prompt": "one"}]), |agent| agent, expect![[r#"
+    check(
+        json!([{"prompt": "one"}]),
+        |agent| agent,
+        expect![[r#"
         user: go
         call c1.1: delegate {"tasks":[{"prompt":"one"}]}
         result c1.1 (unavailable): there are no subagents here to give a task to
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
     // One that may not call `invoke_subagent` may not do so by another name.
     let scoped = |agent: AgentBuilder| agent.define_mention(echo("a")).scope(["delegate"]);
-    check(json!([{"prompt": "one"}]), scoped, expect![[r#"
+    check(
+        json!([{"prompt": "one"}]),
+        scoped,
+        expect![[r#"
         user: go
         call c1.1: delegate {"tasks":[{"prompt":"one"}]}
         result c1.1 (unavailable): there are no subagents here to give a task to
         assistant: done
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// Eight at once and no more: the first eight wait for each other, and the ninth begins when one is done.
@@ -242,7 +257,8 @@ async fn r11_gates_and_rules_hold_for_every_task_and_events_name_their_call() {
         "c1.1" "delegate" "pass" by "zone"
         "c1.1/1" "invoke_subagent" "pass" by "zone"
         "c2.1" "write" "block" by "no-write"
-        "c1.1/3" "invoke_subagent" "pass" by "zone""#]].assert_eq(&rows.join("\n"));
+        "c1.1/3" "invoke_subagent" "pass" by "zone""#]]
+    .assert_eq(&rows.join("\n"));
 }
 
 /// Depth ends where it does for other children.
@@ -404,5 +420,6 @@ async fn l21_more_than_is_left_is_not_promised() {
     expect![[r#"
         tool.result c1.1 (unavailable) "the tasks want 16.0000 USD, and 12.0000 are left"
         budget_exceeded after 13 USD, 13 requests
-    "#]].assert_eq(&spend(greedy, usd).await);
+    "#]]
+    .assert_eq(&spend(greedy, usd).await);
 }
