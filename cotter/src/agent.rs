@@ -37,7 +37,7 @@ use crate::{
     scene::Scene,
     session::{Entries, Header, MemoryStore, Session, State, Store, StoreError},
     skill::Skill,
-    tool::{Cap, PreChecked, Tool, ToolSet, check},
+    tool::{Cap, Explained, PreChecked, Tool, ToolSet, check, explain},
     ui::{Headless, Ui},
 };
 
@@ -853,6 +853,11 @@ impl Agent {
     /// Asks the hooks at `tool.pre` about a call of a tool, which need not exist. Nothing runs.
     pub async fn run_pre(&self, tool: &str, input: Value) -> PreChecked {
         check::run_pre(&self.detached_scene(), call(tool, input)).await
+    }
+
+    /// What would happen to a call, and why. Nothing runs, nobody is asked and nothing is kept.
+    pub async fn explain(&self, tool: &str, input: Value) -> Explained {
+        explain::explain(&self.detached_scene(), explain::call(tool, input)).await
     }
 
     /// Shows a result to the hooks at `tool.post`; gives it as they left it.

@@ -146,6 +146,23 @@ impl Cx {
         ChildBuilder::new(self.clone())
     }
 
+    /// The session of the run that everybody here works for: what a person said and what was read is
+    /// kept there.
+    pub(crate) fn root_session(&self) -> &Session {
+        RunCx::lineage(&self.run).last().map_or(self.session(), |run| &run.session)
+    }
+
+    /// Whether a secret was read in this session, by the agent or by one that works for it.
+    pub fn has_read_secret(&self) -> bool {
+        self.root_session().has_read_secret()
+    }
+
+    /// Says that a secret was read, or what was remembered of one: from now on calls that reach beyond
+    /// this machine are asked about. There is no way back within the session.
+    pub fn mark_secret_read(&self, what: &str) {
+        self.root_session().mark_secret_read(what);
+    }
+
     /// The session's id.
     pub fn session_id(&self) -> &str {
         &self.session().shared.id

@@ -26,14 +26,21 @@ struct Folders {
 
 /// Where nobody writes for an agent.
 const SYSTEM: [&str; 13] = [
-    "/etc", "/usr", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/dev", "/proc",
-    "/System",
+    "/etc", "/usr", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot",
+    "/dev", "/proc", "/System",
 ];
 
 /// Devices that are nothing but a place to read from or to write to.
 const HARMLESS: [&str; 9] = [
-    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin",
-    "/dev/stdout", "/dev/stderr", "/dev/tty",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/tty",
 ];
 
 impl Place {
@@ -129,13 +136,20 @@ impl Place {
     /// Whether calls may write a path, absolute and with links resolved.
     pub fn is_writable(&self, path: &Path) -> bool {
         is_harmless(path)
-            || !self.is_closed(path) && self.write_roots().any(|root| path.starts_with(root))
+            || !self.is_closed_to_writes(path)
+                && self.write_roots().any(|root| path.starts_with(root))
+    }
+
+    /// Whether a path is below something closed: what may be read there may still not be written.
+    pub fn is_closed_to_writes(&self, path: &Path) -> bool {
+        self.closed().any(|closed| path.starts_with(closed))
     }
 
     /// Whether a path is closed: below something closed, and not below a root that lies within that.
     pub fn is_closed(&self, path: &Path) -> bool {
         let opened = |closed: &Path| {
-            let mut within = self.read_roots().filter(|root| root.starts_with(closed) && *root != closed);
+            let mut within =
+                self.read_roots().filter(|root| root.starts_with(closed) && *root != closed);
             within.any(|root| path.starts_with(root))
         };
         self.closed().any(|closed| path.starts_with(closed) && !opened(closed))
@@ -183,7 +197,11 @@ mod tests {
             .with_closed(["/work/.data".into()]);
         let check = |path: &str, read: Zone, write: Zone| {
             let path = Path::new(path);
-            assert_eq!((place.zone_of_read(path), place.zone_of_write(path)), (read, write), "{path:?}");
+            assert_eq!(
+                (place.zone_of_read(path), place.zone_of_write(path)),
+                (read, write),
+                "{path:?}"
+            );
         };
         check("/work/a", Zone::Safe, Zone::Workspace);
         check("/more/a", Zone::Safe, Zone::Workspace);

@@ -41,16 +41,16 @@ mod ask;
 mod batch;
 mod cap;
 pub(crate) mod check;
+pub(crate) mod explain;
 mod facts;
 mod nested;
+mod offer;
 mod permit;
 mod prepare;
 mod run;
 mod schema;
 
-use std::{
-    any::Any, collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc,
-};
+use std::{any::Any, collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -64,6 +64,7 @@ pub(crate) use self::{
 };
 pub use self::{
     check::PreChecked,
+    explain::{Considered, Explained},
     facts::{Command, Doubt, Facts, Word, WordKind},
     permit::Permit,
 };

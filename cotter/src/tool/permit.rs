@@ -8,9 +8,11 @@ use smol_str::SmolStr;
 use super::Facts;
 use crate::{
     cx::Cx,
+    events::EventKind,
     ext::Owner,
     message::ToolCall,
     notes::{Calling, Speaker},
+    scene::Scene,
 };
 
 /// The leave to run one call once. There is no way to make one but through the pipeline.
@@ -56,6 +58,15 @@ impl Permit {
     /// What was worked out about it before it was decided on.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Shows a piece of what the tool makes while it is at work. Only whoever listens gets it; the
+    /// model gets what the tool answers.
+    pub fn stream(&self, text: &str) {
+        let scene = Scene::of(&self.cx.spoken_by(Speaker::Runtime));
+        if scene.is_heard() && !text.is_empty() {
+            scene.emit(EventKind::ToolOutput { call_id: self.call_id.clone(), text: text.into() });
+        }
     }
 
     /// Where it runs.
