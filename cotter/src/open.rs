@@ -98,6 +98,12 @@ mod unix {
         if !path.is_absolute() || path.components().any(|name| name == Component::ParentDir) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not resolved"));
         }
+        if path.as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a path cannot hold a zero byte",
+            ));
+        }
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{ResolveFlags, openat2};

@@ -1,0 +1,5 @@
+//! Tests of the tools, by topic. `kit` is what they share.
+
+mod kit;
+
+mod files;
