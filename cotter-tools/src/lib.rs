@@ -6,6 +6,7 @@ pub mod process;
 pub mod confine;
 #[cfg(unix)]
 pub mod bash;
+pub mod files;
 pub mod ask_user;
 pub mod delegate;
 #[cfg(feature = "memory")]

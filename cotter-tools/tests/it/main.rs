@@ -1,17 +1,20 @@
-//! The tools from outside, through their public API only.
+//! The tools from outside, through their public API only, by topic.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
 
-mod machine;
-mod bash;
-mod processes;
 mod kit;
+mod machine;
+mod scratch;
+
 mod verdicts;
 mod decision;
 mod scripts;
 mod properties;
 mod oracle;
+mod bash;
+mod processes;
+mod files;
 mod ask_user;
 mod delegate;
-mod examples;
 mod memory;
+mod examples;

@@ -1,6 +1,6 @@
 //! One rule: `tool` or `tool(spec)`, where the tool is a glob and the spec says what a call touches.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -175,6 +175,16 @@ impl Rule {
         }
     }
 
+    /// Whether the rule asks about or denies reading one file, which a call came across.
+    pub(super) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+        match &self.about {
+            _ if self.loosens() => false,
+            About::Paths(Touch::Reads, pattern) => pattern.matches(path, place),
+            About::Anything(pattern, _) => self.tool.is_match(tool) && pattern.matches(path, place),
+            _ => false,
+        }
+    }
+
     /// Whether the rule covers all of a call by itself.
     pub(super) fn covers_call(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
         match &self.about {
@@ -214,8 +224,8 @@ impl Rule {
 pub(super) enum Part<'a> {
     /// A command, by its number among those of the call.
     Command(&'a [Command], usize),
-    Read(&'a std::path::Path),
-    Write(&'a std::path::Path),
+    Read(&'a Path),
+    Write(&'a Path),
     Host(&'a str),
 }
 
