@@ -1,1 +1,4 @@
 //! Tools of an agent that works on a real machine.
+
+#[cfg(feature = "mcp")]
+pub mod mcp;
