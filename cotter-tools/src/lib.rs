@@ -11,3 +11,5 @@ pub mod ask_user;
 pub mod delegate;
 #[cfg(feature = "memory")]
 pub mod memory;
+#[cfg(feature = "mcp")]
+pub mod mcp;

@@ -133,12 +133,8 @@ pub struct Limits {
 impl Settings {
     /// Reads a file; a file that does not exist is `None`, one that cannot be read is an error.
     pub fn load(path: &Path, source: Source) -> Result<Option<Settings>, SettingsError> {
-        let file = document::file_name(path);
-        let Some(bytes) = read(path, &file)? else {
-            return Ok(None);
-        };
-        let document = Document::parse_bytes(&file, &bytes)?;
-        Settings::from_document(&document, source).map(Some)
+        let document = Document::load(path)?;
+        document.map(|document| Settings::from_document(&document, source)).transpose()
     }
 
     /// Gives the keys of a document their meaning.
@@ -230,6 +226,15 @@ impl Values {
             Some(Source::Operator) => self.sandbox.max(settings.sandbox),
             _ => self.sandbox.or(settings.sandbox),
         };
+    }
+}
+
+impl Document {
+    /// Reads and parses a file; a file that does not exist is `None`, one that cannot be read is an error.
+    pub fn load(path: &Path) -> Result<Option<Document>, SettingsError> {
+        let file = document::file_name(path);
+        let bytes = read(path, &file)?;
+        bytes.map(|bytes| Document::parse_bytes(&file, &bytes)).transpose()
     }
 }
 

@@ -285,10 +285,8 @@ fn formatter(ran: &ToolRan) {
 #[tokio::test]
 async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
     let project = Project::with(&[]);
-    let both = Step::call("write", json!({"path": "a.txt", "content": "a=1\nb=2\n"})).and_call(
-        "edit",
-        json!({"path": "a.txt", "edits": [{"old": "b = 2", "new": "b=3"}]}),
-    );
+    let both = Step::call("write", json!({"path": "a.txt", "content": "a=1\nb=2\n"}))
+        .and_call("edit", json!({"path": "a.txt", "edits": [{"old": "b = 2", "new": "b=3"}]}));
     let last = Step::call("edit", edit("a.txt", &[("a = 1", "a = 0")]).1);
     let model = Recording::new(Scripted::new([both, last, Step::text("done")]));
     let agent = cotter::Agent::builder(model.clone())
@@ -477,7 +475,8 @@ async fn a_file_of_several_names_is_changed_under_one_of_them_only() {
 #[tokio::test]
 async fn mode_is_kept_and_huge_files_cost_nothing() {
     let project = Project::with(&[("run.sh", "#!/bin/sh\n")]);
-    let mode = |path: &str| std::fs::metadata(project.root.join(path)).unwrap().permissions().mode();
+    let mode =
+        |path: &str| std::fs::metadata(project.root.join(path)).unwrap().permissions().mode();
     let script = std::fs::Permissions::from_mode(0o751);
     std::fs::set_permissions(project.root.join("run.sh"), script).unwrap();
     let huge = std::fs::File::create(project.root.join("huge.bin")).unwrap();
