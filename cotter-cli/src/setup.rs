@@ -9,8 +9,7 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry,
-    builtin::{self, List, Read},
+    Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{Permissions, Settings, SettingsError, Source, Values, Written},
@@ -25,7 +24,9 @@ use crate::{
     failure::Failure,
     home,
     models::Answering,
+    roots,
     sessions::{FromFirstWord, Sessions},
+    tools,
 };
 
 /// The folder a run works in, and its project.
@@ -74,6 +75,20 @@ impl Files {
     /// The plain values, the nearest file's where several have one.
     pub(crate) fn values(&self) -> Values {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
+    }
+
+    /// Every rule with its origin, the nearest file last.
+    pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
+        let mut rows = vec![];
+        for File { origin, settings, .. } in &self.0 {
+            let Permissions { allow, ask, deny, .. } = &settings.permissions;
+            for (kind, rules) in
+                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
+            {
+                rows.extend(rules.iter().map(|rule| (kind, rule, origin.to_string())));
+            }
+        }
+        rows
     }
 
     /// Puts every file's permissions into the registry, then those of the flags.
@@ -140,29 +155,32 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
     rules.into_iter().for_each(|rule| _ = unit.rule(rule));
     permissions.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
     permissions.level.into_iter().for_each(|level| _ = unit.level(level));
+    permissions.policies.iter().for_each(|guard| _ = unit.guard(guard.clone()));
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
-fn builder(answering: Answering, place: Place) -> AgentBuilder {
+fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
     let Answering { model, fallbacks, .. } = answering;
-    fallbacks
+    let tools = place.clone();
+    let builder = fallbacks
         .into_iter()
         .fold(Agent::builder(model), AgentBuilder::fallback)
         .place(place)
         .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
-        .tool(Read::default())
-        .tool(List::default())
         .extend(builtin::subagents)
-        .extend(builtin::commands)
+        .extend(builtin::commands);
+    tools::furnish(builder, values, &tools)
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
 pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place)?;
-    let agent = builder(Answering::nobody().0, place).build()?;
+    let values = files.values();
+    let place = roots::furnish(place, &values.reach, &[])?;
+    let agent = builder(Answering::nobody().0, place, &values)?.build()?;
     files.register(&agent, None)?;
     Ok(agent)
 }
@@ -189,9 +207,11 @@ pub(crate) enum Keep {
 
 impl Setup {
     pub(crate) fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
-        let limits = self.files.values().limits;
+        let values = self.files.values();
+        let limits = values.limits.clone();
+        let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
         let mut builder =
-            builder(self.answering, self.place).models(self.providers).ui(ui).limits(|set| {
+            builder(self.answering, place, &values)?.models(self.providers).ui(ui).limits(|set| {
                 set.max_steps = args.max_turns.or(limits.max_turns);
                 set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
             });

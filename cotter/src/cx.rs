@@ -20,6 +20,7 @@ use crate::{
     ext::{Clocks, Paused},
     notes::{NoteKind, Notes, Speaker},
     scene::Scene,
+    seen::Seen,
     session::Session,
     ui::Ui,
 };
@@ -171,6 +172,11 @@ impl Cx {
     /// this machine are asked about. There is no way back within the session.
     pub fn mark_secret_read(&self, what: &str) {
         self.root_session().mark_secret_read(what);
+    }
+
+    /// What the model has seen of files in this session.
+    pub fn seen(&self) -> &Seen {
+        &self.session().shared.seen
     }
 
     /// The session's id.

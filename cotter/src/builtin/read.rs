@@ -1,22 +1,18 @@
 //! `read`: a text file with line numbers, or a part of one.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, Metadata},
     io::{BufRead, BufReader, Read as _},
     path::{Path, PathBuf},
 };
 
-#[cfg(unix)]
-use std::os::unix::fs::OpenOptionsExt;
-
-#[cfg(unix)]
-use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
 use crate::{
     cx::Place,
     message::Part,
-    paths,
+    open, paths,
+    seen::{COMPARED_BYTES, Mark, Seen},
     tool::{ErrorKind, Facts, Output, Permit, Tool, ToolError, ToolSpec, Working},
 };
 
@@ -72,7 +68,8 @@ impl Tool for Read {
                 limit: number("limit").unwrap_or(DEFAULT_LINES),
             };
             let shown = paths::shown(&wanted.path, permit.cx().place());
-            let done = tokio::task::spawn_blocking(move || wanted.read(&shown)).await;
+            let read = move || wanted.read(&shown, permit.cx().seen());
+            let done = tokio::task::spawn_blocking(read).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })
     }
@@ -85,26 +82,32 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(&self, shown: &str) -> Result<Output, ToolError> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        // Neither a link put there meanwhile nor a pipe that would wait for a writer.
-        #[cfg(unix)]
-        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-        let file = options.open(&self.path).map_err(|cause| cannot(shown, &cause))?;
+    fn read(&self, shown: &str, seen: &Seen) -> Result<Output, ToolError> {
+        let file = open::file(&self.path).map_err(|cause| cannot(shown, &cause))?;
         let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
+        let refused = |why: String| Err(ToolError::new(ErrorKind::InvalidArgs, why));
         if about.is_dir() {
-            let message = format!("{shown} is a folder; `list` shows what is in it");
-            return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+            return refused(format!("{shown} is a folder; `list` shows what is in it"));
         }
         if !about.is_file() {
-            let message = format!("{shown} is not a file");
-            return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+            return refused(format!("{shown} is {}, not a file", other_kind(&about)));
         }
-        if let Some(media_type) = picture(&self.path) {
-            return show_picture(file, about.len(), media_type, shown);
-        }
-        self.lines(BufReader::new(file), shown)
+        let (output, held) = if let Some(media_type) = picture(&self.path) {
+            (show_picture(file, about.len(), media_type, shown)?, None)
+        } else if about.len() > COMPARED_BYTES {
+            let head = Head::of(&file).map_err(|cause| cannot(shown, &cause))?;
+            head.check(about.len(), shown)?;
+            (self.lines(BufReader::new(file), shown)?, None)
+        } else {
+            let mut bytes = vec![];
+            let all = file.take(COMPARED_BYTES).read_to_end(&mut bytes);
+            let size = all.map_err(|cause| cannot(shown, &cause))?;
+            Head(bytes[..size.min(HEAD_BYTES)].into()).check(size as u64, shown)?;
+            (self.lines(&*bytes, shown)?, Some(bytes))
+        };
+        // What is compared later is what was shown, whatever became of the file meanwhile.
+        seen.note(&self.path, Mark::of(&about, held.as_deref()));
+        Ok(output)
     }
 
     fn lines(&self, mut file: impl BufRead, shown: &str) -> Result<Output, ToolError> {
@@ -120,7 +123,7 @@ impl Wanted {
                 break;
             }
             if line.contains(&0) {
-                let message = format!("{shown} is not a text file");
+                let message = format!("{shown} is not text: line {} has a zero byte", number + 1);
                 return Err(ToolError::new(ErrorKind::InvalidArgs, message));
             }
             let rest_of_a_line = std::mem::replace(&mut within, !line.ends_with(b"\n"));
@@ -148,6 +151,74 @@ impl Wanted {
             _ => Ok(text.into()),
         }
     }
+}
+
+/// How much of a file is looked at to tell what it is.
+const HEAD_BYTES: usize = 8 * 1024;
+
+/// The beginning of a file.
+struct Head(Vec<u8>);
+
+/// What begins like this is of that kind.
+const KINDS: [(&[u8], &str); 16] = [
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a program"),
+    (b"\xcf\xfa\xed\xfe", "a program"),
+    (b"\0asm", "a WebAssembly module"),
+    (b"PK\x03\x04", "a zip archive, or a document in one"),
+    (b"\x1f\x8b", "compressed with gzip"),
+    (b"\xfd7zXZ\0", "compressed with xz"),
+    (b"BZh", "compressed with bzip2"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
+    (b"%PDF-", "a PDF document"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"\xca\xfe\xba\xbe", "compiled Java classes"),
+    (b"\xff\xfe", "text in UTF-16"),
+    (b"\xfe\xff", "text in UTF-16"),
+];
+
+impl Head {
+    /// Reads it and goes back to the start.
+    fn of(mut file: &File) -> std::io::Result<Self> {
+        use std::io::Seek;
+        let mut head = vec![];
+        file.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+        file.rewind()?;
+        Ok(Head(head))
+    }
+
+    /// Words for a file that is no text: what it is, and its size.
+    fn check(&self, size: u64, shown: &str) -> Result<(), ToolError> {
+        if !self.0.contains(&0) && !self.0.starts_with(b"%PDF-") {
+            return Ok(());
+        }
+        let known = KINDS.iter().find(|(start, _)| self.0.starts_with(start));
+        let kind = known.map_or("binary data", |(_, kind)| kind);
+        let message = format!("{shown} is not text: {kind}, {size} bytes");
+        Err(ToolError::new(ErrorKind::InvalidArgs, message))
+    }
+}
+
+/// What something is that is neither file nor folder.
+fn other_kind(about: &Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = about.file_type();
+        if kind.is_fifo() {
+            return "a pipe";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    let _ = about;
+    "something else"
 }
 
 fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
@@ -210,7 +281,8 @@ mod tests {
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         std::fs::write(&file, "words").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let read = |path: PathBuf| Wanted { path, offset: 1, limit: 1 }.read("it");
+        let read =
+            |path: PathBuf| Wanted { path, offset: 1, limit: 1 }.read("it", &Seen::default());
         assert!(read(file).is_ok());
         assert!(read(link).is_err());
     }
