@@ -199,14 +199,14 @@ impl<'a> Offered<'a> {
     fn read(&self, line: &str) -> Option<Decision> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rules = match rest.trim() {
-            "" => self.rules.to_vec(),
-            own => vec![Rule::parse(RuleKind::Allow, own).ok()?.text().to_owned()],
+        let rules = || match rest.trim() {
+            "" => Some(self.rules.to_vec()),
+            own => Some(vec![Rule::parse(RuleKind::Allow, own).ok()?.text().to_owned()]),
         };
         match word.to_ascii_lowercase().as_str() {
-            "s" | "session" if !self.rules.is_empty() => Some(Decision::YesForSession(rules)),
+            "s" | "session" if !self.rules.is_empty() => rules().map(Decision::YesForSession),
             "a" | "always" if !self.rules.is_empty() && self.whole => {
-                Some(Decision::YesAlways(rules))
+                rules().map(Decision::YesAlways)
             }
             _ => match Whole::read(line)? {
                 Whole::All(decision) => Some(decision),
