@@ -267,7 +267,7 @@ impl Ui for Nobody {
 }
 
 /// Tells something on a line of its own, over a spinner, if one is there.
-fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     let mut err = io::stderr().lock();
     let clears = err.is_terminal() && style::can_clear_lines();
     let over = if clears { "\r\u{1b}[K" } else { "" };
