@@ -240,6 +240,45 @@ impl Ui for Terminal {
         })
     }
 
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+        let count = options.len();
+        let prompt = format!("Choose one of 1 to {count}, or nothing: ");
+        Box::pin(async move {
+            let said = async {
+                self.put(&listed(title, options)).await?;
+                self.answer(&prompt, |line| chosen(line, count).filter(|all| all.len() < 2)).await
+            };
+            self.one_at_a_time(said).await.ok().flatten()?.first().copied()
+        })
+    }
+
+    fn select_many<'a>(
+        &'a self,
+        title: &'a str,
+        options: &'a [String],
+    ) -> Asking<'a, Option<Vec<usize>>> {
+        let count = options.len();
+        let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or nothing: ");
+        Box::pin(async move {
+            let said = async {
+                self.put(&listed(title, options)).await?;
+                self.answer(&prompt, |line| chosen(line, count)).await
+            };
+            self.one_at_a_time(said).await.ok().flatten().filter(|all| !all.is_empty())
+        })
+    }
+
+    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+        let shown = format!("{}\n", text::show(title));
+        Box::pin(async move {
+            let said = async {
+                self.put(&shown).await?;
+                self.answer("Your answer: ", |line| Some(line.to_owned())).await
+            };
+            self.one_at_a_time(said).await.ok().flatten()
+        })
+    }
+
     fn notify(&self, text: &str) {
         match self.turn.try_lock() {
             Ok(_) => tell(text),
@@ -349,6 +388,23 @@ fn is_shown_whole(call: &AskedCall) -> bool {
     text::clip(&input, CALL_CHARS) == input
 }
 
+/// A title and what may be chosen, each on a line of its own with a number before it.
+fn listed(title: &str, options: &[String]) -> String {
+    let mut out = format!("{}\n", text::show(title));
+    for (index, option) in options.iter().enumerate() {
+        out += &format!("  {}) {}\n", index + 1, text::show_line(option));
+    }
+    out
+}
+
+/// The places of what a line names by number, in the order it names them; nothing named is an answer
+/// too. `None` where it says something else.
+fn chosen(line: &str, count: usize) -> Option<Vec<usize>> {
+    let words = line.split([',', ' ', '\t']).filter(|word| !word.is_empty());
+    let place = |word: &str| word.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < count);
+    words.map(place).collect()
+}
+
 /// A prompt whose line nobody has ended yet. Given up, it is ended here.
 struct OpenLine<'a>(&'a File);
 
@@ -413,6 +469,25 @@ mod tests {
         let quotes = 2;
         let said: Vec<_> = (0..4).map(|more| shown(CALL_CHARS - quotes + more)).collect();
         assert_eq!(said, [false, true, true, true]);
+    }
+
+    #[test]
+    fn only_numbers_that_are_there_are_a_choice() {
+        let cases = [
+            ("1", Some(vec![0])),
+            (" 3 ", Some(vec![2])),
+            ("1,3", Some(vec![0, 2])),
+            ("2 1", Some(vec![1, 0])),
+            ("", Some(vec![])),
+            ("0", None),
+            ("4", None),
+            ("-1", None),
+            ("1 and 2", None),
+            ("y", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(chosen(line, 3), expected, "{line:?}");
+        }
     }
 
     #[test]

@@ -101,7 +101,13 @@ impl Hook for AskUser {
                 return Ok(NOBODY.into());
             }
             let answer = tokio::time::timeout(self.limit, asked.put(call.cx())).await;
-            Ok(answer.ok().flatten().map_or_else(|| NO_ANSWER.into(), |answer| answer.told()))
+            match answer.ok().flatten() {
+                Some(answer) => Ok(answer.told()),
+                None if call.cx().cancel().is_cancelled() => {
+                    Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+                }
+                None => Ok(NO_ANSWER.into()),
+            }
         }))
     }
 }

@@ -99,6 +99,9 @@ async fn delegate(call: &Permit) -> Result<Output, ToolError> {
     });
     // Each is polled here: dropped with this call, all of them end.
     let mut done: Vec<_> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
+    if call.cx().cancel().is_cancelled() {
+        return Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."));
+    }
     done.sort_unstable_by_key(|(at, _)| *at);
     let answers: Vec<_> = done.into_iter().map(|(_, answer)| answer).collect();
     report(&answers)

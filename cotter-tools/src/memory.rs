@@ -108,6 +108,7 @@ pub fn project_key(project: &Path) -> String {
     let name = project.file_name().unwrap_or_default().to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let name: String = name.chars().filter(|c| is_plain(*c)).take(40).collect();
+    let name = if name.is_empty() { "project".into() } else { name };
     let digest = Sha256::digest(project.as_os_str().as_encoded_bytes());
     digest.iter().take(6).fold(name + "-", |mut key, byte| {
         let _ = write!(key, "{byte:02x}");

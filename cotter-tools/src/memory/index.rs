@@ -24,6 +24,8 @@ pub(super) struct Index {
     files: BTreeMap<String, Known>,
     /// The file of each row of the index.
     rows: HashMap<i64, String>,
+    /// The file of each id.
+    ids: HashMap<String, String>,
     next_row: i64,
 }
 
@@ -31,7 +33,23 @@ struct Known {
     stamp: Stamp,
     row: i64,
     /// The entry, or what is wrong with its file.
-    entry: Result<Entry, String>,
+    entry: Result<Entry, Wrong>,
+}
+
+/// What is wrong with a file.
+enum Wrong {
+    /// Another one has its id. That one may go.
+    Twice(String),
+    /// It makes no sense as it is.
+    Nonsense(String),
+}
+
+impl Wrong {
+    fn words(&self) -> &str {
+        match self {
+            Wrong::Twice(words) | Wrong::Nonsense(words) => words,
+        }
+    }
 }
 
 impl Index {
@@ -42,7 +60,13 @@ impl Index {
             "CREATE VIRTUAL TABLE entries USING fts5(words, tags, content = '', \
              contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2')",
         )?;
-        Ok(Index { words, files: BTreeMap::new(), rows: HashMap::new(), next_row: 1 })
+        Ok(Index {
+            words,
+            files: BTreeMap::new(),
+            rows: HashMap::new(),
+            ids: HashMap::new(),
+            next_row: 1,
+        })
     }
 
     /// Reads what has changed.
@@ -61,14 +85,26 @@ impl Index {
         self.words.execute_batch("BEGIN")?;
         let done = gone.iter().try_for_each(|name| self.drop_file(name));
         let done = done.and_then(|()| changed.iter().try_for_each(|f| self.take_file(folder, f)));
+        let done = done.and_then(|()| {
+            let twice = found.iter().filter(|found| self.is_twice(&found.name));
+            let twice: Vec<_> = twice.collect();
+            twice.into_iter().try_for_each(|found| self.take_file(folder, found))
+        });
         self.words.execute_batch("COMMIT")?;
         done
     }
 
+    fn is_twice(&self, name: &str) -> bool {
+        let known = self.files.get(name);
+        known.is_some_and(|known| matches!(known.entry, Err(Wrong::Twice(_))))
+    }
+
     fn drop_file(&mut self, name: &str) -> Result<(), Failed> {
         if let Some(known) = self.files.remove(name)
-            && self.rows.remove(&known.row).is_some()
+            && let Ok(entry) = &known.entry
         {
+            self.rows.remove(&known.row);
+            self.ids.remove(&entry.id);
             self.words.execute("DELETE FROM entries WHERE rowid = ?1", [known.row])?;
         }
         Ok(())
@@ -77,16 +113,18 @@ impl Index {
     fn take_file(&mut self, folder: &Folder, found: &Found) -> Result<(), Failed> {
         self.drop_file(&found.name)?;
         let entry = folder.read(found).and_then(|text| Entry::parse(&text));
-        let entry = entry.and_then(|entry| match self.with_id(&entry.id) {
-            Some((name, _)) => Err(format!("`{name}` has the same id, {}", entry.id)),
-            None => Ok(entry),
-        });
+        let entry =
+            entry.map_err(Wrong::Nonsense).and_then(|entry| match self.ids.get(&entry.id) {
+                Some(name) => Err(Wrong::Twice(format!("`{name}` has the same id, {}", entry.id))),
+                None => Ok(entry),
+            });
         let row = self.next_row;
         self.next_row += 1;
         if let Ok(entry) = &entry {
             let insert = "INSERT INTO entries(rowid, words, tags) VALUES (?1, ?2, ?3)";
             self.words.execute(insert, params![row, entry.text, entry.tags.join(" ")])?;
             self.rows.insert(row, found.name.clone());
+            self.ids.insert(entry.id.clone(), found.name.clone());
         }
         self.files.insert(found.name.clone(), Known { stamp: found.stamp.clone(), row, entry });
         Ok(())
@@ -99,12 +137,8 @@ impl Index {
 
     /// The entry of an id, and its file.
     pub(super) fn with_id(&self, id: &str) -> Option<(&str, &Entry)> {
-        // Most files are named after what is in them.
-        let named = self.files.get_key_value(&super::file_name(id));
-        named.into_iter().chain(&self.files).find_map(|(name, known)| {
-            let entry = known.entry.as_ref().ok().filter(|entry| entry.id == id)?;
-            Some((name.as_str(), entry))
-        })
+        let name = self.ids.get(id)?;
+        Some((name, self.files.get(name)?.entry.as_ref().ok()?))
     }
 
     /// The entry that says just that.
@@ -117,10 +151,9 @@ impl Index {
     }
 
     /// Files that could not be read, and why.
-    pub(super) fn damaged(&self) -> impl Iterator<Item = (&str, &str)> {
-        let files = self.files.iter();
-        files
-            .filter_map(|(name, known)| Some((name.as_str(), known.entry.as_ref().err()?.as_str())))
+    pub(super) fn damaged<'a>(&'a self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let wrong = |known: &'a Known| known.entry.as_ref().err().map(Wrong::words);
+        self.files.iter().filter_map(move |(name, known)| Some((name.as_str(), wrong(known)?)))
     }
 
     /// What matches a query, the best first, and the newest of those that match alike. A query without a

@@ -15,7 +15,8 @@ async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: 
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build().unwrap();
     agent.process_request("go").await.unwrap();
     let shown = transcript(&agent.main_session().await.unwrap());
-    expected.assert_eq(&format!("{}--\n{shown}", person.was_put()));
+    let shown = format!("{}--\n{}", person.was_put(), cotter::text::show(&shown));
+    expected.assert_eq(&shown);
 }
 
 #[tokio::test]
@@ -238,7 +239,7 @@ async fn s4_a_question_cannot_pose_as_another() {
         - Something else
         --
         user: go
-        call c1.1: ask_user {"question":"1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \u001b[2J‮ The agent has no question.","options":["y\n1. bash {}","n\u001b[A"]}
+        call c1.1: ask_user {"question":"1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \u001b[2J\u{202e}\u{2028}The agent has no question.","options":["y\n1. bash {}","n\u001b[A"]}
         result c1.1: The person chose "y
         1. bash {}".
         assistant: I see.
@@ -333,6 +334,7 @@ async fn r11_an_abort_ends_the_question() {
     expect![[r#"
         user: go
         call c1.1: ask_user {"question":"?"}
-        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
-    "#]].assert_eq(&transcript(&session));
+        result c1.1 (cancelled): Cancelled while it ran.
+    "#]]
+    .assert_eq(&transcript(&session));
 }

@@ -335,8 +335,9 @@ async fn r11_an_abort_ends_every_task() {
     expect![[r#"
         user: go
         call c1.1: delegate {"tasks":[{"prompt":"0"},{"prompt":"1"},{"prompt":"2"}]}
-        result c1.1 (failed): {"status":"error","message":"no task succeeded","data":[{"task":1,"agent":"w","status":"error","message":"Cancelled while it ran."},{"task":2,"agent":"w","status":"error","message":"Cancelled while it ran."},{"task":3,"agent":"w","status":"error","message":"Cancelled while it ran."}]}
-    "#]].assert_eq(&transcript(&session));
+        result c1.1 (cancelled): Cancelled while it ran.
+    "#]]
+    .assert_eq(&transcript(&session));
 }
 
 fn used(tokens: u64) -> Usage {
