@@ -26,6 +26,8 @@ pub(crate) enum Command {
     ModelsList { json: bool },
     Explain { tool: String, input: String, json: bool },
     ExplainBatch { file: PathBuf },
+    McpList { json: bool },
+    McpAccept { server: String, digest: Option<String> },
     PermissionsList { json: bool },
     PermissionsRevoke { rule: String },
     Ledger { id: String },
@@ -41,6 +43,7 @@ impl Command {
                 | Command::ExplainBatch { .. }
                 | Command::NamesList { .. }
                 | Command::ModelsList { .. }
+                | Command::McpList { .. }
                 | Command::PermissionsList { .. }
                 | Command::SessionsList { .. }
                 | Command::SessionsShow { .. }
@@ -64,6 +67,8 @@ pub(crate) struct RunArgs {
     pub(crate) cwd: Option<PathBuf>,
     /// Further folders that calls may read and write.
     pub(crate) add_dirs: Vec<PathBuf>,
+    /// Files with further MCP servers.
+    pub(crate) mcp: Vec<PathBuf>,
     pub(crate) settings: Option<PathBuf>,
     pub(crate) ask: bool,
 }
@@ -156,6 +161,7 @@ fn definition() -> clap::Command {
             "The models there are, and which one would answer now",
         ))
         .subcommand(explain())
+        .subcommand(mcp())
         .subcommand(permissions())
         .subcommand(sessions())
         .subcommand(ledger())
@@ -187,6 +193,29 @@ fn explain() -> clap::Command {
             )
             .value_parser(value_parser!(PathBuf))
             .conflicts_with_all(["tool", "input"]),
+        )
+}
+
+fn mcp() -> clap::Command {
+    clap::Command::new("mcp")
+        .about("List what MCP servers offer, and accept what changed")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            clap::Command::new("list")
+                .about("The servers of your settings, and what they were seen to offer")
+                .arg(json("One JSON object per line")),
+        )
+        .subcommand(
+            clap::Command::new("accept")
+                .about("Show what of a server changed and waits; with its digest, accept it")
+                .arg(
+                    Arg::new("server")
+                        .value_name("SERVER")
+                        .required(true)
+                        .help("The server's name"),
+                )
+                .arg(Arg::new("digest").value_name("DIGEST").help("What was shown, by its digest")),
         )
 }
 
@@ -280,6 +309,9 @@ fn run_args() -> Vec<Arg> {
         value("add-dir", "DIR", "A further folder that may be read and written; may be repeated")
             .action(ArgAction::Append)
             .value_parser(value_parser!(PathBuf)),
+        value("mcp", "FILE", "MCP servers for this run, in a file; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(PathBuf)),
         value("settings", "FILE", "Settings for this run, nearer than your own")
             .value_parser(value_parser!(PathBuf)),
     ]
@@ -334,6 +366,14 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
                 json: matches.get_flag("json"),
             },
         }),
+        Some(("mcp", matches)) => Ok(match matches.subcommand() {
+            Some(("accept", matches)) => Command::McpAccept {
+                server: text_of(matches, "server").unwrap_or_default(),
+                digest: text_of(matches, "digest"),
+            },
+            Some((_, matches)) => Command::McpList { json: matches.get_flag("json") },
+            None => Command::McpList { json: false },
+        }),
         Some(("permissions", matches)) => Ok(match matches.subcommand() {
             Some(("revoke", matches)) => {
                 Command::PermissionsRevoke { rule: text_of(matches, "rule").unwrap_or_default() }
@@ -386,6 +426,7 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         max_budget_usd: matches.get_one("max-budget-usd").copied(),
         cwd: path_of(matches, "cwd"),
         add_dirs: matches.get_many("add-dir").into_iter().flatten().cloned().collect(),
+        mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
         settings: path_of(matches, "settings"),
         ask: matches.get_flag("ask"),
     })

@@ -2,6 +2,7 @@
 
 pub(crate) mod explain;
 pub(crate) mod ledger;
+pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod names;
 pub(crate) mod permissions;

@@ -104,6 +104,11 @@ pub(crate) fn memory() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/memory"))
 }
 
+/// The file of what MCP servers were seen to offer. `None` without any home.
+pub(crate) fn mcp_definitions() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
+}
+
 /// The nearest folder upward with `.git` or `.cotter`, else the folder itself.
 pub(crate) fn project_root(folder: &Path) -> &Path {
     let marked = |folder: &&Path| [".git", ".cotter"].iter().any(|mark| folder.join(mark).exists());

@@ -59,6 +59,8 @@ fn main() -> ExitCode {
             commands::explain::one(&tool, &input, json, style)
         }
         Command::ExplainBatch { file } => commands::explain::batch(&file),
+        Command::McpList { json } => commands::mcp::list(json, style),
+        Command::McpAccept { server, digest } => commands::mcp::accept(&server, digest.as_deref()),
         Command::PermissionsList { json } => commands::permissions::list(json, style),
         Command::PermissionsRevoke { rule } => commands::permissions::revoke(&rule),
         Command::Ledger { id } => commands::ledger::show(&id),

@@ -306,7 +306,7 @@ impl Ui for Nobody {
 }
 
 /// Tells something on a line of its own, over a spinner, if one is there.
-fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     let mut err = io::stderr().lock();
     let clears = err.is_terminal() && style::can_clear_lines();
     let over = if clears { "\r\u{1b}[K" } else { "" };
@@ -392,7 +392,10 @@ fn is_shown_whole(call: &AskedCall) -> bool {
 fn listed(title: &str, options: &[String]) -> String {
     let mut out = format!("{}\n", text::show(title));
     for (index, option) in options.iter().enumerate() {
-        out += &format!("  {}) {}\n", index + 1, text::show_line(option));
+        let shown = text::show_line(option);
+        // What does not fit goes on below itself, never at the beginning of a line.
+        let pieces: Vec<_> = text::wrap(&shown, 70).into_iter().map(str::trim_end).collect();
+        out += &format!("  {}) {}\n", index + 1, pieces.join("\n     "));
     }
     out
 }

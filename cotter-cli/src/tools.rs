@@ -2,33 +2,31 @@
 
 use std::env;
 
-use cotter::{
-    AgentBuilder, Place,
-    builtin::{List, Read},
-    settings::Values,
-};
+use cotter::{AgentBuilder, Place, settings::Values, text};
 use cotter_tools::{
     ask_user::AskUser,
     bash::Bash,
     delegate::Delegate,
+    files,
+    mcp::{Mcp, Servers, Surroundings},
     memory::{self, Memory},
     process::{Environment, Runner},
 };
 
 use crate::{failure::Failure, home, roots};
 
-/// Gives an agent its tools.
+/// Gives an agent its tools, but for those of servers.
 pub(crate) fn furnish(
     builder: AgentBuilder,
     values: &Values,
     place: &Place,
 ) -> Result<AgentBuilder, Failure> {
     let runner = runner(values)?;
-    let mut builder = builder
-        .tool(Read::default())
-        .tool(List::default())
+    let builder = builder
+        .extend(files::tools)
         .tool(Bash::new(runner))
         .hook(AskUser::default())
+<<<<<<< HEAD
         .hook(Delegate);
     if let Some(folder) = home::memory() {
         let folder = folder.join(memory::project_key(place.project()));
@@ -38,6 +36,15 @@ pub(crate) fn furnish(
         builder = builder.config(|config| config.memory = true).hook(memory);
     }
     Ok(builder)
+=======
+        .hook(Delegate::default());
+    let Some(folder) = home::memory() else { return Ok(builder) };
+    let folder = folder.join(memory::project_key(place.project()));
+    let memory = Memory::open(&folder).map_err(|cause| {
+        Failure::new(format!("cannot use {}", folder.display())).with_cause(cause)
+    })?;
+    Ok(builder.hook(memory))
+>>>>>>> tools
 }
 
 /// How commands run: with little of our environment, confined as settings say.
@@ -50,4 +57,35 @@ fn runner(values: &Values) -> Result<Runner, Failure> {
         .with_caches(roots::caches(&values.reach)?)
         .with_temp_below(&env::temp_dir());
     Ok(runner)
+}
+
+/// The tools of servers. Those that were not seen before are started; what is the matter with one is
+/// told on standard error.
+pub(crate) async fn servers(servers: Servers, place: &Place) -> Result<Option<Mcp>, Failure> {
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let mcp = Mcp::open(servers, surroundings(place)).await;
+    let mcp = mcp.map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))?;
+    for diagnostic in mcp.take_diagnostics() {
+        crate::terminal::tell(&format!("warning: {}", text::show_line(&diagnostic.to_string())));
+    }
+    Ok(Some(mcp))
+}
+
+/// The tools of servers that were seen before. None is started.
+pub(crate) fn seen_servers(servers: Servers, place: &Place) -> Result<Option<Mcp>, Failure> {
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let mcp = Mcp::seen(servers, surroundings(place));
+    mcp.map(Some).map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))
+}
+
+fn surroundings(place: &Place) -> Surroundings {
+    let around = Surroundings::new(place.clone()).with_variables(env::vars_os());
+    match home::mcp_definitions() {
+        Some(file) => around.with_definitions(file),
+        None => around,
+    }
 }

@@ -155,12 +155,32 @@ impl Mcp {
             Server::open(entry, pinned, around.clone(), diagnostics.clone())
         });
         let servers = join_all(opening).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Mcp::of(servers, diagnostics))
+    }
+
+    /// The same with those only that were seen before: for whoever wants to know what there is. No
+    /// server is started unless one of its tools is called.
+    pub fn seen(servers: Servers, around: Surroundings) -> Result<Self, PinsError> {
+        let pins = match &around.definitions {
+            Some(file) => Pins::load(file)?,
+            None => Pins::default(),
+        };
+        let (around, diagnostics) = (Arc::new(around), Diagnostics::default());
+        let servers = servers.into_iter().filter_map(|entry| {
+            let pinned = pins.servers.get(entry.name().as_str())?.clone();
+            let known = pinned.identity == entry.identity();
+            known.then(|| Server::new(entry, pinned, around.clone(), diagnostics.clone()))
+        });
+        Ok(Mcp::of(servers.collect(), diagnostics))
+    }
+
+    fn of(servers: Vec<Server>, diagnostics: Diagnostics) -> Self {
         let mut tools = BTreeMap::new();
         for (index, server) in servers.iter().enumerate() {
             let offered = server.offered().into_iter();
             tools.extend(offered.map(|offered| (offered.spec.name.clone(), (index, offered))));
         }
-        Ok(Mcp(Arc::new(Inner { servers, tools, diagnostics })))
+        Mcp(Arc::new(Inner { servers, tools, diagnostics }))
     }
 
     /// What a person should know, since this was last asked.
@@ -232,6 +252,16 @@ struct Link {
 }
 
 impl Server {
+    fn new(
+        entry: McpServer,
+        pinned: Pinned,
+        around: Arc<Surroundings>,
+        diagnostics: Diagnostics,
+    ) -> Self {
+        let (entry, link) = (Arc::new(entry), AsyncMutex::default());
+        Server { entry, around, pinned, link, diagnostics }
+    }
+
     async fn open(
         entry: McpServer,
         pinned: Option<Pinned>,
@@ -239,10 +269,7 @@ impl Server {
         diagnostics: Diagnostics,
     ) -> Result<Self, PinsError> {
         let is_known = pinned.as_ref().is_some_and(|pinned| pinned.identity == entry.identity());
-        let pinned = pinned.unwrap_or_default();
-        let link = AsyncMutex::default();
-        let entry = Arc::new(entry);
-        let mut server = Server { entry, around, pinned, link, diagnostics };
+        let mut server = Server::new(entry, pinned.unwrap_or_default(), around, diagnostics);
         if is_known {
             return Ok(server);
         }

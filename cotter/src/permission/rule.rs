@@ -139,6 +139,11 @@ impl Rule {
         self.kind == RuleKind::Allow
     }
 
+    /// The tool, or the glob over tools, by our own names.
+    pub fn tool(&self) -> &str {
+        self.tool.glob().glob()
+    }
+
     /// The rule without its kind, as it stands in a settings file.
     pub fn text(&self) -> &str {
         &self.text
