@@ -49,7 +49,7 @@ impl<'a> Target<'a> {
     /// The file that stands there, where the model knows it as it is.
     pub(super) fn known(&self, spot: &Spot) -> Result<Option<Box<Held>>, ToolError> {
         let shown = &self.shown;
-        let held = match spot.stands().map_err(|cause| self.cannot("read", &cause))? {
+        let held = match spot.stands().map_err(|cause| self.cannot("change", &cause))? {
             Stands::Nothing => return Ok(None),
             Stands::Other(kind) => return Err(refused(format!("{shown} is {kind}, not a file"))),
             Stands::File(held) => held,

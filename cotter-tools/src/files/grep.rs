@@ -208,8 +208,8 @@ impl<'a> Search<'a> {
             text = format!("nothing in {shown} fits\n");
         }
         if self.full {
-            let words = "is more; narrow the search, or give a higher `limit`";
-            text.push_str(&format!("… {} lines, and there {words}\n", self.lines));
+            let words = "there is more; narrow the search, or give a higher `limit`";
+            text.push_str(&format!("… this is the limit ({}), and {words}\n", self.limit));
         }
         let mut left_out = |count: usize, why: &str| {
             let files = if count == 1 { "file" } else { "files" };
