@@ -1,3 +1,4 @@
 //! Tools of an agent that works on a real machine.
 
 pub mod files;
+pub mod fetch;

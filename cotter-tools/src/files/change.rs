@@ -134,5 +134,5 @@ fn look_again(path: &Path, cx: &Cx) {
         (Some(written), Some(now)) if now.len() <= TOLD_BYTES => difference(&written, now, &shown),
         _ => format!("read {shown} again before you change it"),
     };
-    cx.note(format!("a hook changed {shown} after it was written:\n{told}"));
+    cx.note(format!("a hook changed {shown} after it was written:\n{}", told.trim_end()));
 }

@@ -344,7 +344,6 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
         -b=2
         +a = 1
         +b = 2
-
         </system-reminder>
         <system-reminder>
         From the tool "edit": a hook changed a.txt after it was written:
@@ -354,7 +353,6 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
          a = 1
         -b=3
         +b = 3
-
         </system-reminder>
         --
         user: go
@@ -377,7 +375,6 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
         -b=2
         +a = 1
         +b = 2
-
         </system-reminder>
         <system-reminder>
         From the tool "edit": a hook changed a.txt after it was written:
@@ -387,7 +384,6 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
          a = 1
         -b=3
         +b = 3
-
         </system-reminder>
         call c2.1: edit {"path":"a.txt","edits":[{"old":"a = 1","new":"a = 0"}]}
         result c2.1: edited a.txt, 1 place

@@ -4,3 +4,4 @@ mod kit;
 
 mod files;
 mod races;
+mod fetch;

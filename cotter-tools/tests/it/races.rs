@@ -55,12 +55,17 @@ fn swap(root: &Path) {
 }
 
 fn calls() -> Vec<(&'static str, Value)> {
-    let edits = json!([{"old": "inside", "new": "inside"}, {"old": "x", "new": "y"}]);
+    let edit = |old: &str, new: &str| {
+        ("edit", json!({"path": "dir/sub/b.txt", "edits": [{"old": old, "new": new}]}))
+    };
     vec![
         ("read", json!({"path": "dir/a.txt"})),
         ("write", json!({"path": "dir/new.txt", "content": "mine\n"})),
         ("write", json!({"path": "dir/deep/er/new.txt", "content": "mine\n"})),
-        ("edit", json!({"path": "dir/sub/b.txt", "edits": edits})),
+        ("read", json!({"path": "dir/sub/b.txt"})),
+        edit("inside", "within"),
+        edit("within", "inside"),
+        edit("from", "by"),
         ("list", json!({"path": "dir/sub"})),
         ("glob", json!({"pattern": "**/*.txt", "path": "dir"})),
         ("glob", json!({"pattern": "**/*.txt"})),
@@ -94,19 +99,25 @@ async fn s16_a_folder_that_becomes_a_link_after_the_decision_leads_nowhere() {
         result c2.1 (failed): cannot write dir/new.txt: there is a link in its path that was not there before
         call c3.1: write {"path":"dir/deep/er/new.txt","content":"mine\n"}
         result c3.1 (failed): cannot write dir/deep/er/new.txt: there is a link in its path that was not there before
-        call c4.1: edit {"path":"dir/sub/b.txt","edits":[{"old":"inside","new":"inside"},{"old":"x","new":"y"}]}
-        result c4.1 (failed): cannot edit dir/sub/b.txt: there is a link in its path that was not there before
-        call c5.1: list {"path":"dir/sub"}
-        result c5.1 (failed): cannot list dir/sub: there is a link in its path that was not there before
-        call c6.1: glob {"pattern":"**/*.txt","path":"dir"}
-        result c6.1 (failed): cannot look into dir: there is a link in its path that was not there before
-        call c7.1: glob {"pattern":"**/*.txt"}
-        result c7.1: link/a.txt
+        call c4.1: read {"path":"dir/sub/b.txt"}
+        result c4.1 (failed): cannot read dir/sub/b.txt: there is a link in its path that was not there before
+        call c5.1: edit {"path":"dir/sub/b.txt","edits":[{"old":"inside","new":"within"}]}
+        result c5.1 (failed): cannot edit dir/sub/b.txt: there is a link in its path that was not there before
+        call c6.1: edit {"path":"dir/sub/b.txt","edits":[{"old":"within","new":"inside"}]}
+        result c6.1 (failed): cannot edit dir/sub/b.txt: there is a link in its path that was not there before
+        call c7.1: edit {"path":"dir/sub/b.txt","edits":[{"old":"from","new":"by"}]}
+        result c7.1 (failed): cannot edit dir/sub/b.txt: there is a link in its path that was not there before
+        call c8.1: list {"path":"dir/sub"}
+        result c8.1 (failed): cannot list dir/sub: there is a link in its path that was not there before
+        call c9.1: glob {"pattern":"**/*.txt","path":"dir"}
+        result c9.1 (failed): cannot look into dir: there is a link in its path that was not there before
+        call c10.1: glob {"pattern":"**/*.txt"}
+        result c10.1: link/a.txt
         link/sub/b.txt
-        call c8.1: grep {"pattern":"afar","path":"dir/a.txt"}
-        result c8.1 (failed): cannot search dir/a.txt: there is a link in its path that was not there before
-        call c9.1: grep {"pattern":"afar"}
-        result c9.1: nothing in . fits
+        call c11.1: grep {"pattern":"afar","path":"dir/a.txt"}
+        result c11.1 (failed): cannot search dir/a.txt: there is a link in its path that was not there before
+        call c12.1: grep {"pattern":"afar"}
+        result c12.1: nothing in . fits
     "#]].assert_eq(&project.run(agent).await);
     assert_eq!(outside(&project), before);
 }
