@@ -217,10 +217,15 @@ async fn told(response: Response, url: &Url, most: u64) -> Result<Output, ToolEr
         let words = format!("{url}, {media}, {} bytes", bytes.len());
         return Ok(vec![Part::Text(words), Part::picture(media, &bytes)].into());
     }
-    let Some(page) = page(&bytes, &kind, url) else {
-        let (what, size) = (if media.is_empty() { "binary data" } else { media }, bytes.len());
-        let size = if is_cut { format!("more than {size}") } else { size.to_string() };
-        return Ok(format!("{url} is not text: {what}, {size} bytes ({status})").into());
+    let what = if media.is_empty() { "binary data" } else { media }.to_owned();
+    let size = match is_cut {
+        true => format!("more than {most} bytes; `max_bytes` gives more"),
+        false => format!("{} bytes", bytes.len()),
+    };
+    let base = url.clone();
+    let page = tokio::task::spawn_blocking(move || page(&bytes, &kind, &base)).await;
+    let Some(page) = page.map_err(|cause| ToolError::failed(cause.to_string()))? else {
+        return Ok(format!("{url} answered {status}, and that is not text: {what}, {size}").into());
     };
     if !status.is_success() {
         let page = text::clip(&page, ERROR_CHARS);
@@ -273,14 +278,18 @@ fn page(bytes: &[u8], kind: &str, url: &Url) -> Option<String> {
     Some(if is_page { html::to_text(&text, url) } else { text })
 }
 
-/// An error and its causes in one line.
+/// What went wrong on the way, and what it came from.
 fn words(error: &reqwest::Error) -> String {
-    let (mut told, mut cause) = (error.to_string(), error.source());
-    while let Some(next) = cause {
-        told.push_str(&format!(": {next}"));
-        cause = next.source();
+    let what = match () {
+        () if error.is_connect() => "no connection",
+        () if error.is_body() || error.is_decode() => "the answer breaks off",
+        () => "no answer that can be read",
+    };
+    let mut cause = error.source();
+    while let Some(deeper) = cause.and_then(Error::source) {
+        cause = Some(deeper);
     }
-    told
+    cause.map_or_else(|| what.to_owned(), |cause| format!("{what}: {cause}"))
 }
 
 #[cfg(test)]

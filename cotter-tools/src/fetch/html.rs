@@ -73,7 +73,7 @@ const LINK_CHARS: usize = 500;
 
 /// The text of a page. Links are told with the whole address they lead to.
 pub(super) fn to_text(page: &str, base: &Url) -> String {
-    let mut text = Text::default();
+    let mut text = Text { room: 2 * page.len(), ..Text::default() };
     let mut rest = page;
     while let Some(at) = rest.find('<') {
         text.words(&rest[..at]);
@@ -207,14 +207,16 @@ fn character(name: &str) -> Option<char> {
 #[derive(Default)]
 struct Text {
     out: String,
+    /// How long it may be and still get addresses: a page of links is not to grow without end.
+    room: usize,
     /// Whether a space is due before the next word.
     space: bool,
     /// How many line ends are due before the next word.
     breaks: usize,
     /// How many `pre` are open: in them spaces and line ends stay.
     pre: usize,
-    /// Where links that are open lead, and where their texts begin.
-    links: Vec<(Option<String>, usize)>,
+    /// Where the link that is open leads, and where its text begins. There are none within others.
+    link: Option<(String, usize)>,
 }
 
 impl Text {
@@ -281,8 +283,9 @@ impl Text {
                 }
             }
             ("a", false) => {
+                self.end_link();
                 let link = tag.href.as_deref().and_then(|href| leads_to(href, base));
-                self.links.push((link, self.out.len()));
+                self.link = link.map(|link| (link, self.out.len()));
             }
             ("a", true) => self.end_link(),
             _ => {}
@@ -296,15 +299,17 @@ impl Text {
 
     /// Tells where a link leads, after its text; not where it has none.
     fn end_link(&mut self) {
-        if let Some((Some(link), from)) = self.links.pop()
+        if let Some((link, from)) = self.link.take()
             && self.out.len() > from
+            && self.out.len() < self.room
             && !self.out[from..].contains(&*link)
         {
             self.out.push_str(&format!(" ({link})"));
         }
     }
 
-    fn finish(self) -> String {
+    fn finish(mut self) -> String {
+        self.end_link();
         let lines = self.out.lines().map(|line| line.trim_end_matches([' ', '|']).trim_end());
         let mut text = String::with_capacity(self.out.len());
         let mut empty = 0;
@@ -372,11 +377,17 @@ mod tests {
 
     #[test]
     fn what_is_broken_is_read_as_far_as_it_goes() {
-        check("a < b && c > d <3 &unknown; &#xffffffff; <", expect!["a < b && c > d <3 &unknown; &#xffffffff; <"]);
-        check("<p>one<p>two</b></i><a href=x>three", expect![[r#"
-            one
+        check(
+            "a < b && c > d <3 &unknown; &#xffffffff; <",
+            expect!["a < b && c > d <3 &unknown; &#xffffffff; <"],
+        );
+        check(
+            "<p>one<p>two</b></i><a href=x>three",
+            expect![[r#"
+                one
 
-            twothree"#]]);
+                twothree (https://example.com/docs/x)"#]],
+        );
         check("<script>never closed <p>text", expect![[""]]);
         check(
             "<a href=\"javascript:alert(1)\">click</a> <a href>empty</a> <p class=a=b=>x",
@@ -392,6 +403,8 @@ mod tests {
     fn a_page_of_open_tags_is_read_in_one_pass() {
         let page = "<a href=x><".repeat(100_000);
         let base = Url::parse("https://example.com/").unwrap();
-        assert!(to_text(&page, &base).starts_with("<<"));
+        let text = to_text(&page, &base);
+        assert!(text.starts_with("< (https://example.com/x)< ("), "{}", &text[..50]);
+        assert!(text.len() < 3 * page.len(), "{}", text.len());
     }
 }

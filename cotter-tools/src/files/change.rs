@@ -4,6 +4,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use cotter::{
@@ -18,6 +19,9 @@ use super::disk::{Held, Spot, Stands};
 
 /// The longest text of which a difference is told after hooks changed it.
 const TOLD_BYTES: usize = 256 * 1024;
+
+/// How long the shortest difference is looked for; after that any will do.
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// The file a call changes: the path that was decided on, and how people know it.
 pub(super) struct Target<'a> {
@@ -103,7 +107,7 @@ pub(super) fn refused(why: String) -> ToolError {
 
 /// The difference between two texts, as `diff -u` shows it.
 pub(super) fn difference(before: &str, after: &str, shown: &str) -> String {
-    let diff = TextDiff::from_lines(before, after);
+    let diff = TextDiff::configure().timeout(LIMIT).diff_lines(before, after);
     let (from, to) = (format!("a/{shown}"), format!("b/{shown}"));
     diff.unified_diff().context_radius(3).header(&from, &to).to_string()
 }
