@@ -291,3 +291,24 @@ impl Sink for Hits<'_> {
         Ok(false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_ends_the_search_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "needle\n").unwrap();
+        let cancel = CancellationToken::new();
+        let found = || {
+            let mut search = Search::new(&json!({"pattern": "needle"}), &cancel).unwrap();
+            search.file(File::open(&path).unwrap(), "a");
+            search.lines
+        };
+        assert_eq!(found(), 1);
+        cancel.cancel();
+        assert_eq!(found(), 0);
+    }
+}

@@ -3,14 +3,15 @@
 use std::{fmt::Write, sync::Arc};
 
 use cotter::permission::{Rule, RuleKind};
-use cotter_test::{Said, ScriptedUi, Step};
+use cotter_test::{Said, ScriptedUi, Step, transcript};
 use cotter_tools::fetch::tools;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
-    task::AbortHandle,
+    sync::oneshot,
+    task::{AbortHandle, JoinHandle},
 };
 
 use crate::kit::Project;
@@ -255,4 +256,51 @@ async fn a_server_that_is_none_or_not_there_is_told() {
         call c2.1: fetch {"url":"GONE"}
         result c2.1 (failed): cannot fetch GONE: no connection: Connection refused (os error 111)
     "#]].assert_eq(&told);
+}
+
+/// A server that takes one request and says nothing. It tells when it has it, and when the other side
+/// is gone.
+async fn silent() -> (String, oneshot::Receiver<()>, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (told, got) = oneshot::channel();
+    let gone = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        let _ = told.send(());
+        assert_eq!(stream.read(&mut request).await.unwrap_or(0), 0);
+    });
+    (url, got, gone)
+}
+
+#[tokio::test]
+async fn an_abort_ends_the_connection() {
+    let (url, got, gone) = silent().await;
+    let project = Project::with(&[]);
+    let agent = project.agent([Step::call("fetch", json!({"url": url}))]).extend(tools);
+    let agent = agent.rule(Rule::parse(RuleKind::Allow, "fetch(127.0.0.1)").unwrap());
+    let session = agent.build().unwrap().new_session().await.unwrap();
+    let run = tokio::spawn({
+        let session = session.clone();
+        async move { session.prompt("go").await }
+    });
+    got.await.unwrap();
+    assert!(session.abort());
+    gone.await.unwrap();
+    let ended = run.await.unwrap();
+    assert!(ended.is_err() || ended.is_ok_and(|reply| reply.reason == cotter::Reason::Aborted));
+    assert!(transcript(&session).contains("(cancelled): Cancelled while it ran."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_not_waited_for_without_end() {
+    let (url, _got, gone) = silent().await;
+    let project = Project::with(&[]);
+    let agent = project.agent([Step::call("fetch", json!({"url": url}))]).extend(tools);
+    let agent = agent.rule(Rule::parse(RuleKind::Allow, "fetch(127.0.0.1)").unwrap());
+    let told = project.run(agent).await;
+    assert!(told.contains("(timeout): http://127.0.0.1:"), "{told}");
+    assert!(told.contains("/ took longer than 30 seconds\n"), "{told}");
+    gone.abort();
 }
