@@ -13,3 +13,4 @@ pub mod delegate;
 pub mod memory;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+pub mod fetch;

@@ -18,3 +18,5 @@ mod ask_user;
 mod delegate;
 mod memory;
 mod examples;
+mod races;
+mod fetch;
