@@ -1,0 +1,6 @@
+//! The tools from outside, through their public API only.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
+
+#[cfg(feature = "mcp")]
+mod mcp;
