@@ -39,8 +39,9 @@ use std::{
 };
 
 use cotter::{
-    AgentConfig, Hook, Permit, Place, ToolError, ToolSpec, text,
+    AgentConfig, Hook, Permit, Place, ToolError, ToolSpec,
     permission::Zone,
+    text,
     tool::{ErrorKind, Facts, Output, Working},
 };
 use futures_util::future::join_all;
@@ -202,7 +203,9 @@ impl Hook for Mcp {
     }
 
     fn parallel(&self, name: &str) -> bool {
-        self.find(name).is_some_and(|(_, offered)| offered.zone <= Zone::Network)
+        let harmless =
+            |offered: &Offered| offered.zone <= Zone::Network && offered.doubts.is_empty();
+        self.find(name).is_some_and(|(_, offered)| harmless(offered))
     }
 
     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
@@ -275,7 +278,8 @@ impl Server {
     fn offered(&self) -> Vec<Offered> {
         let Pinned { accepted, waiting, gone, .. } = &self.pinned;
         for (name, _) in waiting.iter().filter(|(name, _)| self.entry.has(name)) {
-            let what = if accepted.contains_key(name) { "its definition changed" } else { "it is new" };
+            let what =
+                if accepted.contains_key(name) { "its definition changed" } else { "it is new" };
             self.tell(Some(name), held(what, self.entry.name()));
         }
         let here = accepted.iter().filter(|(name, _)| {
@@ -296,7 +300,9 @@ impl Server {
         }
         match connection.listed().tools.get(offered.name.as_str()) {
             Some(now) if now.digest() == offered.digest => {}
-            Some(_) => return Err(self.unavailable(&held("its definition changed", self.entry.name()))),
+            Some(_) => {
+                return Err(self.unavailable(&held("its definition changed", self.entry.name())));
+            }
             None => return Err(self.unavailable("the server does not offer it any more")),
         }
         connection.call(&offered.name, &permit, self.entry.timeout).await
@@ -314,10 +320,9 @@ impl Server {
             if !up.is_closed() {
                 return Ok(up.clone());
             }
-            if !up.answered.load(Ordering::Acquire) {
-                link.failures += 1;
-                link.why = "it ends before it answers".into();
-            }
+            let answered = up.answered.load(Ordering::Acquire);
+            link.failures = if answered { 0 } else { link.failures + 1 };
+            link.why = "it ends before it answers".into();
             link.up = None;
         }
         while link.failures < TRIES {
@@ -369,7 +374,11 @@ impl Server {
             }
         };
         for name in pinned.waiting.keys().filter(|name| self.entry.has(name)) {
-            let what = if pinned.accepted.contains_key(name) { "its definition changed" } else { "it is new" };
+            let what = if pinned.accepted.contains_key(name) {
+                "its definition changed"
+            } else {
+                "it is new"
+            };
             self.tell(Some(name), held(what, self.entry.name()));
         }
         Ok(pinned)
@@ -378,7 +387,9 @@ impl Server {
 
 /// Why a tool cannot be had, and what to do about it.
 fn held(what: &str, server: &str) -> String {
-    format!("{what} since its server was accepted; it is held until a person runs `cotter mcp accept {server}`")
+    format!(
+        "{what} since its server was accepted; it is held until a person runs `cotter mcp accept {server}`"
+    )
 }
 
 /// Changes the file of definitions without keeping others waiting.

@@ -17,9 +17,8 @@ const NAMES: &str = "a server's name has 1 to 32 letters, digits, `-` and single
                      either end";
 
 /// Headers that the protocol itself sets.
-const RESERVED: [&str; 6] = [
-    "accept", "content-length", "host", "last-event-id", "mcp-protocol-version", "mcp-session-id",
-];
+const RESERVED: [&str; 6] =
+    ["accept", "content-length", "host", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
 
 /// One server: how it is reached, and which of its tools may be had.
 #[derive(Clone, Debug)]
@@ -209,8 +208,8 @@ impl IntoIterator for Servers {
 }
 
 fn server(key: &Written, node: Node<'_>) -> Result<McpServer, SettingsError> {
-    let mut server = McpServer::new(&key.text, transport(node)?)
-        .map_err(|message| key.place.error(message))?;
+    let mut server =
+        McpServer::new(&key.text, transport(node)?).map_err(|message| key.place.error(message))?;
     let object = node.object()?;
     if let Some(tools) = object.get("tools") {
         let tools = tools.object()?.keys(&["allow", "deny"])?;
@@ -260,7 +259,11 @@ fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
                 command: object.require("command")?.non_empty_string()?.to_owned(),
                 args: object.get("args").map(strings).transpose()?.unwrap_or_default(),
                 env: object.get("env").map(variables).transpose()?.unwrap_or_default(),
-                cwd: object.get("cwd").map(|node| node.non_empty_string()).transpose()?.map(Into::into),
+                cwd: object
+                    .get("cwd")
+                    .map(|node| node.non_empty_string())
+                    .transpose()?
+                    .map(Into::into),
             })
         }
         Kind::Http => {
@@ -271,8 +274,10 @@ fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
             })
         }
         Kind::Sse => {
-            let error = object.require("type")?.error("servers of the older kind `sse` are not supported");
-            Err(error.with_hint("many of them also speak `http`, at an address that ends in `/mcp`"))
+            let error =
+                object.require("type")?.error("servers of the older kind `sse` are not supported");
+            Err(error
+                .with_hint("many of them also speak `http`, at an address that ends in `/mcp`"))
         }
     }
 }
@@ -303,7 +308,8 @@ fn address(node: Node<'_>) -> Result<Url, SettingsError> {
     let url = Url::parse(node.non_empty_string()?).ok();
     let fits = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
     // It may have a key in it: it is not repeated.
-    url.filter(fits).ok_or_else(|| node.error("expected an address that begins with https:// or http://"))
+    url.filter(fits)
+        .ok_or_else(|| node.error("expected an address that begins with https:// or http://"))
 }
 
 fn headers(node: Node<'_>) -> Result<Vec<(HeaderName, String)>, SettingsError> {

@@ -166,7 +166,8 @@ fn with_fit_words(schema: &Value) -> Value {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+            let mut members: Vec<_> =
+                members.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
             members.sort_by(|(a, _), (b, _)| a.cmp(b));
             Value::Object(Map::from_iter(members))
         }

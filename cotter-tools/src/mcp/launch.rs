@@ -7,12 +7,14 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use cotter::{Place, text};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     process::{Child, Command},
+    sync::watch,
 };
 
 /// What every server may know of the person's variables, and what begins with `LC_`.
@@ -23,6 +25,8 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const MARK: &str = "COTTER_CALL";
 /// How much is kept of what a server says beside the protocol.
 const TAIL_BYTES: usize = 64 * 1024;
+/// How long it is waited for the rest of it.
+const SETTLING: Duration = Duration::from_millis(250);
 /// How much of it is quoted when something failed.
 const QUOTED_CHARS: usize = 1500;
 
@@ -61,6 +65,7 @@ impl Job {
         let input = Box::new(child.stdin.take().ok_or_else(missing)?);
         let output = Box::new(child.stdout.take().ok_or_else(missing)?);
         let errors = child.stderr.take().ok_or_else(missing)?;
+        tail.0.open.send_replace(true);
         tokio::spawn(tail.clone().read(errors));
         Ok((Process { child }, Pipes { input, output }))
     }
@@ -83,7 +88,14 @@ impl Drop for Process {
 
 /// The end of what a server says beside the protocol.
 #[derive(Clone, Default)]
-pub(super) struct Tail(Arc<Mutex<VecDeque<u8>>>);
+pub(super) struct Tail(Arc<Said>);
+
+#[derive(Default)]
+struct Said {
+    kept: Mutex<VecDeque<u8>>,
+    /// Whether there may be more to come.
+    open: watch::Sender<bool>,
+}
 
 impl Tail {
     async fn read(self, mut from: impl AsyncRead + Unpin) {
@@ -91,10 +103,19 @@ impl Tail {
         while let Ok(count @ 1..) = from.read(&mut bytes).await {
             self.push(&bytes[..count]);
         }
+        self.0.open.send_replace(false);
+    }
+
+    /// The same once everything is read of a server that has just ended; without much patience for one
+    /// that has not.
+    pub(super) async fn settled(&self) -> &Self {
+        let mut open = self.0.open.subscribe();
+        let _ = tokio::time::timeout(SETTLING, open.wait_for(|open| !open)).await;
+        self
     }
 
     pub(super) fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let over = (kept.len() + bytes.len()).saturating_sub(TAIL_BYTES);
         kept.drain(..over);
@@ -103,7 +124,7 @@ impl Tail {
 
     /// The last of it, to be quoted; nothing where it said nothing.
     pub(super) fn quoted(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let said = String::from_utf8_lossy(&bytes);
         let said = said.trim();
@@ -127,8 +148,11 @@ pub(super) fn environment(
     };
     // Bash takes a variable of such a value for a function.
     let function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"() {");
-    let mut all: Vec<_> =
-        variables.iter().filter(|(name, value)| listed(name) && !function(value)).cloned().collect();
+    let mut all: Vec<_> = variables
+        .iter()
+        .filter(|(name, value)| listed(name) && !function(value))
+        .cloned()
+        .collect();
     let path = all.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
     all.retain(|(name, _)| name != "PATH");
     all.push(("PATH".into(), safe_path(path.as_deref().unwrap_or(OsStr::new(USUAL_PATH)), place)));
@@ -148,7 +172,8 @@ fn safe_path(path: &OsStr, place: &Place) -> OsString {
         let really = really.as_deref().unwrap_or(folder);
         place.write_roots().any(|root| folder.starts_with(root) || really.starts_with(root))
     };
-    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute() && !writable(folder));
+    let folders =
+        std::env::split_paths(path).filter(|folder| folder.is_absolute() && !writable(folder));
     std::env::join_paths(folders).unwrap_or_else(|_| USUAL_PATH.into())
 }
 
@@ -162,8 +187,10 @@ pub(super) fn find(
         return Ok(cwd.join(command));
     }
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
-    let mut folders = std::env::split_paths(&path.unwrap_or_default()).collect::<Vec<_>>().into_iter();
-    let found = folders.find_map(|folder| Some(folder.join(command)).filter(|path| is_program(path)));
+    let mut folders =
+        std::env::split_paths(&path.unwrap_or_default()).collect::<Vec<_>>().into_iter();
+    let found =
+        folders.find_map(|folder| Some(folder.join(command)).filter(|path| is_program(path)));
     found.ok_or_else(|| format!("there is no program `{}` in PATH", text::show_line(command)))
 }
 
@@ -192,10 +219,13 @@ pub(super) fn expand(text: &str, variables: &[(OsString, OsString)]) -> Result<S
             Some((name, otherwise)) => (name, Some(otherwise)),
             None => (inside, None),
         };
-        let found = variables.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str());
+        let found =
+            variables.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str());
         match found.or(otherwise) {
             Some(value) => out.push_str(value),
-            None => return Err(format!("there is no variable `{}`", cotter::text::show_line(name))),
+            None => {
+                return Err(format!("there is no variable `{}`", cotter::text::show_line(name)));
+            }
         }
         rest = behind;
     }
@@ -228,8 +258,10 @@ mod tests {
         let place = Place::new(Path::new("/work"));
         let named = [("TOKEN".into(), "t".into()), ("HOME".into(), "/elsewhere".into())];
         let got = environment(&had(), named, &place);
-        let got: Vec<_> =
-            got.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        let got: Vec<_> = got
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
         expect![[r#"
             LC_ALL=C
             PATH=/usr/bin:/bin
@@ -242,7 +274,8 @@ mod tests {
     #[test]
     fn variables_are_put_in_where_they_are_named() {
         let check = |text: &str, expected: Expect| {
-            expected.assert_eq(&expand(text, &had()).unwrap_or_else(|cause| format!("error: {cause}")));
+            expected
+                .assert_eq(&expand(text, &had()).unwrap_or_else(|cause| format!("error: {cause}")));
         };
         check("plain $HOME {x}", expect!["plain $HOME {x}"]);
         check("Bearer ${API_KEY}!", expect!["Bearer secret!"]);
@@ -257,7 +290,7 @@ mod tests {
         assert_eq!(tail.quoted(), "");
         tail.push(&vec![b'x'; 2 * TAIL_BYTES]);
         tail.push("the end\u{1b}[31m\n".as_bytes());
-        assert_eq!(tail.0.lock().expect("nobody panics").len(), TAIL_BYTES);
+        assert_eq!(tail.0.kept.lock().expect("nobody panics").len(), TAIL_BYTES);
         assert!(tail.quoted().ends_with("xthe end\\u{1b}[31m"), "{}", tail.quoted());
     }
 }

@@ -21,11 +21,12 @@ use rmcp::{
     ClientHandler, RoleClient, ServiceError,
     model::{
         CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientCapabilities,
-        ClientConfig, ClientRequest, Implementation, ListToolsRequest,
-        PaginatedRequestParams, ProgressNotificationParam,
-        ProgressToken, ProtocolVersion, RequestId, ServerResult,
+        ClientConfig, ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerResult,
     },
-    service::{NotificationContext, Peer, PeerRequestOptions, RunningService},
+    service::{
+        ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RunningService,
+    },
     transport::IntoTransport,
 };
 use serde_json::Value;
@@ -35,7 +36,7 @@ use tokio::{
 };
 
 use super::{
-    Surroundings, McpServer, Transport,
+    McpServer, Surroundings, Transport,
     definition::Definition,
     http,
     launch::{self, Job, Process, Tail},
@@ -65,7 +66,8 @@ pub(super) struct Connection {
 }
 
 /// A service on its way.
-type Serving = Pin<Box<dyn Future<Output = Result<RunningService<RoleClient, Client>, String>> + Send>>;
+type Serving =
+    Pin<Box<dyn Future<Output = Result<RunningService<RoleClient, Client>, String>> + Send>>;
 
 /// A connection on its way.
 type Opening = Pin<Box<dyn Future<Output = Result<Connection, String>> + Send>>;
@@ -90,7 +92,10 @@ impl Connection {
                 Ok(opened) => opened,
                 Err(_) => Err(format!("it did not answer within {:?}", server.start_timeout)),
             };
-            opened.map_err(|words| format!("{words}{}", tail.quoted()))
+            match opened {
+                Ok(connection) => Ok(connection),
+                Err(words) => Err(format!("{words}{}", tail.settled().await.quoted())),
+            }
         })
     }
 
@@ -111,7 +116,10 @@ impl Connection {
                 let job = job(&server.transport, &around)?;
                 let program = job.program.clone();
                 let (process, pipes) = job.start(&tail).map_err(|cause| {
-                    format!("{} cannot be started: {cause}", text::show_line(&program.to_string_lossy()))
+                    format!(
+                        "{} cannot be started: {cause}",
+                        text::show_line(&program.to_string_lossy())
+                    )
                 })?;
                 let output = Bounded { from: pipes.output, line: 0, too_long: too_long.clone() };
                 let client = Client { project: Some(around.place.project().into()), ..client };
@@ -130,7 +138,13 @@ impl Connection {
             answered: AtomicBool::new(false),
             _process: process,
         };
-        connection.list().await?;
+        // Some servers have their tools only after the greeting, and say so.
+        for _ in 0..3 {
+            connection.list().await?;
+            if !connection.take_changed() {
+                break;
+            }
+        }
         Ok(connection)
     }
 
@@ -171,7 +185,12 @@ impl Connection {
     }
 
     /// Calls a tool. Dropped, the server is told that nobody waits any more.
-    pub(super) async fn call(&self, tool: &str, permit: &Permit, limit: Duration) -> Result<Output, ToolError> {
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        permit: &Permit,
+        limit: Duration,
+    ) -> Result<Output, ToolError> {
         let arguments = permit.input().as_object().cloned().unwrap_or_default();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
@@ -179,11 +198,18 @@ impl Connection {
         let (said, mut saying) = mpsc::channel(PROGRESS);
         // Held while it is sent: words on its progress cannot come before somebody waits for them.
         let mut progress = client.progress.lock().await;
-        let sent = self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-        let sent = sent.map_err(|cause| self.failed(&cause))?;
-        progress.insert(sent.progress_token.clone(), said);
+        let sent =
+            self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+        if let Ok(sent) = &sent {
+            progress.insert(sent.progress_token.clone(), said);
+        }
         drop(progress);
-        let mut abandoned = Abandoned::of(self.service.peer(), &sent.id, client, &sent.progress_token);
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(cause) => return Err(self.failed(&cause).await),
+        };
+        let mut abandoned =
+            Abandoned::of(self.service.peer(), &sent.id, client, &sent.progress_token);
         let mut answering = std::pin::pin!(tokio::time::timeout(limit, sent.await_response()));
         let answer = loop {
             tokio::select! {
@@ -196,22 +222,28 @@ impl Connection {
             permit.stream(&words);
         }
         let Ok(answer) = answer else {
-            let message = format!("the server did not answer within {limit:?}; it was told to stop");
+            let message =
+                format!("the server did not answer within {limit:?}; it was told to stop");
             return Err(ToolError::new(ErrorKind::Timeout, message));
         };
         abandoned.id = None;
-        let answer = answer.map_err(|cause| self.failed(&cause))?;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(cause) => return Err(self.failed(&cause).await),
+        };
         self.answered.store(true, Ordering::Release);
         match answer {
             ServerResult::CallToolResult(answer) => result::output(answer),
             ServerResult::InputRequiredResult(_) => {
                 Err(ToolError::failed("the server wants to ask something in return, which is off"))
             }
-            _ => Err(ToolError::failed("the server answered with something that is no result of a tool")),
+            _ => Err(ToolError::failed(
+                "the server answered with something that is no result of a tool",
+            )),
         }
     }
 
-    fn failed(&self, cause: &ServiceError) -> ToolError {
+    async fn failed(&self, cause: &ServiceError) -> ToolError {
         match cause {
             ServiceError::McpError(error) => {
                 let words = text::clip(&error.message, WORDS_CHARS);
@@ -220,7 +252,7 @@ impl Connection {
             cause => ToolError::failed(format!(
                 "{}. Whether the call had an effect is not known; it was not made again{}",
                 self.why(cause),
-                self.tail.quoted(),
+                self.tail.settled().await.quoted(),
             )),
         }
     }
@@ -231,6 +263,9 @@ impl Connection {
                 format!("the server sent more than {MESSAGE_BYTES} bytes at once and was ended")
             }
             ServiceError::TransportClosed => "the server ended while it was asked".into(),
+            ServiceError::TransportSend(error) => {
+                format!("the server cannot be reached: {}", words(&*error.error))
+            }
             cause => words(cause),
         }
     }
@@ -262,7 +297,14 @@ where
     E: std::error::Error + Send + Sync + 'static,
     A: 'static,
 {
-    Box::pin(async { rmcp::serve_client(client, transport).await.map_err(|cause| words(&cause)) })
+    Box::pin(async {
+        let served = rmcp::serve_client(client, transport).await;
+        served.map_err(|cause| match &cause {
+            ClientInitializeError::ConnectionClosed(_) => "it ended before it had answered".into(),
+            ClientInitializeError::TransportError { error, .. } => words(&*error.error),
+            cause => words(cause),
+        })
+    })
 }
 
 /// The tools of a page, and where the next one begins. A list in which something is of a wrong kind is
@@ -338,7 +380,8 @@ impl ClientHandler for Client {
         &self,
         _: rmcp::service::RequestContext<RoleClient>,
     ) -> Result<rmcp::model::ListRootsResult, rmcp::ErrorData> {
-        let uri = self.project.as_ref().and_then(|folder| reqwest::Url::from_file_path(folder).ok());
+        let uri =
+            self.project.as_ref().and_then(|folder| reqwest::Url::from_file_path(folder).ok());
         let roots = uri.map(|uri| rmcp::model::Root::new(String::from(uri)));
         Ok(rmcp::model::ListRootsResult::new(roots.into_iter().collect()))
     }
@@ -347,7 +390,11 @@ impl ClientHandler for Client {
         self.changed.store(true, Ordering::Release);
     }
 
-    async fn on_progress(&self, said: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_progress(
+        &self,
+        said: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         let words = match (&said.message, said.total) {
             (Some(message), _) => format!("{message}\n"),
             (None, Some(total)) => format!("{} of {total}\n", said.progress),
@@ -393,7 +440,8 @@ impl Drop for Abandoned {
             progress.lock().await.remove(&token);
             if let Some(id) = id {
                 let reason = Some("nobody waits for it any more".to_owned());
-                let _ = peer.notify_cancelled(CancelledNotificationParam::new(Some(id), reason)).await;
+                let _ =
+                    peer.notify_cancelled(CancelledNotificationParam::new(Some(id), reason)).await;
             }
         });
     }
@@ -409,7 +457,11 @@ struct Bounded<R> {
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.from).poll_read(cx, buffer))?;

@@ -60,8 +60,10 @@ impl Pins {
         if value["v"] != VERSION {
             return Err(bad(io::Error::other(format!("format {} is not known", value["v"]))));
         }
-        let servers = value["servers"].as_object().ok_or_else(|| bad(io::Error::other("no servers")))?;
-        let pinned = |(name, value): (&String, &Value)| Some((name.clone(), Pinned::from_json(value)?));
+        let servers =
+            value["servers"].as_object().ok_or_else(|| bad(io::Error::other("no servers")))?;
+        let pinned =
+            |(name, value): (&String, &Value)| Some((name.clone(), Pinned::from_json(value)?));
         let servers = servers.iter().map(pinned).collect::<Option<_>>();
         Ok(Pins { servers: servers.ok_or_else(|| bad(io::Error::other("a server is broken")))? })
     }
@@ -86,11 +88,14 @@ impl Pins {
     /// [`Pinned::waiting_digest`]. Sessions under way keep what they have; the next one has it all.
     pub fn accept(path: &Path, server: &str, shown: &str) -> Result<(), PinsError> {
         Pins::change(path, |pins| {
-            let refused = |words: String| PinsError::new(path, "was not changed", io::Error::other(words));
+            let refused =
+                |words: String| PinsError::new(path, "was not changed", io::Error::other(words));
             let pinned = pins.servers.get_mut(server);
             let pinned = pinned.ok_or_else(|| refused(format!("no server `{server}` was seen")))?;
             if pinned.waiting_digest() != shown {
-                return Err(refused(format!("what waits of `{server}` is another by now; look again")));
+                return Err(refused(format!(
+                    "what waits of `{server}` is another by now; look again"
+                )));
             }
             for (name, definition) in std::mem::take(&mut pinned.waiting) {
                 pinned.accepted.insert(name, definition);
@@ -105,7 +110,12 @@ impl Pins {
     }
 
     /// Takes in what a server lists. Pure.
-    pub(super) fn see(&mut self, server: &str, identity: &str, listed: &BTreeMap<String, Definition>) {
+    pub(super) fn see(
+        &mut self,
+        server: &str,
+        identity: &str,
+        listed: &BTreeMap<String, Definition>,
+    ) {
         let Some(pinned) = self.servers.get_mut(server) else {
             let identity = identity.to_owned();
             let first = Pinned { identity, accepted: listed.clone(), ..Pinned::default() };

@@ -73,7 +73,10 @@ fn picture(data: String, claimed: &str) -> Part {
 
 fn left_out(what: &str, kind: &str, size: usize) -> Part {
     let kind = text::clip(kind, 100);
-    Part::Text(format!("[{what} of type `{}` left out, {size} bytes in base64]", text::show_line(&kind)))
+    Part::Text(format!(
+        "[{what} of type `{}` left out, {size} bytes in base64]",
+        text::show_line(&kind)
+    ))
 }
 
 fn is_base64(data: &str) -> bool {

@@ -82,8 +82,9 @@ def call(request, send):
         send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
         return text("logged")
     if name == "child":
-        # Holds the pipe at that path open for as long as it lives; opening it waits for the other end.
-        subprocess.Popen(["sh", "-c", "exec sleep 1000 > " + given["pipe"]], stdin=subprocess.DEVNULL)
+        # Says a word through the pipe at that path, and holds it open for as long as it lives.
+        script = 'exec > "$1"; echo here; exec sleep 1000'
+        subprocess.Popen(["sh", "-c", script, "sh", given["pipe"]], stdin=subprocess.DEVNULL)
         return text("started")
     if name == "fail":
         return {"isError": True, **text("it did not work")}
