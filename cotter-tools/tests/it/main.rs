@@ -20,3 +20,5 @@ mod memory;
 mod examples;
 mod races;
 mod fetch;
+#[cfg(feature = "mcp")]
+mod mcp;
