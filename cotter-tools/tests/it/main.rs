@@ -5,3 +5,4 @@
 mod machine;
 mod bash;
 mod processes;
+mod confine;
