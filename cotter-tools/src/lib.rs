@@ -1,5 +1,6 @@
 //! Tools of an agent that works on a real machine.
 
+pub mod shell;
 #[cfg(unix)]
 pub mod process;
 #[cfg(unix)]
