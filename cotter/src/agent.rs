@@ -29,6 +29,7 @@ use crate::{
     mention::{Mention, MentionMode},
     message::{Content, ToolCall},
     model::{Model, ModelError, Models},
+    permission::Policy,
     permission::{Level, Mode, Rule},
     points::{
         Answered, Gated, Point, SessionEnd, SessionEnded, SessionOpen, SessionOpened, Transformed,
@@ -37,7 +38,7 @@ use crate::{
     scene::Scene,
     session::{Entries, Header, MemoryStore, Session, State, Store, StoreError},
     skill::Skill,
-    tool::{Cap, Explained, PreChecked, Tool, ToolSet, check, explain},
+    tool::{Cap, Explained, Facts, PreChecked, Tool, ToolSet, check, explain},
     ui::{Headless, Ui},
 };
 
@@ -358,6 +359,19 @@ impl Agent {
     /// Every hook, in the order in which they run.
     pub fn hooks(&self) -> Vec<HookInfo> {
         self.0.live.hooks()
+    }
+
+    /// The permission floor in force.
+    pub fn policy(&self) -> Policy {
+        self.generation().policy.clone()
+    }
+
+    /// What a call would touch, as its tool says; `None` where there is no such tool, or it panics.
+    pub fn facts(&self, tool: &str, input: &Value) -> Option<Facts> {
+        let tools = self.tools();
+        let row = tools.row(tool)?;
+        let effects = || row.tool.effects(input, self.place());
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(effects)).ok()
     }
 
     /// The tools in force for this agent.

@@ -36,6 +36,7 @@
 
 mod commands;
 mod guard;
+pub(crate) mod offer;
 mod paths;
 mod rule;
 mod words;
@@ -49,7 +50,7 @@ use self::rule::Part;
 pub use self::{
     guard::Guard,
     rule::{Rule, RuleError, RuleKind},
-    words::{Level, Mode, UnknownWord},
+    words::{Level, Mode, Sandbox, UnknownWord},
 };
 use crate::{builtin::is_secret, cx::Place, ext::Origin, points::Verdict, tool::Facts};
 

@@ -40,6 +40,12 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Text that cannot open or close a block of notes: every `<` of such a tag becomes `&lt;`, however the tag is
+/// spelled. What tools answer goes through it anyway; this is for foreign words that reach the model otherwise.
+pub fn without_notes(text: &str) -> String {
+    crate::notes::escape(text)
+}
+
 /// The beginning of a text that has to fit, and how much of it is left out.
 pub(crate) fn cut(text: &str, room: usize) -> String {
     if text.len() <= room {

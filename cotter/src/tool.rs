@@ -44,7 +44,6 @@ pub(crate) mod check;
 pub(crate) mod explain;
 mod facts;
 mod nested;
-mod offer;
 mod permit;
 mod prepare;
 mod run;

@@ -14,7 +14,7 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 
-use crate::kit::Project;
+use crate::scratch::Project;
 
 /// A server on a port of this machine, until it is dropped. It answers a path with what a table says.
 struct Server {

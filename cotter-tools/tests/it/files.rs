@@ -13,7 +13,7 @@ use cotter_tools::files::tools;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::Project;
+use crate::scratch::Project;
 
 /// Makes calls one after the other, each a step of its own, and compares the whole conversation.
 async fn check(

@@ -19,7 +19,7 @@ use expect_test::expect;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
-use crate::kit::Project;
+use crate::scratch::Project;
 
 /// A project with a folder `dir`, and beside it `link`, which leads to a folder outside with files of
 /// the same names.

@@ -139,9 +139,25 @@ impl Rule {
         self.kind == RuleKind::Allow
     }
 
+    /// The tool, or the glob over tools, by our own names.
+    pub fn tool(&self) -> &str {
+        self.tool.glob().glob()
+    }
+
     /// The rule without its kind, as it stands in a settings file.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether the rule speaks about a call: one that asks or denies about anything in it, one that allows
+    /// about all of it.
+    pub fn matches(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+        if !self.loosens() {
+            return self.hits(tool, facts, place);
+        }
+        let parts = super::parts(facts, place);
+        let covered = || parts.iter().all(|(part, _)| self.covers(part, place));
+        self.covers_call(tool, facts, place) || !parts.is_empty() && covered()
     }
 
     /// Whether anything about a call matches: how rules that ask or deny hold.

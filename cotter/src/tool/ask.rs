@@ -6,14 +6,14 @@ use std::sync::Arc;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{
-    ErrorKind, offer,
+    ErrorKind,
     prepare::{Judged, Stand, judge_again},
 };
 use crate::{
     events::EventKind,
     ext::{Decided, Generation, Meta, Origin, Owner, Registry},
     ledger::{AnsweredRow, AskedRow, Record, digest},
-    permission::{Asked, Rule, RuleKind},
+    permission::{Asked, Rule, RuleKind, offer},
     points::{Admit, Answer, Fold, PermissionAsk},
     scene::Scene,
     session::{StoreError, Timestamp},

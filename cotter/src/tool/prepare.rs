@@ -42,6 +42,8 @@ pub(crate) struct Judged {
     pub(crate) ran: Vec<Ran>,
     /// The generation whose word was heard last.
     pub(crate) generation: u64,
+    /// Whether a secret had been read by then.
+    pub(crate) after_secret: bool,
     /// Who makes the call, where it is not the model: their own hooks are not asked.
     pub(crate) caller: Option<Owner>,
 }
@@ -77,6 +79,7 @@ impl Judged {
             answer: None,
             ran: vec![],
             generation: 0,
+            after_secret: false,
             caller: None,
         }
     }
@@ -212,6 +215,7 @@ async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
 
 /// The floor and the gates, side by side: the strictest stands.
 async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
+    judged.after_secret = judged.facts.has_effects() && scene.cx.has_read_secret();
     let ruling = rule(judged, scene);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
@@ -269,6 +273,7 @@ pub(super) fn asks(by: &str, verdict: &Verdict) -> Ask {
 /// new that is stricter refuses.
 pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
     judged.generation = scene.generation().number;
+    judged.after_secret = scene.cx.has_read_secret();
     let Some(row) = scene.face.tools.row(&judged.call.name).cloned() else {
         let words = "The tool is no longer there.";
         return judged.refuse("scope", ErrorKind::NotFound, words, words);

@@ -157,12 +157,17 @@ async fn overtake(judged: &mut Judged, scene: &Scene) {
     while matches!(judged.stand, Stand::Pass) {
         if scene.is_cancelled() {
             *judged = Judged::cancelled(judged.call.clone());
-        } else if scene.agent().live().number() != judged.generation {
+        } else if scene.agent().live().number() != judged.generation || has_learnt(judged, scene) {
             judge_again(judged, &scene.newest()).await;
         } else {
             return;
         }
     }
+}
+
+/// Whether another call has read a secret since this one was decided on.
+fn has_learnt(judged: &Judged, scene: &Scene) -> bool {
+    judged.facts.has_effects() && !judged.after_secret && scene.cx.has_read_secret()
 }
 
 /// The ledger row of a call: the decision and, where it passed, the start.

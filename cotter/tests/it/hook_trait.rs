@@ -534,7 +534,6 @@ async fn r1_r8_a_hook_hears_every_event_in_order() {
         main r1 message user: go
         main r1 message call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
         main r1 model.post
-        main r1 hook tool.pre project-roots gate pass
         main r1 tool.call c1.1 invoke_subagent {"name":"sub","prompt":"p"}
         main r1 subagent.start
         sub r1/1 session.start
@@ -543,7 +542,6 @@ async fn r1_r8_a_hook_hears_every_event_in_order() {
         sub r1/1 message user: p
         sub r1/1 message call c2.1: a_look {}
         sub r1/1 model.post
-        sub r1/1 hook tool.pre project-roots gate pass
         sub r1/1 tool.call c2.1 a_look {}
         sub r1/1 tool.result c2.1 "a runs a_look {}"
         sub r1/1 message result c2.1: a runs a_look {}

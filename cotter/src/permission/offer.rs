@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
+use super::{Asked, Policy, Rule, RuleKind, Zone};
 use crate::{
     paths,
-    permission::{Asked, Policy, Rule, RuleKind, Zone},
     points::Verdict,
     tool::{Command, WordKind},
 };
 
 /// The allow rules with which this call would run unasked, as narrow as is useful. Empty where no rule
 /// would do.
-pub(super) fn offer(policy: &Policy, asked: &Asked<'_>) -> Vec<String> {
+pub(crate) fn offer(policy: &Policy, asked: &Asked<'_>) -> Vec<String> {
     let texts = candidates(asked);
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
     match rules.collect::<Result<Vec<_>, _>>() {
@@ -22,7 +22,7 @@ pub(super) fn offer(policy: &Policy, asked: &Asked<'_>) -> Vec<String> {
 }
 
 /// Whether a call would run unasked with these rules besides those in force.
-pub(super) fn answers(policy: &Policy, asked: &Asked<'_>, rules: &[Rule]) -> bool {
+pub(crate) fn answers(policy: &Policy, asked: &Asked<'_>, rules: &[Rule]) -> bool {
     let approvals = [asked.approvals, rules].concat();
     policy.decide(&Asked { approvals: &approvals, ..*asked }).verdict == Verdict::Pass
 }
