@@ -807,5 +807,14 @@ async fn a_full_disk_leaves_what_was_there() {
         .output()
         .unwrap();
     assert!(started.status.success(), "{started:?}");
-    expect![[""]].assert_eq(&std::fs::read_to_string(into).unwrap());
+    expect![[r#"
+        call c1.1: read {"path":"a.txt"}
+        result c1.1:      1	one
+        call c2.1: write {"path":"a.txt","content":"X"}
+        result c2.1 (failed): cannot write a.txt: File too large (os error 27)
+        call c3.1: write {"path":"made/b.txt","content":"X"}
+        result c3.1 (failed): cannot write made/b.txt: File too large (os error 27)
+        left: a.txt: one
+    "#]]
+    .assert_eq(&std::fs::read_to_string(into).unwrap());
 }
