@@ -412,6 +412,10 @@ mod tests {
             error: mcp.json:1:16: $.a.type: expected one of `stdio`, `http`, `streamable-http`, `sse`, found the string `htp`
             hint: did you mean `http`?"#]],
         );
+    }
+
+    #[test]
+    fn mistakes_in_values_name_their_place_and_no_secret() {
         check(
             r#"{"a": {"url": "ftp://hush@y/"}}"#,
             expect![
