@@ -639,14 +639,12 @@ impl Pipe {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_ended() {
-    let world = World::new(tools(["hang", "echo"]));
+    let world = World::new(tools(["hang"]));
     let mcp = world.open(json!({"timeoutMs": 200})).await;
     let pipe = Pipe::new(&world);
-    let calls =
-        vec![("mcp__fake__hang", json!({"pipe": pipe.path})), ("mcp__fake__echo", json!({}))];
+    let calls = vec![("mcp__fake__hang", json!({"pipe": pipe.path}))];
     expect![[r#"
         result c1.1 (timeout): the server did not answer within 200ms; it was told to stop
-        result c2.1: {}
     "#]]
     .assert_eq(&called(&mcp, calls).await);
     assert_eq!(pipe.rest().await, ["hanging", "cancelled"]);
