@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, Output, Place, ToolSpec, Verdict,
+    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, Output, Place, ToolSpec,
+    Verdict,
     command::CommandCx,
     controls::{Allowance, Completion, ExecOptions, ModelScope, When},
     message::Usage,
@@ -247,7 +248,15 @@ async fn p8_exec_runs_a_program_by_way_of_bash() {
         ("true", vec!["a\0b"], plain()),
         ("", vec![], plain()),
     ];
-    check_exec(|agent| agent.tool(fake_bash(Some(said()))), programs, expect![[""]]).await;
+    check_exec(|agent| agent.tool(fake_bash(Some(said()))), programs, expect![[r#"
+        Executed { stdout: "{\"command\":\"'git' 'log' -n 3 '--format=%h'\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"'echo' 'a b' '' '$(rm x)' 'it'\\\\''s' '*' 'a;b' 'x\\ny' '~' 'é'\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"'if' 'then'\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"'A=b' 'c'\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"./run.sh\",\"cwd\":\"/some where\",\"timeout_ms\":1}", stderr: "oh", code: Some(3), killed: false }
+        invalid_args: "a\0b" has a zero byte, which no program can be given
+        Executed { stdout: "{\"command\":\"''\"}", stderr: "oh", code: Some(3), killed: false }
+    "#]]).await;
 }
 
 /// P8: it is judged like `bash`, by whoever judges that, and recorded within the call it is made from.
@@ -257,12 +266,47 @@ async fn p8_exec_is_judged_like_bash() {
     let refused = |agent: AgentBuilder| {
         agent.tool(fake_bash(Some(said()))).rule(Rule::parse(RuleKind::Deny, "bash").unwrap())
     };
-    check_exec(refused, ls(), expect![[""]]).await;
-    check_exec(|agent| agent, ls(), expect![[""]]).await;
-    check_exec(|agent| agent.tool(fake_bash(Some(said()))).scope(["tool"]), ls(), expect![[""]]).await;
-    check_exec(|agent| agent.tool(fake_bash(None)), ls(), expect![[""]]).await;
+    check_exec(
+        refused,
+        ls(),
+        expect![[r#"
+        denied: Denied: the rule `deny bash` denies it. Do not retry this exact call.
+    "#]],
+    )
+    .await;
+    check_exec(
+        |agent| agent,
+        ls(),
+        expect![[r#"
+        unavailable: there is no tool `bash` here, and programs run by way of it
+    "#]],
+    )
+    .await;
+    check_exec(
+        |agent| agent.tool(fake_bash(Some(said()))).scope(["tool"]),
+        ls(),
+        expect![[r#"
+        unavailable: there is no tool `bash` here, and programs run by way of it
+    "#]],
+    )
+    .await;
+    check_exec(
+        |agent| agent.tool(fake_bash(None)),
+        ls(),
+        expect![[r#"
+        failed: `bash` did not say what came of the program
+    "#]],
+    )
+    .await;
     let ended = json!({"stdout": "", "stderr": "", "exitCode": null, "killed": true});
-    check_exec(|agent| agent.tool(fake_bash(Some(ended))), ls(), expect![[""]]).await;
+    check_exec(
+        |agent| agent.tool(fake_bash(Some(ended))),
+        ls(),
+        expect![[r#"
+        Executed { stdout: "{\"command\":\"'ls'\"}", stderr: "", code: None, killed: true }
+    "#]],
+    )
+    .await;
 }
 
 /// P8, L21: what is set aside is there for its task and for nobody else, and comes back.
@@ -314,7 +358,22 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
         .build()
         .unwrap();
     let reply = fresh(&agent).await.prompt("go").await;
-    expect![[""]].assert_eq(&format!("{}{}\n", diary.shown(), ending(&reply)));
+    expect![[r#"
+        the tasks want 2.0000 USD, and 1.0000 are left
+        the rest: aside
+        the rest: the run cost 2.0000 USD of 6.0000, and 4.0000 are set aside
+        first: aside
+        the tasks want 1.5000 USD, and 1.0000 are left
+        first: the task cost 1.0000 USD of 2.0000, and 1.0000 are set aside
+        part: aside
+        part: the task cost 2.0000 USD of 2.0000
+        first: the task cost 2.0000 USD of 2.0000
+        what came back: aside
+        what came back: aside
+        what came back: the run cost 6.0000 USD of 6.0000
+        budget_exceeded: budget_exceeded: the run cost 6.0000 USD of 6.0000
+    "#]]
+    .assert_eq(&format!("{}{}\n", diary.shown(), ending(&reply)));
     assert_eq!(model.requests(), 6, "no more than there was");
 }
 
