@@ -86,7 +86,6 @@ const AREAS: &[&str] = &[
     "tools",
     "approval",
     "delegate",
-    "mcp-bridge",
 ];
 
 /// One case and what we do about it.
@@ -547,8 +546,6 @@ cases! {
         "cotter-tools/tests/it/delegate.rs",
         "r11_ct_027_what_is_no_list_of_tasks_is_refused",
     );
-
-    "GT-001" "mcp-bridge" elsewhere ("cotter-tools/tests/it/mcp.rs", "r11_a_published_server_runs");
 }
 
 #[test]
