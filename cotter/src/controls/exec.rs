@@ -60,7 +60,11 @@ impl Controls {
             let words = format!("there is no tool `{SHELL}` here, and programs run by way of it");
             return Err(ToolError::new(ErrorKind::Unavailable, words));
         }
-        let mut command = word(program)?;
+        if program.is_empty() {
+            return Err(ToolError::new(ErrorKind::InvalidArgs, "a program has a name"));
+        }
+        let mut command =
+            if KEYWORDS.contains(&program) { quoted(program) } else { word(program)? };
         for arg in args {
             command = format!("{command} {}", word(arg.as_ref())?);
         }
@@ -81,18 +85,25 @@ impl Controls {
     }
 }
 
-/// A word of a command that means itself: no name of a keyword, no assignment, no pattern.
+/// Words that are no program's name to a shell, unless they are quoted.
+const KEYWORDS: [&str; 17] = [
+    "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
+    "select", "then", "time", "until", "while",
+];
+
+/// A word of a command that means itself: no assignment, no pattern, nothing that is expanded.
 fn word(text: &str) -> Result<String, ToolError> {
     if text.contains('\0') {
         let words = format!("{text:?} has a zero byte, which no program can be given");
         return Err(ToolError::new(ErrorKind::InvalidArgs, words));
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
-    let is_keyword = |word: &str| word.chars().all(|c| c.is_ascii_lowercase());
-    if !text.is_empty() && text.chars().all(is_plain) && !is_keyword(text) {
-        return Ok(text.to_owned());
-    }
-    Ok(format!("'{}'", text.replace('\'', r"'\''")))
+    let is_plain = !text.is_empty() && text.chars().all(is_plain);
+    Ok(if is_plain { text.to_owned() } else { quoted(text) })
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn read(output: &Output) -> Result<Executed, ToolError> {
