@@ -25,20 +25,35 @@ fn spelled(path: &str, place: &Place) -> PathBuf {
 }
 
 /// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
-/// taken literally.
+/// taken literally. A link that leads nowhere yet is followed too: who writes it makes what it names.
 fn resolve(path: &str, place: &Place) -> PathBuf {
+    follow(&place.cwd().join(path), MOST_LINKS)
+}
+
+/// As many links in a row as an operating system follows.
+const MOST_LINKS: usize = 40;
+
+fn follow(path: &Path, links: usize) -> PathBuf {
     let mut known = PathBuf::new();
     let mut unknown = PathBuf::new();
-    for component in place.cwd().join(path).components() {
+    let mut links = links;
+    for component in path.components() {
         match component {
             Component::ParentDir if unknown.as_os_str().is_empty() => _ = known.pop(),
             Component::ParentDir => _ = unknown.pop(),
             Component::CurDir => {}
             _ if !unknown.as_os_str().is_empty() => unknown.push(component),
-            _ => match std::fs::canonicalize(known.join(component)) {
-                Ok(real) => known = real,
-                Err(_) => unknown.push(component),
-            },
+            _ => {
+                let next = known.join(component);
+                if let Ok(real) = std::fs::canonicalize(&next) {
+                    known = real;
+                } else if let Some(target) = std::fs::read_link(&next).ok().filter(|_| links > 0) {
+                    links -= 1;
+                    known = follow(&known.join(target), links);
+                } else {
+                    unknown.push(component);
+                }
+            }
         }
     }
     if unknown.as_os_str().is_empty() { known } else { known.join(unknown) }
@@ -67,6 +82,9 @@ mod tests {
         std::fs::write(root.join("secret"), "s").unwrap();
         std::os::unix::fs::symlink("../secret", inside.join("link")).unwrap();
         std::os::unix::fs::symlink("/nowhere/at/all", inside.join("dangling")).unwrap();
+        std::os::unix::fs::symlink("dangling/b", inside.join("further")).unwrap();
+        std::os::unix::fs::symlink("round", inside.join("round")).unwrap();
+        std::os::unix::fs::symlink("../new", inside.join("sub/up")).unwrap();
         let place = Place::new(&inside);
         let check =
             |path: &str, expected: PathBuf| assert_eq!(resolve(path, &place), expected, "{path}");
@@ -78,5 +96,10 @@ mod tests {
         check("/etc/../etc", PathBuf::from("/etc"));
         check(".", inside.clone());
         check("/../../..", PathBuf::from("/"));
+        check("dangling", PathBuf::from("/nowhere/at/all"));
+        check("dangling/x", PathBuf::from("/nowhere/at/all/x"));
+        check("further", PathBuf::from("/nowhere/at/all/b"));
+        check("sub/up", inside.join("new"));
+        check("round/x", inside.join("round/x"));
     }
 }
