@@ -199,14 +199,14 @@ impl<'a> Offered<'a> {
     fn read(&self, line: &str) -> Option<Decision> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let rules = match rest.trim() {
-            "" => self.rules.to_vec(),
-            own => vec![Rule::parse(RuleKind::Allow, own).ok()?.text().to_owned()],
+        let rules = || match rest.trim() {
+            "" => Some(self.rules.to_vec()),
+            own => Some(vec![Rule::parse(RuleKind::Allow, own).ok()?.text().to_owned()]),
         };
         match word.to_ascii_lowercase().as_str() {
-            "s" | "session" if !self.rules.is_empty() => Some(Decision::YesForSession(rules)),
+            "s" | "session" if !self.rules.is_empty() => rules().map(Decision::YesForSession),
             "a" | "always" if !self.rules.is_empty() && self.whole => {
-                Some(Decision::YesAlways(rules))
+                rules().map(Decision::YesAlways)
             }
             _ => match Whole::read(line)? {
                 Whole::All(decision) => Some(decision),
@@ -392,7 +392,10 @@ fn is_shown_whole(call: &AskedCall) -> bool {
 fn listed(title: &str, options: &[String]) -> String {
     let mut out = format!("{}\n", text::show(title));
     for (index, option) in options.iter().enumerate() {
-        out += &format!("  {}) {}\n", index + 1, text::show_line(option));
+        let shown = text::show_line(option);
+        // What does not fit goes on below itself, never at the beginning of a line.
+        let pieces: Vec<_> = text::wrap(&shown, 70).into_iter().map(str::trim_end).collect();
+        out += &format!("  {}) {}\n", index + 1, pieces.join("\n     "));
     }
     out
 }

@@ -26,6 +26,17 @@ pub(crate) fn furnish(
         .extend(files::tools)
         .tool(Bash::new(runner))
         .hook(AskUser::default())
+<<<<<<< HEAD
+        .hook(Delegate);
+    if let Some(folder) = home::memory() {
+        let folder = folder.join(memory::project_key(place.project()));
+        let memory = Memory::open(&folder).map_err(|cause| {
+            Failure::new(format!("cannot use {}", folder.display())).with_cause(cause)
+        })?;
+        builder = builder.config(|config| config.memory = true).hook(memory);
+    }
+    Ok(builder)
+=======
         .hook(Delegate::default());
     let Some(folder) = home::memory() else { return Ok(builder) };
     let folder = folder.join(memory::project_key(place.project()));
@@ -33,6 +44,7 @@ pub(crate) fn furnish(
         Failure::new(format!("cannot use {}", folder.display())).with_cause(cause)
     })?;
     Ok(builder.hook(memory))
+>>>>>>> tools
 }
 
 /// How commands run: with little of our environment, confined as settings say.

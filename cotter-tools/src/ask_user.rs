@@ -40,6 +40,9 @@ const OPTION_CHARS: usize = 200;
 const FEWEST: usize = 2;
 const MOST: usize = 8;
 
+/// How wide a line of a question is.
+const COLUMNS: usize = 72;
+
 const ELSE: &str = "Something else";
 
 const NOBODY: &str = "Nobody is there to be asked. Do not ask again: take what is most likely \
@@ -168,7 +171,10 @@ fn title(agent: &str, question: &str) -> String {
     };
     let mut title = format!("{who} has a question. Your answer allows nothing to run.");
     for line in text::show(question.trim()).lines() {
-        title += &format!("\n│ {line}");
+        // A line that goes on beyond the edge of a screen would go on before the bar.
+        for piece in text::wrap(&line.replace('\t', "    "), COLUMNS) {
+            title += &format!("\n│ {}", piece.trim_end());
+        }
     }
     title
 }

@@ -13,7 +13,10 @@ use cotter::{
 };
 use serde_json::{Value, json};
 
-use crate::process::{Chunk, Ended, Exit, Job, Runner, Running, StartError, Stream};
+use crate::{
+    confine::{self, Confinement, protect},
+    process::{Chunk, Ended, Exit, Job, Runner, Running, StartError, Stream},
+};
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(600);
@@ -65,8 +68,13 @@ impl Tool for Bash {
             let timeout = permit.input()["timeout_ms"].as_u64().map(Duration::from_millis);
             let timeout = timeout.unwrap_or(TIMEOUT).min(LONGEST);
             let job = job(&permit, &self.runner)?;
+            let (confinement, cwd) = (job.confinement.clone(), job.cwd.clone());
             let running = self.runner.start(job).await.map_err(not_started)?;
-            let said = listen(running, &permit, timeout).await?;
+            let mut said = listen(running, &permit, timeout).await?;
+            if let Some(confinement) = confinement {
+                let place = permit.cx().place().clone().with_cwd(&cwd);
+                said.ended.remarks.extend(confinement.refusals(&said.tail(), &place));
+            }
             said.output(timeout)
         })
     }
@@ -74,16 +82,20 @@ impl Tool for Bash {
 
 /// What a command line in a folder of the place touches.
 pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
-    let command = input["command"].as_str().unwrap_or_default();
     let place = place.clone().with_cwd(&folder(input, place));
-    let _ = place;
     let mut facts = Facts::unknown();
+    if facts.zone == Zone::Safe && runs_git(&facts) && protect::brings_programs(&place) {
+        facts.zone = Zone::Build;
+    }
     if bash().is_none() {
         facts.doubts.push(Doubt::NotUnderstood("there is no bash on this machine".into()));
     }
-    facts.confined = runner.confines() && facts.zone < Zone::Machine;
-    let _ = command;
+    facts.confined = confine::confines(facts.zone, runner);
     facts
+}
+
+fn runs_git(facts: &Facts) -> bool {
+    facts.commands.iter().any(|command| command.words.iter().any(|word| word.text == "git"))
 }
 
 /// The folder a command starts in.
@@ -117,27 +129,46 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     let program = bash().ok_or_else(no_bash)?;
     let place = permit.cx().place();
     let cwd = folder(permit.input(), place);
+    let place = &place.clone().with_cwd(&cwd);
     if !cwd.is_dir() {
         let message = format!("{} is not a folder", cotter::paths::shown(&cwd, place));
         return Err(ToolError::new(ErrorKind::InvalidArgs, message));
     }
-    let temp =
-        runner.temp().map_err(|cause| ToolError::failed(format!("no temp folder: {cause}")))?;
+    let no_temp = |cause: std::io::Error| ToolError::failed(format!("no temp folder: {cause}"));
+    let temp = runner.temp().map_err(no_temp)?;
     let mut environment = runner.environment().in_place(place, temp);
     environment.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));
+    if permit.facts().zone == Zone::Safe {
+        environment.extend(SAFE_GIT.map(|(name, value)| (name.into(), value.into())));
+    }
     let command = permit.input()["command"].as_str().unwrap_or_default();
     Ok(Job {
         program: program.into(),
         args: ["--noprofile", "--norc", "-c", command].map(Into::into).into(),
         cwd,
         environment,
-        confinement: None,
+        confinement: Confinement::of_call(permit.facts(), place, runner).map_err(no_temp)?,
     })
 }
 
 /// Nobody is there to page through a text or to type a password.
 const SETTINGS: [(&str, &str); 3] =
     [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
+
+/// For calls that change nothing: git runs no program that a repository names. Drivers and filters have
+/// names of their own and are not among these: see [`protect::brings_programs`].
+const SAFE_GIT: [(&str, &str); 10] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_CONFIG_COUNT", "4"),
+    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+    ("GIT_CONFIG_KEY_1", "core.hooksPath"),
+    ("GIT_CONFIG_VALUE_1", "/dev/null"),
+    ("GIT_CONFIG_KEY_2", "core.pager"),
+    ("GIT_CONFIG_VALUE_2", "cat"),
+    ("GIT_CONFIG_KEY_3", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_3", "explicit"),
+];
 
 pub(crate) fn not_started(cause: StartError) -> ToolError {
     ToolError::new(ErrorKind::Unavailable, format!("the command was not run: {cause}"))
@@ -265,6 +296,11 @@ impl Said {
         }
         remarks.extend(self.ended.remarks.iter().cloned());
         remarks
+    }
+
+    /// The end of what it said, where a refusal is told.
+    fn tail(&self) -> String {
+        shown(&self.bytes[self.bytes.len().saturating_sub(MOST_RENDERED)..])
     }
 
     /// One stream, cut in the middle where it is long.

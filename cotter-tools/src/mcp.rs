@@ -223,7 +223,9 @@ impl Hook for Mcp {
     }
 
     fn parallel(&self, name: &str) -> bool {
-        self.find(name).is_some_and(|(_, offered)| offered.zone <= Zone::Network)
+        let harmless =
+            |offered: &Offered| offered.zone <= Zone::Network && offered.doubts.is_empty();
+        self.find(name).is_some_and(|(_, offered)| harmless(offered))
     }
 
     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
@@ -345,10 +347,9 @@ impl Server {
             if !up.is_closed() {
                 return Ok(up.clone());
             }
-            if !up.answered.load(Ordering::Acquire) {
-                link.failures += 1;
-                link.why = "it ends before it answers".into();
-            }
+            let answered = up.answered.load(Ordering::Acquire);
+            link.failures = if answered { 0 } else { link.failures + 1 };
+            link.why = "it ends before it answers".into();
             link.up = None;
         }
         while link.failures < TRIES {

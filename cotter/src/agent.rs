@@ -36,7 +36,7 @@ use crate::{
     },
     run::{Reason, Reply, RunError},
     scene::Scene,
-    session::{Entries, Header, MemoryStore, Session, State, Store, StoreError},
+    session::{Entries, Header, MemoryStore, Session, Shared, State, Store, StoreError},
     skill::Skill,
     tool::{Cap, Explained, Facts, PreChecked, Tool, ToolSet, check, explain},
     ui::{Headless, Ui},
@@ -82,7 +82,8 @@ struct Inner {
     limits: Limits,
     scope: Option<GlobSet>,
     spill: Option<PathBuf>,
-    main: OnceCell<Session>,
+    /// Without the agent, which would hold itself.
+    main: OnceCell<Arc<Shared>>,
     /// Whether the hooks were told of the agents they were built with.
     told: OnceCell<()>,
     /// What it showed its model last.
@@ -162,7 +163,9 @@ impl Agent {
 
     /// The session `process_request` talks to, made with its first use.
     pub async fn main_session(&self) -> Result<Session, StoreError> {
-        self.0.main.get_or_try_init(|| self.new_session()).await.cloned()
+        let made = async || Ok(self.new_session().await?.shared);
+        let shared = self.0.main.get_or_try_init(made).await?.clone();
+        Ok(Session { agent: self.clone(), shared })
     }
 
     /// A new session.

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fs::Metadata,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
@@ -16,12 +16,12 @@ pub const COMPARED_BYTES: u64 = 16 * 1024 * 1024;
 /// What a model has seen of files in one session. Tools that show or write one note it here; tools
 /// that write one ask first. It is forgotten with the session: opened again, it has seen nothing.
 #[derive(Debug, Default)]
-pub struct Seen(Mutex<Known>);
+pub struct Seen(Mutex<Option<Box<Known>>>);
 
 #[derive(Debug, Default)]
 struct Known {
     files: HashMap<PathBuf, Mark>,
-    /// What was written last and by which call, until its hooks are through.
+    /// What was written last, until its hooks are through.
     written: Option<(PathBuf, String)>,
 }
 
@@ -73,34 +73,35 @@ impl Mark {
 }
 
 impl Seen {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What is known, made when somebody first looks.
+    fn known<R>(&self, look: impl FnOnce(&mut Known) -> R) -> R {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        look(known.get_or_insert_default())
     }
 
     /// The model has seen a file as it stands. The path is the one that was decided on.
     pub fn note(&self, path: &Path, mark: Mark) {
-        self.known().files.insert(path.into(), mark);
+        self.known(|known| known.files.insert(path.into(), mark));
     }
 
     /// What the model knows of a file that stands like this.
     pub fn sight(&self, path: &Path, mark: &Mark) -> Sight {
-        match self.known().files.get(path) {
+        self.known(|known| match known.files.get(path) {
             None => Sight::Never,
             Some(seen) if seen.is_same(mark) => Sight::Current,
             Some(_) => Sight::Stale,
-        }
+        })
     }
 
     /// A call wrote a file, and this is its text. Hooks at `tool.post` may change it yet.
     pub fn note_written(&self, path: &Path, text: String) {
-        self.known().written = Some((path.into(), text));
+        self.known(|known| known.written = Some((path.into(), text)));
     }
 
     /// What was last written, where it was this file. It is told once.
     pub fn take_written(&self, path: &Path) -> Option<String> {
-        let mut known = self.known();
-        let (_, text) = known.written.take_if(|(written, _)| written == path)?;
-        Some(text)
+        let of_this = |(written, _): &mut (PathBuf, String)| written == path;
+        self.known(|known| known.written.take_if(of_this)).map(|(_, text)| text)
     }
 }
 

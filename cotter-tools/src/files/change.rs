@@ -4,6 +4,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use cotter::{
@@ -18,6 +19,9 @@ use super::disk::{Held, Spot, Stands};
 
 /// The longest text of which a difference is told after hooks changed it.
 const TOLD_BYTES: usize = 256 * 1024;
+
+/// How long the shortest difference is looked for; after that any will do.
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// The file a call changes: the path that was decided on, and how people know it.
 pub(super) struct Target<'a> {
@@ -49,7 +53,7 @@ impl<'a> Target<'a> {
     /// The file that stands there, where the model knows it as it is.
     pub(super) fn known(&self, spot: &Spot) -> Result<Option<Box<Held>>, ToolError> {
         let shown = &self.shown;
-        let held = match spot.stands().map_err(|cause| self.cannot("read", &cause))? {
+        let held = match spot.stands().map_err(|cause| self.cannot("change", &cause))? {
             Stands::Nothing => return Ok(None),
             Stands::Other(kind) => return Err(refused(format!("{shown} is {kind}, not a file"))),
             Stands::File(held) => held,
@@ -103,7 +107,7 @@ pub(super) fn refused(why: String) -> ToolError {
 
 /// The difference between two texts, as `diff -u` shows it.
 pub(super) fn difference(before: &str, after: &str, shown: &str) -> String {
-    let diff = TextDiff::from_lines(before, after);
+    let diff = TextDiff::configure().timeout(LIMIT).diff_lines(before, after);
     let (from, to) = (format!("a/{shown}"), format!("b/{shown}"));
     diff.unified_diff().context_radius(3).header(&from, &to).to_string()
 }
@@ -134,5 +138,5 @@ fn look_again(path: &Path, cx: &Cx) {
         (Some(written), Some(now)) if now.len() <= TOLD_BYTES => difference(&written, now, &shown),
         _ => format!("read {shown} again before you change it"),
     };
-    cx.note(format!("a hook changed {shown} after it was written:\n{told}"));
+    cx.note(format!("a hook changed {shown} after it was written:\n{}", told.trim_end()));
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     change::{Target, difference, refused, settle},
     disk::Spot,
-    find::{lines_with, missing},
+    find::{MOST_PLACES, lines_with, missing},
 };
 
 /// The tool `edit {path, edits: [{old, new}]}`.
@@ -120,18 +120,24 @@ fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError
             [] => return Err(refused(format!("{which}{}", missing(&text, &old, shown)))),
             [_] => text = text.replacen(&old, &new, 1),
             _ => {
-                let times = lines.len();
-                let (first, more): (Vec<_>, _) =
-                    (lines.iter().take(10).map(ToString::to_string).collect(), times > 10);
-                let lines = first.join(", ") + if more { ", …" } else { "" };
                 return Err(refused(format!(
-                    "{which}`old` is in {shown} {times} times (lines {lines}); \
-                     add what stands around it, so that only one place is meant"
+                    "{which}`old` is in {shown} {}; add what stands around it, so that only one \
+                     place is meant",
+                    several(&lines)
                 )));
             }
         }
     }
     Ok(text)
+}
+
+/// How often something is there, and where first.
+fn several(lines: &[usize]) -> String {
+    let times = lines.len();
+    let or_more = if times == MOST_PLACES { " or more" } else { "" };
+    let first: Vec<_> = lines.iter().take(10).map(ToString::to_string).collect();
+    let others = if times > 10 { ", …" } else { "" };
+    format!("{times} times{or_more} (lines {}{others})", first.join(", "))
 }
 
 /// How the lines of a text end.

@@ -4,11 +4,17 @@ use std::fmt::Write;
 
 use similar::TextDiff;
 
-/// The lines at which a piece begins, from 1; places that overlap count each.
+/// The most places of a piece that are counted.
+pub(super) const MOST_PLACES: usize = 100;
+
+/// The lines at which a piece begins, from 1; places that overlap count each. No more than
+/// [`MOST_PLACES`].
 pub(super) fn lines_with(text: &str, piece: &str) -> Vec<usize> {
     let mut lines = vec![];
     let (mut line, mut from, mut counted) = (1, 0, 0);
-    while let Some(at) = text[from..].find(piece).map(|at| at + from) {
+    while let Some(at) = text[from..].find(piece).map(|at| at + from)
+        && lines.len() < MOST_PLACES
+    {
         line += text[counted..at].matches('\n').count();
         counted = at;
         lines.push(line);
@@ -20,7 +26,7 @@ pub(super) fn lines_with(text: &str, piece: &str) -> Vec<usize> {
 /// The most lines of a file that are shown instead.
 const SHOWN_LINES: usize = 12;
 /// The most lines of a file that are compared, and how much of each.
-const COMPARED: (usize, usize) = (5_000, 200);
+const COMPARED: (usize, usize) = (2_000, 200);
 /// How much alike two lines must be to be worth a word.
 const ALIKE: f32 = 0.6;
 
@@ -66,8 +72,12 @@ fn nearest(lines: &[&str], sought: &[&str]) -> Option<(usize, usize)> {
     let clip = |line: &'_ str| line.trim().chars().take(long).collect::<String>();
     let which = sought.iter().position(|line| !line.trim().is_empty())?;
     let wanted = clip(sought[which]);
+    let words: Vec<_> =
+        wanted.split(|c: char| !c.is_alphanumeric()).filter(|w| w.len() > 1).collect();
     let likeness = |line: &str| TextDiff::from_chars(&*wanted, &*clip(line)).ratio();
-    let rated = lines.iter().take(most).map(|line| likeness(line)).enumerate();
+    // Comparing is dear: only lines that have a word of it.
+    let lines = lines.iter().enumerate().filter(|(_, line)| words.iter().any(|w| line.contains(w)));
+    let rated = lines.take(most).map(|(at, line)| (at, likeness(line)));
     let best = rated.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
     best.filter(|(_, likeness)| *likeness >= ALIKE).map(|(at, _)| (at, which))
 }

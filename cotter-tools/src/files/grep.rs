@@ -208,8 +208,8 @@ impl<'a> Search<'a> {
             text = format!("nothing in {shown} fits\n");
         }
         if self.full {
-            let words = "is more; narrow the search, or give a higher `limit`";
-            text.push_str(&format!("… {} lines, and there {words}\n", self.lines));
+            let words = "there is more; narrow the search, or give a higher `limit`";
+            text.push_str(&format!("… this is the limit ({}), and {words}\n", self.limit));
         }
         let mut left_out = |count: usize, why: &str| {
             let files = if count == 1 { "file" } else { "files" };
@@ -289,5 +289,26 @@ impl Sink for Hits<'_> {
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
         self.binary = true;
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_ends_the_search_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "needle\n").unwrap();
+        let cancel = CancellationToken::new();
+        let found = || {
+            let mut search = Search::new(&json!({"pattern": "needle"}), &cancel).unwrap();
+            search.file(File::open(&path).unwrap(), "a");
+            search.lines
+        };
+        assert_eq!(found(), 1);
+        cancel.cancel();
+        assert_eq!(found(), 0);
     }
 }

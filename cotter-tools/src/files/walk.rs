@@ -193,3 +193,38 @@ fn read(folder: &Path, name: &str) -> Option<Gitignore> {
     }
     builder.build().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_ends_a_walk_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(root.join(name), "").unwrap();
+        }
+        let (place, cancel) = (Place::new(&root), CancellationToken::new());
+        let mut walk = Walk::new(&root, &place, None, &cancel).unwrap();
+        assert_eq!(walk.next().map(|found| found.below), Some("a".into()));
+        cancel.cancel();
+        assert!(walk.next().is_none());
+    }
+
+    #[test]
+    fn what_is_closed_is_not_entered_and_a_link_that_ignores_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("project");
+        std::fs::create_dir_all(root.join("own")).unwrap();
+        std::fs::write(root.join("own/keys"), "").unwrap();
+        std::fs::write(root.join("a.rs"), "").unwrap();
+        std::fs::write(root.join("../rules"), "*.rs\n").unwrap();
+        std::os::unix::fs::symlink("../rules", root.join(".gitignore")).unwrap();
+        let place = Place::new(&root).with_closed([root.join("own")]);
+        let cancel = CancellationToken::new();
+        let mut walk = Walk::new(&root, &place, None, &cancel).unwrap();
+        assert_eq!(walk.next().map(|found| found.below), Some("a.rs".into()));
+        assert!(walk.next().is_none());
+    }
+}

@@ -7,12 +7,14 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use cotter::{Place, text};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     process::{Child, Command},
+    sync::watch,
 };
 
 /// What every server may know of the person's variables, and what begins with `LC_`.
@@ -23,6 +25,8 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const MARK: &str = "COTTER_CALL";
 /// How much is kept of what a server says beside the protocol.
 const TAIL_BYTES: usize = 64 * 1024;
+/// How long it is waited for the rest of it.
+const SETTLING: Duration = Duration::from_millis(250);
 /// How much of it is quoted when something failed.
 const QUOTED_CHARS: usize = 1500;
 
@@ -61,6 +65,7 @@ impl Job {
         let input = Box::new(child.stdin.take().ok_or_else(missing)?);
         let output = Box::new(child.stdout.take().ok_or_else(missing)?);
         let errors = child.stderr.take().ok_or_else(missing)?;
+        tail.0.open.send_replace(true);
         tokio::spawn(tail.clone().read(errors));
         Ok((Process { child }, Pipes { input, output }))
     }
@@ -83,7 +88,14 @@ impl Drop for Process {
 
 /// The end of what a server says beside the protocol.
 #[derive(Clone, Default)]
-pub(super) struct Tail(Arc<Mutex<VecDeque<u8>>>);
+pub(super) struct Tail(Arc<Said>);
+
+#[derive(Default)]
+struct Said {
+    kept: Mutex<VecDeque<u8>>,
+    /// Whether there may be more to come.
+    open: watch::Sender<bool>,
+}
 
 impl Tail {
     async fn read(self, mut from: impl AsyncRead + Unpin) {
@@ -91,10 +103,19 @@ impl Tail {
         while let Ok(count @ 1..) = from.read(&mut bytes).await {
             self.push(&bytes[..count]);
         }
+        self.0.open.send_replace(false);
+    }
+
+    /// The same once everything is read of a server that has just ended; without much patience for one
+    /// that has not.
+    pub(super) async fn settled(&self) -> &Self {
+        let mut open = self.0.open.subscribe();
+        let _ = tokio::time::timeout(SETTLING, open.wait_for(|open| !open)).await;
+        self
     }
 
     pub(super) fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let over = (kept.len() + bytes.len()).saturating_sub(TAIL_BYTES);
         kept.drain(..over);
@@ -103,7 +124,7 @@ impl Tail {
 
     /// The last of it, to be quoted; nothing where it said nothing.
     pub(super) fn quoted(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let said = String::from_utf8_lossy(&bytes);
         let said = said.trim();
@@ -269,7 +290,7 @@ mod tests {
         assert_eq!(tail.quoted(), "");
         tail.push(&vec![b'x'; 2 * TAIL_BYTES]);
         tail.push("the end\u{1b}[31m\n".as_bytes());
-        assert_eq!(tail.0.lock().expect("nobody panics").len(), TAIL_BYTES);
+        assert_eq!(tail.0.kept.lock().expect("nobody panics").len(), TAIL_BYTES);
         assert!(tail.quoted().ends_with("xthe end\\u{1b}[31m"), "{}", tail.quoted());
     }
 }

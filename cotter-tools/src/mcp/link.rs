@@ -24,7 +24,9 @@ use rmcp::{
         ClientConfig, ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams,
         ProgressNotificationParam, ProgressToken, ProtocolVersion, RequestId, ServerResult,
     },
-    service::{NotificationContext, Peer, PeerRequestOptions, RunningService},
+    service::{
+        ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RunningService,
+    },
     transport::IntoTransport,
 };
 use serde_json::Value;
@@ -90,7 +92,10 @@ impl Connection {
                 Ok(opened) => opened,
                 Err(_) => Err(format!("it did not answer within {:?}", server.start_timeout)),
             };
-            opened.map_err(|words| format!("{words}{}", tail.quoted()))
+            match opened {
+                Ok(connection) => Ok(connection),
+                Err(words) => Err(format!("{words}{}", tail.settled().await.quoted())),
+            }
         })
     }
 
@@ -133,7 +138,13 @@ impl Connection {
             answered: AtomicBool::new(false),
             _process: process,
         };
-        connection.list().await?;
+        // Some servers have their tools only after the greeting, and say so.
+        for _ in 0..3 {
+            connection.list().await?;
+            if !connection.take_changed() {
+                break;
+            }
+        }
         Ok(connection)
     }
 
@@ -189,9 +200,14 @@ impl Connection {
         let mut progress = client.progress.lock().await;
         let sent =
             self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-        let sent = sent.map_err(|cause| self.failed(&cause))?;
-        progress.insert(sent.progress_token.clone(), said);
+        if let Ok(sent) = &sent {
+            progress.insert(sent.progress_token.clone(), said);
+        }
         drop(progress);
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(cause) => return Err(self.failed(&cause).await),
+        };
         let mut abandoned =
             Abandoned::of(self.service.peer(), &sent.id, client, &sent.progress_token);
         let mut answering = std::pin::pin!(tokio::time::timeout(limit, sent.await_response()));
@@ -211,7 +227,10 @@ impl Connection {
             return Err(ToolError::new(ErrorKind::Timeout, message));
         };
         abandoned.id = None;
-        let answer = answer.map_err(|cause| self.failed(&cause))?;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(cause) => return Err(self.failed(&cause).await),
+        };
         self.answered.store(true, Ordering::Release);
         match answer {
             ServerResult::CallToolResult(answer) => result::output(answer),
@@ -224,7 +243,7 @@ impl Connection {
         }
     }
 
-    fn failed(&self, cause: &ServiceError) -> ToolError {
+    async fn failed(&self, cause: &ServiceError) -> ToolError {
         match cause {
             ServiceError::McpError(error) => {
                 let words = text::clip(&error.message, WORDS_CHARS);
@@ -233,7 +252,7 @@ impl Connection {
             cause => ToolError::failed(format!(
                 "{}. Whether the call had an effect is not known; it was not made again{}",
                 self.why(cause),
-                self.tail.quoted(),
+                self.tail.settled().await.quoted(),
             )),
         }
     }
@@ -244,6 +263,9 @@ impl Connection {
                 format!("the server sent more than {MESSAGE_BYTES} bytes at once and was ended")
             }
             ServiceError::TransportClosed => "the server ended while it was asked".into(),
+            ServiceError::TransportSend(error) => {
+                format!("the server cannot be reached: {}", words(&*error.error))
+            }
             cause => words(cause),
         }
     }
@@ -275,7 +297,14 @@ where
     E: std::error::Error + Send + Sync + 'static,
     A: 'static,
 {
-    Box::pin(async { rmcp::serve_client(client, transport).await.map_err(|cause| words(&cause)) })
+    Box::pin(async {
+        let served = rmcp::serve_client(client, transport).await;
+        served.map_err(|cause| match &cause {
+            ClientInitializeError::ConnectionClosed(_) => "it ended before it had answered".into(),
+            ClientInitializeError::TransportError { error, .. } => words(&*error.error),
+            cause => words(cause),
+        })
+    })
 }
 
 /// The tools of a page, and where the next one begins. A list in which something is of a wrong kind is

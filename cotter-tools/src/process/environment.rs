@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use cotter::Place;
@@ -40,22 +40,22 @@ impl Environment {
     /// The variables for a command in a place: `PATH` without what is relative or of the project,
     /// `TMPDIR` the private temp folder.
     pub fn in_place(&self, place: &Place, temp: &Path) -> Vec<(OsString, OsString)> {
-        let path = self.path(place);
+        let path = std::env::join_paths(self.path(place)).unwrap_or_else(|_| USUAL_PATH.into());
         let others = self.0.iter().filter(|(name, _)| name != "PATH" && name != "TMPDIR").cloned();
         others.chain([("PATH".into(), path), ("TMPDIR".into(), temp.into())]).collect()
     }
 
-    fn path(&self, place: &Place) -> OsString {
+    /// The folders of `PATH` in a place: absolute, and none of the project's.
+    pub fn path(&self, place: &Place) -> Vec<PathBuf> {
         let path = self.0.iter().find(|(name, _)| name == "PATH").map(|(_, path)| &**path);
-        let path = path.unwrap_or(OsStr::new(USUAL_PATH));
         let of_the_project = |folder: &Path| {
             let really = folder.canonicalize();
             let really = really.as_deref().unwrap_or(folder);
             place.write_roots().any(|root| folder.starts_with(root) || really.starts_with(root))
         };
-        let folders = std::env::split_paths(path)
-            .filter(|folder| folder.is_absolute() && !of_the_project(folder));
-        std::env::join_paths(folders).unwrap_or_else(|_| USUAL_PATH.into())
+        std::env::split_paths(path.unwrap_or(OsStr::new(USUAL_PATH)))
+            .filter(|folder| folder.is_absolute() && !of_the_project(folder))
+            .collect()
     }
 }
 

@@ -9,15 +9,25 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 use super::wire::Request;
 
-/// Becomes the command. Comes back only if that fails, and says why.
-pub(super) fn launch(request: &Request, stdout: &OwnedFd, stderr: &OwnedFd) -> String {
-    match prepare(request, stdout, stderr) {
+/// Becomes the command. `mounted` says whether this process has its own view of the files. Comes back only if that fails, and says why.
+pub(super) fn launch(
+    request: &Request,
+    mounted: bool,
+    stdout: &OwnedFd,
+    stderr: &OwnedFd,
+) -> String {
+    match prepare(request, mounted, stdout, stderr) {
         Ok(()) => execute(request),
         Err(why) => why,
     }
 }
 
-fn prepare(request: &Request, stdout: &OwnedFd, stderr: &OwnedFd) -> Result<(), String> {
+fn prepare(
+    request: &Request,
+    mounted: bool,
+    stdout: &OwnedFd,
+    stderr: &OwnedFd,
+) -> Result<(), String> {
     let cannot = |what: &str| {
         let what = what.to_owned();
         move |cause: rustix::io::Errno| format!("cannot {what}: {cause}")
@@ -32,13 +42,10 @@ fn prepare(request: &Request, stdout: &OwnedFd, stderr: &OwnedFd) -> Result<(), 
     rustix::process::setrlimit(Resource::Core, none).map_err(cannot("switch core dumps off"))?;
     rustix::stdio::dup2_stdout(stdout).map_err(cannot("hand it its output"))?;
     rustix::stdio::dup2_stderr(stderr).map_err(cannot("hand it its output"))?;
-    if let Some(confinement) = &request.confinement {
-        confinement.mounts().map_err(|cause| format!("cannot confine it: {cause}"))?;
-    }
     let shown = request.cwd.display();
     rustix::process::chdir(&request.cwd).map_err(cannot(&format!("go to {shown}")))?;
     if let Some(confinement) = &request.confinement {
-        confinement.enter().map_err(|cause| format!("cannot confine it: {cause}"))?;
+        confinement.enter(mounted).map_err(|cause| format!("cannot confine it: {cause}"))?;
     }
     Ok(())
 }

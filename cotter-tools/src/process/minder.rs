@@ -14,7 +14,7 @@ use super::{
     tree,
     wire::{self, Report, Request},
 };
-use crate::confine::Guard;
+use crate::confine::{Confinement, Guard};
 
 /// How often it is looked how many processes there are.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,7 +40,8 @@ fn run(
     stdout: OwnedFd,
     stderr: OwnedFd,
 ) -> Report {
-    let guard = request.confinement.as_ref().map(Guard::take);
+    let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
+    let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
     let (failed, said) = match std::io::pipe() {
         Ok((read, write)) => (read, write),
         Err(cause) => return Report::NotStarted(cause.to_string()),
@@ -48,7 +49,7 @@ fn run(
     let pid = match fork() {
         Ok(Some(pid)) => pid,
         Ok(None) => {
-            let why = launch::launch(request, &stdout, &stderr);
+            let why = launch::launch(request, mounted, &stdout, &stderr);
             let _ = std::io::Write::write_all(&mut &said, why.as_bytes());
             exit_now(127)
         }

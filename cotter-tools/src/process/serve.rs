@@ -23,6 +23,7 @@ use rustix::{
 };
 
 use super::{WORD, minder, tree};
+use crate::confine;
 
 /// Serves as the spawner and never comes back, if this process was started to be one; else does
 /// nothing.
@@ -45,6 +46,7 @@ pub(super) struct Handed {
 
 fn serve() -> i32 {
     let Ok(socket) = settle() else { return 2 };
+    confine::prepare();
     let mut minders: Vec<(Pid, OwnedFd)> = vec![];
     loop {
         let mut waiting = vec![PollFd::new(&socket, PollFlags::IN)];

@@ -139,7 +139,7 @@ async fn edit_is_all_or_nothing_and_says_what_is_wrong() {
             result c3.1 (invalid_args): `old` is not in a.rs; nearest is line 2:
                  2	    let x = 1;
             call c4.1: edit {"path":"a.rs","edits":[{"old":"    let y = 1;\n    let z = 1;\n","new":""}]}
-            result c4.1 (invalid_args): `old` is not in a.rs as given: its spaces, tabs or line ends differ from lines 3-4, which say:
+            result c4.1 (invalid_args): `old` is not in a.rs as given: its spaces, tabs or line ends are not those of lines 3-4:
                  3	    let y = 1;
                  4		let z = 1;
             call c5.1: edit {"path":"a.rs","edits":[{"old":"entirely different","new":"x"}]}
@@ -177,17 +177,17 @@ async fn line_ends_and_a_missing_last_one_are_kept() {
             --- a/dos.txt
             +++ b/dos.txt
             @@ -1,3 +1,4 @@
-            -one
-            -two
+            -one\r
+            -two\r
             -three
             \ No newline at end of file
-            +1
-            +2
-            +2b
+            +1\r
+            +2\r
+            +2b\r
             +3
             \ No newline at end of file
             call c3.1: edit {"path":"dos.txt","edits":[{"old":"3\n","new":"4\n"}]}
-            result c3.1 (invalid_args): `old` is not in dos.txt as given: its spaces, tabs or line ends differ from lines 4-4, which say:
+            result c3.1 (invalid_args): `old` is not in dos.txt as given: its spaces, tabs or line ends are not those of line 4:
                  4	3
             call c4.1: read {"path":"mixed.txt"}
             result c4.1:      1	a
@@ -198,7 +198,7 @@ async fn line_ends_and_a_missing_last_one_are_kept() {
             --- a/mixed.txt
             +++ b/mixed.txt
             @@ -1,3 +1,3 @@
-             a
+             a\r
             -b
             -c
             +B
@@ -223,9 +223,9 @@ async fn what_was_not_read_is_not_changed() {
         ],
         expect![[r#"
             call c1.1: edit {"path":"a.txt","edits":[{"old":"one","new":"two"}]}
-            result c1.1 (invalid_args): a.txt exists and was not read yet; read it first, so that nothing in it is lost
+            result c1.1 (failed): a.txt exists and was not read yet; read it first, so that nothing in it is lost
             call c2.1: write {"path":"a.txt","content":"two\n"}
-            result c2.1 (invalid_args): a.txt exists and was not read yet; read it first, so that nothing in it is lost
+            result c2.1 (failed): a.txt exists and was not read yet; read it first, so that nothing in it is lost
             call c3.1: read {"path":"a.txt"}
             result c3.1:      1	one
             call c4.1: write {"path":"a.txt","content":"2\n"}
@@ -270,7 +270,34 @@ async fn what_was_changed_since_it_was_read_is_not_changed_before_it_is_read_aga
     ];
     let steps = calls.into_iter().map(|(tool, input)| Step::call(tool, input));
     let agent = project.agent(steps).extend(tools).tool(somebody(change));
-    expect![[r#""#]].assert_eq(&project.run(agent).await);
+    expect![[r#"
+        call c1.1: read {"path":"a.txt"}
+        result c1.1:      1	one
+        call c2.1: read {"path":"b.txt"}
+        result c2.1:      1	one
+        call c3.1: somebody {}
+        result c3.1: did
+        call c4.1: edit {"path":"a.txt","edits":[{"old":"ONE","new":"two"}]}
+        result c4.1 (failed): a.txt has changed since it was read; read it again before you change it
+        call c5.1: write {"path":"a.txt","content":"two\n"}
+        result c5.1 (failed): a.txt has changed since it was read; read it again before you change it
+        call c6.1: edit {"path":"b.txt","edits":[{"old":"one","new":"two"}]}
+        result c6.1: edited b.txt, 1 place
+        --- a/b.txt
+        +++ b/b.txt
+        @@ -1 +1 @@
+        -one
+        +two
+        call c7.1: read {"path":"a.txt"}
+        result c7.1:      1	ONE
+        call c8.1: edit {"path":"a.txt","edits":[{"old":"ONE","new":"two"}]}
+        result c8.1: edited a.txt, 1 place
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1 +1 @@
+        -ONE
+        +two
+    "#]].assert_eq(&project.run(agent).await);
     assert_eq!(project.get("a.txt"), "two\n");
 }
 
@@ -294,7 +321,80 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
         .extend(tools)
         .observe(ToolPost, named("formatter", formatter).tools(["write", "edit"]));
     project.run(agent).await;
-    expect![[r#""#]].assert_eq(&model.shown());
+    expect![[r#"
+        user: go
+        --
+        user: go
+        call c1.1: write {"path":"a.txt","content":"a=1\nb=2\n"}
+        call c1.2: edit {"path":"a.txt","edits":[{"old":"b = 2","new":"b=3"}]}
+        result c1.1: created a.txt, 2 lines
+        result c1.2: edited a.txt, 1 place
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,2 +1,2 @@
+         a = 1
+        -b = 2
+        +b=3
+        note: <system-reminder>
+        From the tool "write": a hook changed a.txt after it was written:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,2 +1,2 @@
+        -a=1
+        -b=2
+        +a = 1
+        +b = 2
+        </system-reminder>
+        <system-reminder>
+        From the tool "edit": a hook changed a.txt after it was written:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,2 +1,2 @@
+         a = 1
+        -b=3
+        +b = 3
+        </system-reminder>
+        --
+        user: go
+        call c1.1: write {"path":"a.txt","content":"a=1\nb=2\n"}
+        call c1.2: edit {"path":"a.txt","edits":[{"old":"b = 2","new":"b=3"}]}
+        result c1.1: created a.txt, 2 lines
+        result c1.2: edited a.txt, 1 place
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,2 +1,2 @@
+         a = 1
+        -b = 2
+        +b=3
+        note: <system-reminder>
+        From the tool "write": a hook changed a.txt after it was written:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,2 +1,2 @@
+        -a=1
+        -b=2
+        +a = 1
+        +b = 2
+        </system-reminder>
+        <system-reminder>
+        From the tool "edit": a hook changed a.txt after it was written:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,2 +1,2 @@
+         a = 1
+        -b=3
+        +b = 3
+        </system-reminder>
+        call c2.1: edit {"path":"a.txt","edits":[{"old":"a = 1","new":"a = 0"}]}
+        result c2.1: edited a.txt, 1 place
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,2 +1,2 @@
+        -a = 1
+        +a = 0
+         b = 3
+    "#]]
+    .assert_eq(&model.shown());
     assert_eq!(project.get("a.txt"), "a = 0\nb = 3\n");
 }
 
@@ -302,7 +402,7 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
 async fn a_session_opened_again_has_seen_nothing() {
     let project = Project::with(&[("a.txt", "one\n")]);
     let steps = [read("a.txt"), edit("a.txt", &[("one", "two")])]
-        .map(|(tool, input)| Step::call(tool, input).and_stop(cotter::model::StopReason::ToolUse));
+        .map(|(tool, input)| Step::call(tool, input));
     let [first, second] = steps;
     let agent = project.agent([first, Step::text("read"), second]).extend(tools).build().unwrap();
     let one = agent.new_session().await.unwrap();
@@ -350,7 +450,38 @@ async fn glob_finds_what_fits_and_leaves_out_what_is_ignored_or_hidden() {
             ("glob", json!({"pattern": "*", "path": "Cargo.toml"})),
             ("glob", json!({"pattern": "*", "path": "none"})),
         ],
-        expect![[r#""#]],
+        expect![[r#"
+            call c1.1: glob {"pattern":"*.rs"}
+            result c1.1: link.rs
+            src/a/mod.rs
+            src/lib.rs
+            call c2.1: glob {"pattern":"**/*.{toml,log}"}
+            result c2.1: Cargo.toml
+            keep.log
+            call c3.1: glob {"pattern":"./src/*.rs"}
+            result c3.1: src/lib.rs
+            call c4.1: glob {"pattern":".github/**"}
+            result c4.1: .github/workflows/ci.yml
+            call c5.1: glob {"pattern":"**/.gitignore"}
+            result c5.1: .gitignore
+            call c6.1: glob {"pattern":"*.rs","path":"target"}
+            result c6.1: target/debug/x.rs
+            call c7.1: glob {"pattern":"*","path":"src"}
+            result c7.1: src/a/mod.rs
+            src/lib.rs
+            call c8.1: glob {"pattern":"../*"}
+            result c8.1 (invalid_args): `../*`: a pattern is about what is below a folder; name another one with `path`
+            call c9.1: glob {"pattern":"/etc/*"}
+            result c9.1 (invalid_args): `/etc/*`: a pattern is about what is below a folder; name another one with `path`
+            call c10.1: glob {"pattern":"{a"}
+            result c10.1 (invalid_args): error parsing glob '**/{a': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
+            call c11.1: glob {"pattern":"*","path":"up"}
+            result c11.1 (denied): Hook "project-roots" blocked the action: OUTSIDE is outside the project. Adjust your approach; do not retry the exact same call.
+            call c12.1: glob {"pattern":"*","path":"Cargo.toml"}
+            result c12.1 (invalid_args): Cargo.toml is not a folder
+            call c13.1: glob {"pattern":"*","path":"none"}
+            result c13.1 (not_found): there is no none
+        "#]],
     )
     .await;
 }
@@ -393,7 +524,47 @@ async fn grep_finds_lines_and_says_what_it_left_out() {
     let steps = calls.map(|input| Step::call("grep", input));
     let agent = project.agent(steps).extend(tools);
     let agent = agent.rule(Rule::parse(RuleKind::Deny, "read(private)").unwrap());
-    expect![[r#""#]].assert_eq(&project.run(agent).await);
+    expect![[r#"
+        call c1.1: grep {"pattern":"needle"}
+        result c1.1: a.txt:2:two needle
+        b/c.rs:1:// needle
+        latin.txt:1:caf� needle
+        (1 file left out: binary)
+        (2 files left out: a secret by name, or a rule keeps it back; `path` names one)
+        call c2.1: grep {"pattern":"NEEDLE","ignore_case":true,"glob":"*.txt"}
+        result c2.1: a.txt:2:two needle
+        a.txt:5:Needle five
+        latin.txt:1:caf� needle
+        (1 file left out: a secret by name, or a rule keeps it back; `path` names one)
+        call c3.1: grep {"pattern":"two|five","context":1,"path":"a.txt"}
+        result c3.1: a.txt-1-one
+        a.txt:2:two needle
+        a.txt-3-three
+        a.txt-4-four
+        a.txt:5:Needle five
+        call c4.1: grep {"pattern":"needle","limit":1}
+        result c4.1: a.txt:2:two needle
+        … this is the limit (1), and there is more; narrow the search, or give a higher `limit`
+        call c5.1: grep {"pattern":"needle","path":".env"}
+        result c5.1: .env:1:TOKEN=needle
+        SecretRead(".env")
+        call c6.1: grep {"pattern":"needle","glob":".env"}
+        result c6.1: nothing in . fits
+        (1 file left out: a secret by name, or a rule keeps it back; `path` names one)
+        call c7.1: grep {"pattern":"nothing at all"}
+        result c7.1: nothing in . fits
+        (1 file left out: binary)
+        (2 files left out: a secret by name, or a rule keeps it back; `path` names one)
+        call c8.1: grep {"pattern":"("}
+        result c8.1 (invalid_args): the pattern cannot be read: regex parse error:
+            (?:()
+            ^
+        error: unclosed group
+        call c9.1: grep {"pattern":"needle","path":"private/p.txt"}
+        result c9.1 (denied): Denied: the rule `deny read(private)` denies it. Do not retry this exact call.
+        call c10.1: grep {"pattern":"root","path":"link"}
+        result c10.1 (denied): Hook "project-roots" blocked the action: /etc is outside the project. Adjust your approach; do not retry the exact same call.
+    "#]].assert_eq(&project.run(agent).await);
 }
 
 #[tokio::test]
@@ -408,7 +579,22 @@ async fn read_says_what_a_file_is_that_is_no_text() {
     late.extend(b"\nb\n\0\n");
     project.put("late", late);
     let calls = ["program", "archive.zip", "data", "paper.pdf", "utf16.txt", "late", "folder"];
-    check(&project, calls.map(read), expect![[r#""#]]).await;
+    check(&project, calls.map(read), expect![[r#"
+        call c1.1: read {"path":"program"}
+        result c1.1 (invalid_args): program is not text: a program, 9 bytes
+        call c2.1: read {"path":"archive.zip"}
+        result c2.1 (invalid_args): archive.zip is not text: a zip archive, or a document in one, 6 bytes
+        call c3.1: read {"path":"data"}
+        result c3.1 (invalid_args): data is not text: binary data, 5 bytes
+        call c4.1: read {"path":"paper.pdf"}
+        result c4.1 (invalid_args): paper.pdf is not text: a PDF document, 9 bytes
+        call c5.1: read {"path":"utf16.txt"}
+        result c5.1 (invalid_args): utf16.txt is not text: text in UTF-16, 6 bytes
+        call c6.1: read {"path":"late"}
+        result c6.1 (invalid_args): late is not text: line 3 has a zero byte
+        call c7.1: read {"path":"folder"}
+        result c7.1 (invalid_args): folder is a folder; `list` shows what is in it
+    "#]]).await;
 }
 
 /// Things that are odd in a file system, and what becomes of calls with them.
@@ -450,7 +636,58 @@ async fn s16_what_is_odd_about_a_path_has_its_own_words() {
     ];
     let steps = calls.map(|(tool, input)| Step::call(tool, input));
     let told = project.run(project.agent(steps).extend(tools)).await;
-    expect![[r#""#]].assert_eq(&told.replace(&long, "NNN").replace('\0', "\\0"));
+    let told = told.replace(&format!("/proc/{}/", std::process::id()), "/proc/PID/");
+    expect![[r#"
+        call c1.1: read {"path":"out.txt"}
+        result c1.1 (denied): Hook "project-roots" blocked the action: OUTSIDE/secret.txt is outside the project. Adjust your approach; do not retry the exact same call.
+        call c2.1: write {"path":"out.txt","content":"mine\n"}
+        result c2.1 (denied): Hook "project-roots" blocked the action: OUTSIDE/secret.txt is outside the project. Adjust your approach; do not retry the exact same call.
+        call c3.1: write {"path":"../new.txt","content":"mine\n"}
+        result c3.1 (denied): Hook "project-roots" blocked the action: OUTSIDE/new.txt is outside the project. Adjust your approach; do not retry the exact same call.
+        call c4.1: write {"path":"folder/../../new.txt","content":"mine\n"}
+        result c4.1 (denied): Hook "project-roots" blocked the action: OUTSIDE/new.txt is outside the project. Adjust your approach; do not retry the exact same call.
+        call c5.1: read {"path":"in.txt"}
+        result c5.1:      1	x
+        call c6.1: edit {"path":"in.txt","edits":[{"old":"x","new":"y"}]}
+        result c6.1: edited folder/x, 1 place
+        --- a/folder/x
+        +++ b/folder/x
+        @@ -1 +1 @@
+        -x
+        +y
+        call c7.1: read {"path":"/proc/self/root/etc/passwd"}
+        result c7.1 (denied): Hook "project-roots" blocked the action: /etc/passwd is outside the project. Adjust your approach; do not retry the exact same call.
+        call c8.1: read {"path":"/proc/self/environ"}
+        result c8.1 (denied): Hook "project-roots" blocked the action: /proc/PID/environ is outside the project. Adjust your approach; do not retry the exact same call.
+        call c9.1: read {"path":"/proc/self/rootOUTSIDE/project/folder/x"}
+        result c9.1 (denied): Hook "project-roots" blocked the action: /proc/self/rootOUTSIDE/project/folder/x is outside the project. Adjust your approach; do not retry the exact same call.
+        call c10.1: read {"path":"pipe"}
+        result c10.1 (invalid_args): pipe is a pipe, not a file
+        call c11.1: write {"path":"pipe","content":"x"}
+        result c11.1 (invalid_args): pipe is a pipe, not a file
+        call c12.1: read {"path":"/dev/zero"}
+        result c12.1 (invalid_args): /dev/zero is a device, not a file
+        call c13.1: write {"path":"/dev/null","content":"x"}
+        result c13.1 (invalid_args): /dev/null is a device, not a file
+        call c14.1: write {"path":"folder","content":"x"}
+        result c14.1 (invalid_args): folder is a folder, not a file
+        call c15.1: write {"path":"folder/x/below","content":"x"}
+        result c15.1 (failed): cannot write folder/x/below: Not a directory (os error 20)
+        call c16.1: read {"path":"shut.txt"}
+        result c16.1:      1	x
+        call c17.1: write {"path":"shut.txt","content":"y\n"}
+        result c17.1 (failed): cannot change shut.txt: it is read-only
+        call c18.1: edit {"path":"shut.txt","edits":[{"old":"x","new":"y"}]}
+        result c18.1 (failed): cannot change shut.txt: it is read-only
+        call c19.1: read {"path":"case.txt"}
+        result c19.1 (not_found): cannot read case.txt: No such file or directory (os error 2)
+        call c20.1: write {"path":"a\u0000b","content":"x"}
+        result c20.1 (invalid_args): "a\0b": a path cannot hold a zero byte
+        call c21.1: read {"path":"a\u0000b"}
+        result c21.1 (failed): cannot read a\0b: a path cannot hold a zero byte
+        call c22.1: write {"path":"made/NNN","content":"x"}
+        result c22.1 (failed): cannot change made/NNN: File name too long (os error 36)
+    "#]].assert_eq(&told.replace(&long, "NNN").replace('\0', "\\0"));
     let link = std::fs::symlink_metadata(project.root.join("in.txt")).unwrap();
     assert!(link.is_symlink(), "the link itself stays");
     assert_eq!(project.get("folder/x"), "y\n");
@@ -466,7 +703,19 @@ async fn a_file_of_several_names_is_changed_under_one_of_them_only() {
     check(
         &project,
         [read("near.txt"), edit("near.txt", &[("far", "near")]), write("near.txt", "x\n")],
-        expect![[r#""#]],
+        expect![[r#"
+            call c1.1: read {"path":"near.txt"}
+            result c1.1:      1	far
+            call c2.1: edit {"path":"near.txt","edits":[{"old":"far","new":"near"}]}
+            result c2.1: edited near.txt, 1 place; it has other names (hard links), which keep the old text
+            --- a/near.txt
+            +++ b/near.txt
+            @@ -1 +1 @@
+            -far
+            +near
+            call c3.1: write {"path":"near.txt","content":"x\n"}
+            result c3.1: replaced near.txt, 1 line
+        "#]],
     )
     .await;
     assert_eq!(std::fs::read_to_string(project.outside.join("far.txt")).unwrap(), "far\n");
@@ -496,7 +745,41 @@ async fn mode_is_kept_and_huge_files_cost_nothing() {
     ];
     let steps = calls.map(|(tool, input)| Step::call(tool, input));
     let told = project.run(project.agent(steps).extend(tools)).await;
-    expect![[r#""#]].assert_eq(&told.replace(&"x".repeat(1000), "X"));
+    expect![[r#"
+        call c1.1: read {"path":"run.sh"}
+        result c1.1:      1	#!/bin/sh
+        call c2.1: edit {"path":"run.sh","edits":[{"old":"/bin/sh","new":"/bin/bash"}]}
+        result c2.1: edited run.sh, 1 place
+        --- a/run.sh
+        +++ b/run.sh
+        @@ -1 +1 @@
+        -#!/bin/sh
+        +#!/bin/bash
+        call c3.1: read {"path":"huge.bin"}
+        result c3.1 (invalid_args): huge.bin is not text: binary data, 10737418240 bytes
+        call c4.1: write {"path":"huge.bin","content":"x"}
+        result c4.1: replaced huge.bin, 1 line
+        call c5.1: grep {"pattern":"needle"}
+        result c5.1: line.txt:2:needle
+        call c6.1: read {"path":"line.txt"}
+        result c6.1:      1	Xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+             2	needle
+        call c7.1: edit {"path":"line.txt","edits":[{"old":"needle","new":"thread"}]}
+        result c7.1: edited line.txt, 1 place
+        --- a/line.txt
+        +++ b/line.txt
+        @@ -1,2 +1,2 @@
+         XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        … [10436697 bytes left out] …
+        XXXXXXXXXXXXXXXXxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        -needle
+        +thread
+        call c8.1: read {"path":"bytes.txt"}
+        result c8.1:      1	ok
+             2	��
+        call c9.1: edit {"path":"bytes.txt","edits":[{"old":"ok","new":"no"}]}
+        result c9.1 (invalid_args): bytes.txt is not UTF-8 text: line 2 has other bytes
+    "#]].assert_eq(&told.replace(&"x".repeat(1000), "X"));
     assert_eq!(mode("run.sh") & 0o777, 0o751);
 }
 
@@ -526,5 +809,13 @@ async fn a_full_disk_leaves_what_was_there() {
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     let told: Vec<_> = told.lines().filter(|line| line.contains(": ")).collect();
-    expect![[r#""#]].assert_eq(&told[..told.len() - 1].join("\n"));
+    expect![[r#"
+        call c1.1: read {"path":"a.txt"}
+        result c1.1:      1	one
+        call c2.1: write {"path":"a.txt","content":"X"}
+        result c2.1 (failed): cannot write a.txt: File too large (os error 27)
+        call c3.1: write {"path":"made/b.txt","content":"X"}
+        result c3.1 (failed): cannot write made/b.txt: File too large (os error 27)
+        a.txt: one"#]]
+    .assert_eq(&told[..told.len() - 1].join("\n"));
 }

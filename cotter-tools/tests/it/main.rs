@@ -11,10 +11,15 @@ mod decision;
 mod scripts;
 mod properties;
 mod oracle;
-mod bash;
 mod processes;
+mod bash;
+mod confine;
 mod files;
+mod races;
+mod fetch;
 mod ask_user;
 mod delegate;
 mod memory;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod examples;

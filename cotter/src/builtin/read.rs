@@ -1,12 +1,13 @@
 //! `read`: a text file with line numbers, or a part of one.
 
 use std::{
-    fs::{File, Metadata},
+    fs::Metadata,
     io::{BufRead, BufReader, Read as _},
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     cx::Place,
@@ -68,7 +69,7 @@ impl Tool for Read {
                 limit: number("limit").unwrap_or(DEFAULT_LINES),
             };
             let shown = paths::shown(&wanted.path, permit.cx().place());
-            let read = move || wanted.read(&shown, permit.cx().seen());
+            let read = move || wanted.read(&shown, permit.cx().seen(), permit.cx().cancel());
             let done = tokio::task::spawn_blocking(read).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })
@@ -82,7 +83,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(&self, shown: &str, seen: &Seen) -> Result<Output, ToolError> {
+    fn read(
+        &self,
+        shown: &str,
+        seen: &Seen,
+        cancel: &CancellationToken,
+    ) -> Result<Output, ToolError> {
         let file = open::file(&self.path).map_err(|cause| cannot(shown, &cause))?;
         let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
         let refused = |why: String| Err(ToolError::new(ErrorKind::InvalidArgs, why));
@@ -92,31 +98,43 @@ impl Wanted {
         if !about.is_file() {
             return refused(format!("{shown} is {}, not a file", other_kind(&about)));
         }
-        let (output, held) = if let Some(media_type) = picture(&self.path) {
-            (show_picture(file, about.len(), media_type, shown)?, None)
-        } else if about.len() > COMPARED_BYTES {
-            let head = Head::of(&file).map_err(|cause| cannot(shown, &cause))?;
-            head.check(about.len(), shown)?;
-            (self.lines(BufReader::new(file), shown)?, None)
-        } else {
-            let mut bytes = vec![];
-            let all = file.take(COMPARED_BYTES).read_to_end(&mut bytes);
-            let size = all.map_err(|cause| cannot(shown, &cause))?;
-            Head(bytes[..size.min(HEAD_BYTES)].into()).check(size as u64, shown)?;
-            (self.lines(&*bytes, shown)?, Some(bytes))
-        };
-        // What is compared later is what was shown, whatever became of the file meanwhile.
-        seen.note(&self.path, Mark::of(&about, held.as_deref()));
-        Ok(output)
+        // What is compared later is what was shown, whatever becomes of the file meanwhile.
+        let note = |held: Option<&[u8]>| seen.note(&self.path, Mark::of(&about, held));
+        if let Some(media_type) = picture(&self.path) {
+            let output = show_picture(file, about.len(), media_type, shown)?;
+            note(None);
+            return Ok(output);
+        }
+        let mut bytes = vec![];
+        let is_long = about.len() > COMPARED_BYTES;
+        let head = if is_long { HEAD_BYTES } else { COMPARED_BYTES };
+        (&file).take(head).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
+        note((!is_long).then_some(&*bytes));
+        if let Some(kind) = not_text(&bytes) {
+            return refused(format!("{shown} is not text: {kind}, {} bytes", about.len()));
+        }
+        if is_long {
+            // The part that was looked at comes first, then the rest.
+            return self.lines((&*bytes).chain(BufReader::new(file)), shown, cancel);
+        }
+        self.lines(&*bytes, shown, cancel)
     }
 
-    fn lines(&self, mut file: impl BufRead, shown: &str) -> Result<Output, ToolError> {
+    fn lines(
+        &self,
+        mut file: impl BufRead,
+        shown: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Output, ToolError> {
         let mut text = String::new();
         let mut line = vec![];
         let mut number = 0;
         let mut within = false;
         loop {
             line.clear();
+            if cancel.is_cancelled() {
+                return Err(ToolError::new(ErrorKind::Cancelled, "the run was aborted"));
+            }
             // A line without an end is read no further than anybody would look.
             let taken = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
             if taken.map_err(|cause| cannot(shown, &cause))? == 0 {
@@ -154,10 +172,7 @@ impl Wanted {
 }
 
 /// How much of a file is looked at to tell what it is.
-const HEAD_BYTES: usize = 8 * 1024;
-
-/// The beginning of a file.
-struct Head(Vec<u8>);
+const HEAD_BYTES: u64 = 8 * 1024;
 
 /// What begins like this is of that kind.
 const KINDS: [(&[u8], &str); 16] = [
@@ -179,26 +194,14 @@ const KINDS: [(&[u8], &str); 16] = [
     (b"\xfe\xff", "text in UTF-16"),
 ];
 
-impl Head {
-    /// Reads it and goes back to the start.
-    fn of(mut file: &File) -> std::io::Result<Self> {
-        use std::io::Seek;
-        let mut head = vec![];
-        file.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
-        file.rewind()?;
-        Ok(Head(head))
+/// What a file is that begins like this, where that is no text.
+fn not_text(start: &[u8]) -> Option<&'static str> {
+    let head = &start[..start.len().min(HEAD_BYTES as usize)];
+    if !head.contains(&0) && !head.starts_with(b"%PDF-") {
+        return None;
     }
-
-    /// Words for a file that is no text: what it is, and its size.
-    fn check(&self, size: u64, shown: &str) -> Result<(), ToolError> {
-        if !self.0.contains(&0) && !self.0.starts_with(b"%PDF-") {
-            return Ok(());
-        }
-        let known = KINDS.iter().find(|(start, _)| self.0.starts_with(start));
-        let kind = known.map_or("binary data", |(_, kind)| kind);
-        let message = format!("{shown} is not text: {kind}, {size} bytes");
-        Err(ToolError::new(ErrorKind::InvalidArgs, message))
-    }
+    let known = KINDS.iter().find(|(start, _)| head.starts_with(start));
+    Some(known.map_or("binary data", |(_, kind)| kind))
 }
 
 /// What something is that is neither file nor folder.
@@ -252,22 +255,8 @@ fn show_picture(
     }
     let mut bytes = vec![];
     file.take(PICTURE_BYTES).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
-    let picture = Part::Image { media_type: media_type.into(), data: base64(&bytes) };
+    let picture = Part::picture(media_type, &bytes);
     Ok(vec![Part::Text(format!("{shown}, {size} bytes")), picture].into())
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let letter = LETTERS[(group >> (18 - 6 * place) & 63) as usize];
-            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -281,8 +270,13 @@ mod tests {
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         std::fs::write(&file, "words").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let read =
-            |path: PathBuf| Wanted { path, offset: 1, limit: 1 }.read("it", &Seen::default());
+        let read = |path: PathBuf| {
+            Wanted { path, offset: 1, limit: 1 }.read(
+                "it",
+                &Seen::default(),
+                &CancellationToken::new(),
+            )
+        };
         assert!(read(file).is_ok());
         assert!(read(link).is_err());
     }
