@@ -24,7 +24,12 @@ mod table;
 
 use std::borrow::Cow;
 
-use cotter::{Place, permission::Zone, text, tool::{Doubt, Facts}};
+use cotter::{
+    Place,
+    permission::Zone,
+    text,
+    tool::{Doubt, Facts},
+};
 
 use self::{state::State, walk::Walk};
 
@@ -42,7 +47,11 @@ pub fn facts(command: &str, place: &Place) -> Facts {
 
 /// Characters that a person would not see, or that bash reads in another way than it looks.
 fn hidden(command: &str) -> Option<String> {
-    let odd = |c: char| c == '\r' || c.is_whitespace() && !c.is_ascii() || c.is_control() && !matches!(c, '\n' | '\t');
+    let odd = |c: char| {
+        c == '\r'
+            || c.is_whitespace() && !c.is_ascii()
+            || c.is_control() && !matches!(c, '\n' | '\t')
+    };
     let shown = matches!(text::show(command), Cow::Borrowed(_));
     (!shown || command.contains(odd)).then(|| "it has characters that cannot be seen".into())
 }

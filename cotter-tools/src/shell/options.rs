@@ -77,7 +77,9 @@ impl Takes {
 
     fn kind(self) -> WordKind {
         match self {
-            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => WordKind::UnknownOption,
+            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => {
+                WordKind::UnknownOption
+            }
             _ => WordKind::Option,
         }
     }
@@ -97,7 +99,9 @@ impl Given {
                 given.kinds.push(WordKind::Option);
                 continue;
             }
-            let dashed = text.starts_with('-') && text.len() > 1 && !matches!(field.shape, Shape::Open { leads: true, .. });
+            let dashed = text.starts_with('-')
+                && text.len() > 1
+                && !matches!(field.shape, Shape::Open { leads: true, .. });
             if dashes || !dashed {
                 if until == Until::Operand {
                     break;
@@ -127,7 +131,10 @@ impl Given {
 
     /// The values of these options.
     pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Field> {
-        self.options.iter().filter(|(name, _)| names.contains(&name.as_str())).filter_map(|(_, value)| value.as_ref())
+        self.options
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .filter_map(|(_, value)| value.as_ref())
     }
 
     /// One word that begins with a dash. What still wants a value is handed back.
@@ -156,7 +163,8 @@ impl Given {
                 self.kinds.push(kind);
                 return Some((c.to_string(), takes));
             }
-            let valued = takes.wants_a_value() || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
+            let valued = takes.wants_a_value()
+                || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
             let value = valued.then(|| field.without(&text[..at + c.len_utf8()])).flatten();
             let ends = value.is_some();
             self.take(c.to_string(), takes, value);
@@ -264,12 +272,16 @@ mod tests {
         let fields: Vec<_> = line.split(' ').map(Field::known).collect();
         let row = row_of(&fields[0].text).expect("a row");
         let given = Given::read(row, &fields[1..], Until::End);
-        let shown: String = given.kinds.iter().map(|kind| match kind {
-            WordKind::Operand => 'o',
-            WordKind::Option => '-',
-            WordKind::UnknownOption => '!',
-            _ => '?',
-        }).collect();
+        let shown: String = given
+            .kinds
+            .iter()
+            .map(|kind| match kind {
+                WordKind::Operand => 'o',
+                WordKind::Option => '-',
+                WordKind::UnknownOption => '!',
+                _ => '?',
+            })
+            .collect();
         assert_eq!((shown.as_str(), given.unknown.as_deref()), (kinds, unknown), "{line}");
     }
 

@@ -51,11 +51,23 @@ pub(super) struct Row {
     pub long_with_one_dash: bool,
 }
 
-const fn row(name: &'static str, zone: Zone, takes: Takes, short: &'static str, long: &'static str) -> Row {
+const fn row(
+    name: &'static str,
+    zone: Zone,
+    takes: Takes,
+    short: &'static str,
+    long: &'static str,
+) -> Row {
     Row { name, zone, takes, short, long, plain: false, long_with_one_dash: false }
 }
 
-const fn plain(name: &'static str, zone: Zone, takes: Takes, short: &'static str, long: &'static str) -> Row {
+const fn plain(
+    name: &'static str,
+    zone: Zone,
+    takes: Takes,
+    short: &'static str,
+    long: &'static str,
+) -> Row {
     Row { name, zone, takes, short, long, plain: true, long_with_one_dash: false }
 }
 
@@ -686,7 +698,12 @@ mod tests {
     #[test]
     fn the_table_is_in_order_so_that_every_row_is_found() {
         for pair in TABLE.windows(2) {
-            assert!(pair[0].name < pair[1].name, "`{}` stands before `{}`", pair[0].name, pair[1].name);
+            assert!(
+                pair[0].name < pair[1].name,
+                "`{}` stands before `{}`",
+                pair[0].name,
+                pair[1].name
+            );
         }
         for row in TABLE {
             assert!(row_of(row.name).is_some_and(|found| std::ptr::eq(found, row)));

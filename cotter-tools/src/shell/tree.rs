@@ -123,7 +123,9 @@ impl Word {
         for piece in &self.pieces {
             match piece {
                 Piece::Quoted(text) => whole.push_str(text),
-                Piece::Bare(text) if !text.contains(['*', '?', '[', '{', '~']) => whole.push_str(text),
+                Piece::Bare(text) if !text.contains(['*', '?', '[', '{', '~']) => {
+                    whole.push_str(text)
+                }
                 _ => return None,
             }
         }

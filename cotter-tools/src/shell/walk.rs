@@ -266,7 +266,12 @@ impl<'a> Walk<'a> {
         outcome
     }
 
-    fn condition(&mut self, arms: &[(Node, Node)], otherwise: Option<&Node>, state: State) -> Outcome {
+    fn condition(
+        &mut self,
+        arms: &[(Node, Node)],
+        otherwise: Option<&Node>,
+        state: State,
+    ) -> Outcome {
         let (mut reached, mut after) = (Some(state), None);
         for (condition, body) in arms {
             let Some(state) = reached.take() else { break };
@@ -294,7 +299,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes through a loop until nothing new is learned.
-    fn repeat(&mut self, state: State, mut round: impl FnMut(&mut Self, State) -> Option<State>) -> Outcome {
+    fn repeat(
+        &mut self,
+        state: State,
+        mut round: impl FnMut(&mut Self, State) -> Option<State>,
+    ) -> Outcome {
         let outer = std::mem::take(&mut self.escapes);
         let mut entry = state;
         for index in 0..=ROUNDS {
@@ -397,7 +406,10 @@ impl<'a> Walk<'a> {
         }
         for assign in &simple.assigns {
             if !super::names::is_harmless(&assign.name) || assign.subscript.is_some() {
-                self.unclear(format!("`{}=…` before a command may change what it does", assign.name));
+                self.unclear(format!(
+                    "`{}=…` before a command may change what it does",
+                    assign.name
+                ));
             }
         }
         self.command(fields, state, &call)
@@ -433,7 +445,14 @@ impl<'a> Walk<'a> {
     }
 
     /// A function's body where it is called, with its arguments.
-    fn function(&mut self, name: &str, body: &Rc<Node>, fields: &[Field], state: State, call: &Call) -> Outcome {
+    fn function(
+        &mut self,
+        name: &str,
+        body: &Rc<Node>,
+        fields: &[Field],
+        state: State,
+        call: &Call,
+    ) -> Outcome {
         self.tell(super::judge::plain_words(fields), Zone::Safe, call);
         if let Some((_, forks)) = self.calls.iter().find(|(called, _)| called == name) {
             if self.forks > *forks {
@@ -566,7 +585,8 @@ impl<'a> Walk<'a> {
 
     /// One more command.
     pub(super) fn tell(&mut self, words: Vec<(Field, WordKind)>, zone: Zone, call: &Call) {
-        let words = words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
+        let words =
+            words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
         let mut writes_to = call.writes_to.clone();
         writes_to.extend(self.outputs.iter().cloned());
         self.facts.zone = self.facts.zone.max(zone);
@@ -574,7 +594,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Redirections: where output goes, and what is given as input.
-    fn redirects(&mut self, redirects: &[Redirect], state: &State) -> (Vec<PathBuf>, Option<Field>) {
+    fn redirects(
+        &mut self,
+        redirects: &[Redirect],
+        state: &State,
+    ) -> (Vec<PathBuf>, Option<Field>) {
         let (mut to, mut input) = (vec![], None);
         for redirect in redirects {
             let text = match redirect {
@@ -656,7 +680,8 @@ impl<'a> Walk<'a> {
     /// Whether what is removed is the person's home, or holds it.
     fn removal(&mut self, field: &Field, state: &State) -> Zone {
         let spelled = field.text.trim_matches('"').trim_end_matches(['/', '*']);
-        let unknown_home = field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
+        let unknown_home =
+            field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
         let Some(home) = self.place.home() else {
             return if unknown_home { Zone::Never } else { Zone::Safe };
         };
@@ -665,7 +690,8 @@ impl<'a> Walk<'a> {
             _ => field.text.clone(),
         });
         let holds = field.is_open() && unknown_home
-            || !field.is_open() && self.touched(&whole, state).iter().any(|path| home.starts_with(path));
+            || !field.is_open()
+                && self.touched(&whole, state).iter().any(|path| home.starts_with(path));
         if holds { Zone::Never } else { Zone::Safe }
     }
 
@@ -716,8 +742,14 @@ impl<'a> Walk<'a> {
 /// Whether every shell reads a text as bash does: words, quotes and the plainest operators.
 fn is_common(text: &str, shell: &str) -> bool {
     let odd = match shell {
-        "sh" | "dash" | "ash" => &["$'", "$\"", "&>", ">&", "|&", "<<<", "<(", ">(", "((", "[[", "{", "function", ";&", "~+"][..],
-        _ => &["$", "`", "<", "&>", ">&", "|&", "(", "[", "{", "*", "?", "~", "=", "^", "#", "!", "\\", "function"][..],
+        "sh" | "dash" | "ash" => &[
+            "$'", "$\"", "&>", ">&", "|&", "<<<", "<(", ">(", "((", "[[", "{", "function", ";&",
+            "~+",
+        ][..],
+        _ => &[
+            "$", "`", "<", "&>", ">&", "|&", "(", "[", "{", "*", "?", "~", "=", "^", "#", "!",
+            "\\", "function",
+        ][..],
     };
     let copies = text.replace("2>&1", "").replace(">&2", "");
     !odd.iter().any(|sign| copies.contains(sign))

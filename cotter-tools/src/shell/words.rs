@@ -277,7 +277,9 @@ impl Parser<'_> {
         }
         let mut name = self.name().ok_or("`${` names no variable")?;
         // More than one digit.
-        while name.starts_with(|c: char| c.is_ascii_digit()) && self.peek().is_some_and(|c| c.is_ascii_digit()) {
+        while name.starts_with(|c: char| c.is_ascii_digit())
+            && self.peek().is_some_and(|c| c.is_ascii_digit())
+        {
             name.extend(self.peek());
             self.at += 1;
         }
@@ -300,10 +302,14 @@ impl Parser<'_> {
             });
         }
         if self.sees("@") {
-            return Err(format!("`${{{}` may evaluate what a variable holds", &self.text[start..=self.at]));
+            return Err(format!(
+                "`${{{}` may evaluate what a variable holds",
+                &self.text[start..=self.at]
+            ));
         }
         let assigns = self.sees("=") || self.sees(":=");
-        let slice = self.sees(":") && !["-", "+", "=", "?"].iter().any(|op| self.rest()[1..].starts_with(op));
+        let slice = self.sees(":")
+            && !["-", "+", "=", "?"].iter().any(|op| self.rest()[1..].starts_with(op));
         let body = self.at;
         let within = self.braced_rest(quoted)?;
         let text = &self.text[body..self.at - 1];
@@ -417,7 +423,8 @@ impl Parser<'_> {
                 words.push(self.regex()?);
                 continue;
             }
-            let operator = ["&&", "||", "<", ">", "(", ")"].into_iter().find(|sign| self.sees(sign));
+            let operator =
+                ["&&", "||", "<", ">", "(", ")"].into_iter().find(|sign| self.sees(sign));
             if let Some(sign) = operator {
                 self.at += sign.len();
                 words.push(Word { source: sign.into(), pieces: vec![Piece::Bare(sign.into())] });
@@ -437,7 +444,9 @@ impl Parser<'_> {
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' => break,
-                ';' | '&' | '<' | '>' => return Err("a regular expression holds an operator".into()),
+                ';' | '&' | '<' | '>' => {
+                    return Err("a regular expression holds an operator".into());
+                }
                 '(' | ')' | '|' => {
                     self.at += 1;
                     pieces.quoted_char(c);

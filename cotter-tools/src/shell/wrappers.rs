@@ -31,25 +31,61 @@ struct Wrapper {
     assigns: bool,
 }
 
-const fn wrapper(name: &'static str, zone: Zone, before: usize, short: &'static str, long: &'static str) -> Wrapper {
-    let row = Row { name, zone, takes: Takes::Text, short, long, plain: false, long_with_one_dash: false };
+const fn wrapper(
+    name: &'static str,
+    zone: Zone,
+    before: usize,
+    short: &'static str,
+    long: &'static str,
+) -> Wrapper {
+    let row = Row {
+        name,
+        zone,
+        takes: Takes::Text,
+        short,
+        long,
+        plain: false,
+        long_with_one_dash: false,
+    };
     Wrapper { row, before, assigns: false }
 }
 
-const fn assigning(name: &'static str, zone: Zone, short: &'static str, long: &'static str) -> Wrapper {
+const fn assigning(
+    name: &'static str,
+    zone: Zone,
+    short: &'static str,
+    long: &'static str,
+) -> Wrapper {
     Wrapper { assigns: true, ..wrapper(name, zone, 0, short, long) }
 }
 
 static WRAPPERS: [Wrapper; 26] = [
-    assigning("sudo", Zone::Machine, "nbHEkSAPu:g:p:C:D<h:R<r:t:T:U:", "non-interactive background set-home preserve-env? stdin user= group= prompt= chdir<"),
+    assigning(
+        "sudo",
+        Zone::Machine,
+        "nbHEkSAPu:g:p:C:D<h:R<r:t:T:U:",
+        "non-interactive background set-home preserve-env? stdin user= group= prompt= chdir<",
+    ),
     wrapper("doas", Zone::Machine, 0, "nsu:C<", ""),
     assigning("env", Zone::Safe, "i0u:C<v", "ignore-environment null unset= chdir< debug"),
     wrapper("nice", Zone::Safe, 0, "n:#", "adjustment="),
     wrapper("nohup", Zone::Safe, 0, "", ""),
     wrapper("time", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
     wrapper("gtime", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
-    wrapper("timeout", Zone::Safe, 1, "k:s:v", "kill-after= signal= foreground preserve-status verbose"),
-    wrapper("gtimeout", Zone::Safe, 1, "k:s:v", "kill-after= signal= foreground preserve-status verbose"),
+    wrapper(
+        "timeout",
+        Zone::Safe,
+        1,
+        "k:s:v",
+        "kill-after= signal= foreground preserve-status verbose",
+    ),
+    wrapper(
+        "gtimeout",
+        Zone::Safe,
+        1,
+        "k:s:v",
+        "kill-after= signal= foreground preserve-status verbose",
+    ),
     wrapper("stdbuf", Zone::Safe, 0, "i:o:e:", "input= output= error="),
     wrapper("setsid", Zone::Safe, 0, "cfw", "ctty fork wait"),
     wrapper("ionice", Zone::Safe, 0, "c:n:t", "class= classdata= ignore"),
@@ -160,7 +196,9 @@ fn shell(name: &str, fields: &[Field]) -> Judged {
     let mut judged = Judged::new(Zone::Safe);
     judged.words = plain_words(fields);
     let given = Given::read(&SHELL, &fields[1..], Until::Operand);
-    if let Some(unknown) = given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version") {
+    if let Some(unknown) =
+        given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
+    {
         judged.unclear(format!("`{name} {unknown}` has an option nobody knows"));
     }
     for ((_, kind), read) in judged.words[1..].iter_mut().zip(&given.kinds) {
@@ -189,7 +227,11 @@ fn su(fields: &[Field]) -> Judged {
     judged.words = plain_words(fields);
     let at = fields.iter().position(|field| field.text == "-c" || field.text == "--command");
     if let Some(text) = at.and_then(|at| fields.get(at + 1)) {
-        judged.inner.push(Inner::Script { shell: "sh".into(), text: text.clone(), arguments: vec![] });
+        judged.inner.push(Inner::Script {
+            shell: "sh".into(),
+            text: text.clone(),
+            arguments: vec![],
+        });
     }
     judged
 }

@@ -252,7 +252,8 @@ async fn s4_a_question_cannot_pose_as_another() {
 async fn s4_a_long_line_stays_behind_its_bar() {
     let long = format!("Look:{}Run it? [y]es, [n]o: {}", " ".repeat(120), "x".repeat(100));
     check(json!({"question": long}), [Said::Line("no".into())], expect![[""]]).await;
-    check(json!({"question": "\u{6771}".repeat(80)}), [Said::Line("no".into())], expect![[""]]).await;
+    check(json!({"question": "\u{6771}".repeat(80)}), [Said::Line("no".into())], expect![[""]])
+        .await;
 }
 
 /// S1: a yes to a question of the model's own is no yes to a call.

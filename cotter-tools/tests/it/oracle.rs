@@ -42,7 +42,8 @@ fn missing(script: &str, project: &Project) -> Vec<String> {
     if !is_understood(&facts) {
         return vec![];
     }
-    let told: BTreeSet<_> = facts.commands.iter().map(|c| c.words[0].text.as_str()).collect();
+    let told = facts.commands.iter().filter_map(|command| command.words.first());
+    let told: BTreeSet<_> = told.map(|word| word.text.as_str()).collect();
     let names = found.names.difference(&found.functions);
     names.filter(|name| !told.contains(name.as_str())).cloned().collect()
 }
