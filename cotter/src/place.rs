@@ -26,14 +26,21 @@ struct Folders {
 
 /// Where nobody writes for an agent.
 const SYSTEM: [&str; 13] = [
-    "/etc", "/usr", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/dev", "/proc",
-    "/System",
+    "/etc", "/usr", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot",
+    "/dev", "/proc", "/System",
 ];
 
 /// Devices that are nothing but a place to read from or to write to.
 const HARMLESS: [&str; 9] = [
-    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/stdin",
-    "/dev/stdout", "/dev/stderr", "/dev/tty",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/tty",
 ];
 
 impl Place {
@@ -135,7 +142,8 @@ impl Place {
     /// Whether a path is closed: below something closed, and not below a root that lies within that.
     pub fn is_closed(&self, path: &Path) -> bool {
         let opened = |closed: &Path| {
-            let mut within = self.read_roots().filter(|root| root.starts_with(closed) && *root != closed);
+            let mut within =
+                self.read_roots().filter(|root| root.starts_with(closed) && *root != closed);
             within.any(|root| path.starts_with(root))
         };
         self.closed().any(|closed| path.starts_with(closed) && !opened(closed))
@@ -183,7 +191,11 @@ mod tests {
             .with_closed(["/work/.data".into()]);
         let check = |path: &str, read: Zone, write: Zone| {
             let path = Path::new(path);
-            assert_eq!((place.zone_of_read(path), place.zone_of_write(path)), (read, write), "{path:?}");
+            assert_eq!(
+                (place.zone_of_read(path), place.zone_of_write(path)),
+                (read, write),
+                "{path:?}"
+            );
         };
         check("/work/a", Zone::Safe, Zone::Workspace);
         check("/more/a", Zone::Safe, Zone::Workspace);

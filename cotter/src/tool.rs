@@ -48,9 +48,7 @@ mod prepare;
 mod run;
 mod schema;
 
-use std::{
-    any::Any, collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc,
-};
+use std::{any::Any, collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc};
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,11 +1,27 @@
 //! Options and operands of one command, told apart by its row of the table. Pure.
 
-use cotter::tool::WordKind;
+use cotter::{permission::Zone, tool::WordKind};
 
 use super::{
     expand::{Field, Shape},
     table::Row,
 };
+
+/// Options behind `--` that tools hand on, and that change nothing of what may run.
+const PASSED_ON: [&str; 12] = [
+    "--nocapture",
+    "--no-capture",
+    "--exact",
+    "--ignored",
+    "--include-ignored",
+    "--show-output",
+    "--test-threads",
+    "--skip",
+    "--list",
+    "-D",
+    "-W",
+    "-A",
+];
 
 /// What a command was given.
 #[derive(Debug, Default)]
@@ -20,7 +36,7 @@ pub(super) struct Given {
     pub kinds: Vec<WordKind>,
     /// An option that nobody knows.
     pub unknown: Option<String>,
-    /// A word that could turn out to be an option.
+    /// Why a word could turn out to be an option.
     pub open: Option<String>,
     /// How many operands stand before `--`.
     pub before_dashes: Option<usize>,
@@ -77,7 +93,9 @@ impl Takes {
 
     fn kind(self) -> WordKind {
         match self {
-            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => WordKind::UnknownOption,
+            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => {
+                WordKind::UnknownOption
+            }
             _ => WordKind::Option,
         }
     }
@@ -97,15 +115,22 @@ impl Given {
                 given.kinds.push(WordKind::Option);
                 continue;
             }
-            let dashed = text.starts_with('-') && text.len() > 1 && !matches!(field.shape, Shape::Open { leads: true, .. });
+            let dashed = text.starts_with('-')
+                && text.len() > 1
+                && !matches!(field.shape, Shape::Open { leads: true, .. });
             if dashes || !dashed {
                 if until == Until::Operand {
                     break;
                 }
                 if !dashes && field.may_be_option() && !row.plain {
-                    given.open.get_or_insert_with(|| text.to_owned());
+                    given.open.get_or_insert_with(|| match field.is_open() {
+                        true => format!("`{text}` is only known when it runs"),
+                        false => format!("`{text}` could turn out to be an option"),
+                    });
                 }
-                given.kinds.push(kind_of(field));
+                let passed_on = dashes && row.zone == Zone::Build && text.starts_with('-');
+                let unknown = passed_on && !PASSED_ON.iter().any(|known| text.starts_with(known));
+                given.kinds.push(if unknown { WordKind::UnknownOption } else { kind_of(field) });
                 given.operands.push(field.clone());
                 continue;
             }
@@ -127,7 +152,10 @@ impl Given {
 
     /// The values of these options.
     pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Field> {
-        self.options.iter().filter(|(name, _)| names.contains(&name.as_str())).filter_map(|(_, value)| value.as_ref())
+        self.options
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .filter_map(|(_, value)| value.as_ref())
     }
 
     /// One word that begins with a dash. What still wants a value is handed back.
@@ -156,7 +184,8 @@ impl Given {
                 self.kinds.push(kind);
                 return Some((c.to_string(), takes));
             }
-            let valued = takes.wants_a_value() || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
+            let valued = takes.wants_a_value()
+                || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
             let value = valued.then(|| field.without(&text[..at + c.len_utf8()])).flatten();
             let ends = value.is_some();
             self.take(c.to_string(), takes, value);
@@ -264,12 +293,16 @@ mod tests {
         let fields: Vec<_> = line.split(' ').map(Field::known).collect();
         let row = row_of(&fields[0].text).expect("a row");
         let given = Given::read(row, &fields[1..], Until::End);
-        let shown: String = given.kinds.iter().map(|kind| match kind {
-            WordKind::Operand => 'o',
-            WordKind::Option => '-',
-            WordKind::UnknownOption => '!',
-            _ => '?',
-        }).collect();
+        let shown: String = given
+            .kinds
+            .iter()
+            .map(|kind| match kind {
+                WordKind::Operand => 'o',
+                WordKind::Option => '-',
+                WordKind::UnknownOption => '!',
+                _ => '?',
+            })
+            .collect();
         assert_eq!((shown.as_str(), given.unknown.as_deref()), (kinds, unknown), "{line}");
     }
 

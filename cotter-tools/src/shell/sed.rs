@@ -71,9 +71,12 @@ impl Reader<'_> {
         }
         self.skip(" \t!");
         match self.next()? {
-            'p' | 'd' | 'D' | 'P' | 'g' | 'G' | 'h' | 'H' | 'x' | 'n' | 'N' | '=' | '{' | '}' | 'q' => {
+            'p' | 'd' | 'D' | 'P' | 'g' | 'G' | 'h' | 'H' | 'x' | 'n' | 'N' | '=' | '{' | '}'
+            | 'q' => {
                 self.skip("0123456789 \t");
-                (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}', 'p', 'd', 'n', 'N'])).then_some(())
+                (self.rest.is_empty()
+                    || self.rest.starts_with([';', '\n', '}', 'p', 'd', 'n', 'N']))
+                .then_some(())
             }
             'y' => self.parts(),
             's' => {
@@ -142,15 +145,46 @@ mod tests {
     #[test]
     fn s11_a_script_that_writes_or_runs_is_not_plain() {
         let plain = [
-            "s/a/b/", "s/a/b/g", "s|a/b|c|gI", "1,5p", "/x/d", "$p", "10q", "/a/,/b/p", "s/a/b/;s/c/d/", "y/ab/cd/",
-            "/^#/!d", "2~3p", "s/[a-z]*/x/g", "1a hello", "1,$s/\\//x/", "/foo/{p;q}", "s/a/b/ ; p",
+            "s/a/b/",
+            "s/a/b/g",
+            "s|a/b|c|gI",
+            "1,5p",
+            "/x/d",
+            "$p",
+            "10q",
+            "/a/,/b/p",
+            "s/a/b/;s/c/d/",
+            "y/ab/cd/",
+            "/^#/!d",
+            "2~3p",
+            "s/[a-z]*/x/g",
+            "1a hello",
+            "1,$s/\\//x/",
+            "/foo/{p;q}",
+            "s/a/b/ ; p",
         ];
         for script in plain {
             assert!(is_plain(script), "{script}");
         }
         let other = [
-            "1e rm x", "e", "s/a/rm x/e", "s/a/b/w out", "w out", "r /etc/passwd", "s/a/b/ge", "1,5w x", "R x", "W x",
-            "s/[/]/x/e", "\\%x%e", "y/a/b/e", "1i x\n1e rm", "Fp", "b end", "s/a/b/m", "l;e rm",
+            "1e rm x",
+            "e",
+            "s/a/rm x/e",
+            "s/a/b/w out",
+            "w out",
+            "r /etc/passwd",
+            "s/a/b/ge",
+            "1,5w x",
+            "R x",
+            "W x",
+            "s/[/]/x/e",
+            "\\%x%e",
+            "y/a/b/e",
+            "1i x\n1e rm",
+            "Fp",
+            "b end",
+            "s/a/b/m",
+            "l;e rm",
         ];
         for script in other {
             assert!(!is_plain(script), "{script}");

@@ -51,11 +51,23 @@ pub(super) struct Row {
     pub long_with_one_dash: bool,
 }
 
-const fn row(name: &'static str, zone: Zone, takes: Takes, short: &'static str, long: &'static str) -> Row {
+const fn row(
+    name: &'static str,
+    zone: Zone,
+    takes: Takes,
+    short: &'static str,
+    long: &'static str,
+) -> Row {
     Row { name, zone, takes, short, long, plain: false, long_with_one_dash: false }
 }
 
-const fn plain(name: &'static str, zone: Zone, takes: Takes, short: &'static str, long: &'static str) -> Row {
+const fn plain(
+    name: &'static str,
+    zone: Zone,
+    takes: Takes,
+    short: &'static str,
+    long: &'static str,
+) -> Row {
     Row { name, zone, takes, short, long, plain: true, long_with_one_dash: false }
 }
 
@@ -583,10 +595,10 @@ static TABLE: &[Row] = &[
     plain("strings", Safe, Reads, "an:t:e:o", "all bytes= radix= encoding="),
     plain("stty", Safe, Text, "a", ""),
     plain("sum", Safe, Reads, "rs", ""),
+    plain("sw_vers", Safe, Nothing, "", ""),
     row("swapoff", Machine, Text, "", ""),
     row("swapon", Machine, Text, "", ""),
     row("swift", Build, Sub(Safe), "", "version"),
-    plain("sw_vers", Safe, Nothing, "", ""),
     plain("sync", Safe, Nothing, "", ""),
     row("sysctl", Machine, Text, "", ""),
     row("systemctl", Machine, Text, "", ""),
@@ -686,7 +698,12 @@ mod tests {
     #[test]
     fn the_table_is_in_order_so_that_every_row_is_found() {
         for pair in TABLE.windows(2) {
-            assert!(pair[0].name < pair[1].name, "`{}` stands before `{}`", pair[0].name, pair[1].name);
+            assert!(
+                pair[0].name < pair[1].name,
+                "`{}` stands before `{}`",
+                pair[0].name,
+                pair[1].name
+            );
         }
         for row in TABLE {
             assert!(row_of(row.name).is_some_and(|found| std::ptr::eq(found, row)));

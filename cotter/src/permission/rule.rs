@@ -118,7 +118,8 @@ impl Rule {
         let Some(spec) = &self.spec else { return true };
         let paths = facts.reads.iter().chain(&facts.writes).map(|path| spec.path(path, place));
         let commands = facts.commands.iter().map(ToString::to_string);
-        let words = commands.chain(facts.hosts.iter().cloned()).map(|word| spec.flat.is_match(&word));
+        let words =
+            commands.chain(facts.hosts.iter().cloned()).map(|word| spec.flat.is_match(&word));
         let mut touched = paths.chain(words).peekable();
         match self.kind {
             // What is not known to be covered is not allowed.
