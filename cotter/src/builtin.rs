@@ -19,12 +19,24 @@
 //! ```
 
 mod commands;
+mod doubts;
 mod list;
+mod own_files;
 mod project_roots;
+mod protected_paths;
 mod read;
+mod secrets;
 mod subagents;
+mod system_directories;
 
-pub use self::{commands::commands, list::List, read::Read, subagents::subagents};
+pub use self::{
+    commands::commands,
+    list::List,
+    protected_paths::{PROTECTED, is_protected},
+    read::Read,
+    secrets::is_secret,
+    subagents::subagents,
+};
 use crate::ext::{Origin, Owner, Registry};
 
 /// The owner of the kernel's own registrations.
@@ -32,7 +44,12 @@ pub(crate) fn owner() -> Owner {
     Owner::new(Origin::Kernel, "cotter")
 }
 
-/// Registers the kernel's gates.
+/// Registers the kernel's gates. Each is asked about every call, and nothing switches one off.
 pub(crate) fn register(registry: &mut Registry) {
     project_roots::register(registry);
+    system_directories::register(registry);
+    own_files::register(registry);
+    protected_paths::register(registry);
+    doubts::register(registry);
+    secrets::register(registry);
 }

@@ -1,7 +1,7 @@
 //! What happens in a session, seen from outside: a stream of events for whoever listens.
 //!
 //! Each listener has a queue of its own, made when it starts to listen. A slow one never slows the
-//! run: once its queue is long, text that follows text is joined to it. Nothing else is dropped.
+//! run: once its queue is long, text that follows text is joined to it, what a tool shows included. Nothing else is dropped.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -123,6 +123,13 @@ pub enum EventKind {
         name: SmolStr,
         /// The input that runs.
         input: Arc<Value>,
+    },
+    /// A tool at work has something to show already.
+    ToolOutput {
+        /// The call.
+        call_id: SmolStr,
+        /// The next piece of it.
+        text: String,
     },
     /// A tool ran, or a hook answered in its stead.
     ToolResult {
@@ -265,6 +272,7 @@ impl EventKind {
             EventKind::ThinkingEnd => "thinking.end",
             EventKind::Message { .. } => "message",
             EventKind::ToolCall { .. } => "tool.call",
+            EventKind::ToolOutput { .. } => "tool.output",
             EventKind::ToolResult { .. } => "tool.result",
             EventKind::ToolRefused { .. } => "tool.refused",
             EventKind::Hook { .. } => "hook",
@@ -315,6 +323,9 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
         EventKind::Message { entry } => line.with("entry", |out| write_entry(out, entry)),
         EventKind::ToolCall { call_id, name, input } => {
             line.put("callId", call_id).put("name", name).put("input", input);
+        }
+        EventKind::ToolOutput { call_id, text } => {
+            line.put("callId", call_id).put("text", text);
         }
         EventKind::ToolResult { call_id, name, output, error, ms } => {
             line.put("callId", call_id).put("name", name).put("output", output);
@@ -434,19 +445,21 @@ impl Queue {
 
 /// Joins text to the text before it, in place once it is this queue's own.
 fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
-    use EventKind::{TextDelta, ThinkingDelta};
+    use EventKind::{TextDelta, ThinkingDelta, ToolOutput};
     let Some(last) = last else { return false };
-    let of_a_kind = matches!(
-        (&last.kind, &event.kind),
-        (TextDelta { .. }, TextDelta { .. }) | (ThinkingDelta { .. }, ThinkingDelta { .. })
-    );
+    let of_a_kind = match (&last.kind, &event.kind) {
+        (TextDelta { .. }, TextDelta { .. }) | (ThinkingDelta { .. }, ThinkingDelta { .. }) => true,
+        (ToolOutput { call_id, .. }, ToolOutput { call_id: other, .. }) => call_id == other,
+        _ => false,
+    };
     // Agents that work side by side are heard through one hub: nobody says another's words.
     if !of_a_kind || last.run_id != event.run_id {
         return false;
     }
     let joined = Arc::make_mut(last);
     if let (TextDelta { text }, TextDelta { text: more })
-    | (ThinkingDelta { text }, ThinkingDelta { text: more }) = (&mut joined.kind, &event.kind)
+    | (ThinkingDelta { text }, ThinkingDelta { text: more })
+    | (ToolOutput { text, .. }, ToolOutput { text: more, .. }) = (&mut joined.kind, &event.kind)
     {
         text.push_str(more);
     }

@@ -1,7 +1,7 @@
 //! The floor under every call: rules, zones, levels and modes, in one pure function.
 //!
-//! A deny rule, zone `never` or mode `plan` blocks; else an ask rule asks; else an allow rule passes;
-//! else zone, level and mode decide. An allow rule answers the zone's question and no other: gates are heard
+//! A deny rule, a guard, zone `never` or mode `plan` blocks; else an ask rule asks; else allow rules and
+//! remembered approvals pass what they cover; else zone, level and mode decide. An allow rule answers the zone's question and no other: gates are heard
 //! beside the floor, and the strictest of all stands.
 //!
 //! ```
@@ -34,16 +34,25 @@
 //! # }
 //! ```
 
+mod commands;
+mod guard;
+pub(crate) mod offer;
+mod paths;
 mod rule;
 mod words;
 
-use serde::Serialize;
+use std::path::Path;
 
+use serde::Serialize;
+use serde_json::Value;
+
+use self::rule::Part;
 pub use self::{
+    guard::Guard,
     rule::{Rule, RuleError, RuleKind},
-    words::{Level, Mode, UnknownWord},
+    words::{Level, Mode, Sandbox, UnknownWord},
 };
-use crate::{cx::Place, ext::Origin, points::Verdict, tool::Facts};
+use crate::{builtin::is_secret, cx::Place, ext::Origin, points::Verdict, tool::Facts};
 
 /// What a call touches, from harmless to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -96,6 +105,10 @@ pub struct Ruling {
 pub enum Decider {
     /// A rule, in its own words.
     Rule(String),
+    /// A guard, by name.
+    Guard(String),
+    /// What a person said earlier in this session, as a rule.
+    Approval(String),
     /// The zone at the level in force.
     Zone,
     /// The mode.
@@ -107,22 +120,50 @@ impl Decider {
     pub fn leaves_the_answer_open(&self) -> bool {
         matches!(self, Decider::Zone | Decider::Mode)
     }
+
+    /// The word for its kind where a decision is explained.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Decider::Rule(_) | Decider::Guard(_) => "rule",
+            Decider::Approval(_) => "approval",
+            Decider::Zone => "zone",
+            Decider::Mode => "mode",
+        }
+    }
 }
 
 impl std::fmt::Display for Decider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Decider::Rule(rule) => write!(f, "rule {rule}"),
+            Decider::Guard(name) => f.write_str(name),
+            Decider::Approval(rule) => write!(f, "approval {rule}"),
             Decider::Zone => f.write_str("zone"),
             Decider::Mode => f.write_str("mode"),
         }
     }
 }
 
-/// The rules, mode and level in force.
+/// A call, as the floor sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The tool's name.
+    pub tool: &'a str,
+    /// What it is given.
+    pub input: &'a Value,
+    /// What it touches.
+    pub facts: &'a Facts,
+    /// Where it runs.
+    pub place: &'a Place,
+    /// What a person said earlier in this session, as allow rules.
+    pub approvals: &'a [Rule],
+}
+
+/// The rules, guards, mode and level in force.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    rules: Vec<Rule>,
+    rules: Vec<(Rule, Origin)>,
+    guards: Vec<(Guard, Origin)>,
     mode: Setting<Mode>,
     level: Setting<Level>,
 }
@@ -161,8 +202,12 @@ impl Policy {
         self.level.get()
     }
 
-    pub(crate) fn add(&mut self, rule: Rule) {
-        self.rules.push(rule);
+    pub(crate) fn add(&mut self, rule: Rule, origin: &Origin) {
+        self.rules.push((rule, origin.clone()));
+    }
+
+    pub(crate) fn add_guard(&mut self, guard: Guard, origin: &Origin) {
+        self.guards.push((guard, origin.clone()));
     }
 
     pub(crate) fn set_mode(&mut self, mode: Mode, origin: &Origin) {
@@ -173,14 +218,23 @@ impl Policy {
         self.level.set(level, origin);
     }
 
-    /// The floor's one answer to one call. Pure.
-    pub fn decide(&self, tool: &str, facts: &Facts, place: &Place) -> Ruling {
-        let matching = |kind: RuleKind| {
-            self.rules.iter().find(|rule| rule.kind == kind && rule.matches(tool, facts, place))
+    /// The floor's one answer to one call. It looks at nothing but what it is given, and at which
+    /// file a name stands for.
+    pub fn decide(&self, asked: &Asked<'_>) -> Ruling {
+        let Asked { tool, input, facts, place, .. } = *asked;
+        let hit = |kind: RuleKind| {
+            let mut rules = self.rules.iter().map(|(rule, _)| rule);
+            rules.find(|rule| rule.kind == kind && rule.hits(tool, facts, place))
         };
         let ruled = |verdict, rule: &Rule| Ruling { verdict, by: Decider::Rule(rule.to_string()) };
-        if let Some(rule) = matching(RuleKind::Deny) {
+        if let Some(rule) = hit(RuleKind::Deny) {
             return ruled(Verdict::block(format!("the rule `{rule}` denies it")), rule);
+        }
+        let rejects =
+            |(guard, _): &(Guard, _)| Some((guard.to_string(), guard.rejects(tool, input, facts)?));
+        if let Some((name, why)) = self.guards.iter().find_map(rejects) {
+            let verdict = Verdict::block(format!("the {name} rejects it: {why}"));
+            return Ruling { verdict, by: Decider::Guard(name) };
         }
         if facts.zone == Zone::Never {
             let verdict = Verdict::block("it touches what nothing may touch");
@@ -190,11 +244,11 @@ impl Policy {
             let verdict = Verdict::block("mode `plan` only looks");
             return Ruling { verdict, by: Decider::Mode };
         }
-        let asked = matching(RuleKind::Ask)
+        let asks = hit(RuleKind::Ask)
             .map(|rule| ruled(Verdict::ask(format!("the rule `{rule}` asks")), rule));
-        let plain = asked
-            .or_else(|| matching(RuleKind::Allow).map(|rule| ruled(Verdict::Pass, rule)))
-            .unwrap_or_else(|| self.by_zone(facts.zone));
+        let plain = asks
+            .or_else(|| self.allowed(asked).map(|by| Ruling { verdict: Verdict::Pass, by }))
+            .unwrap_or_else(|| self.by_zone(facts));
         match (self.mode(), &plain.verdict) {
             (Mode::Auto, Verdict::Ask(reason)) => Ruling {
                 verdict: Verdict::block(format!("{reason}, and mode `auto` asks nobody")),
@@ -204,24 +258,100 @@ impl Policy {
         }
     }
 
-    fn by_zone(&self, zone: Zone) -> Ruling {
-        let (mode, level) = (self.mode(), self.level());
-        if mode == Mode::AcceptEdits && zone == Zone::Workspace {
-            return Ruling { verdict: Verdict::Pass, by: Decider::Mode };
+    /// Which rule or approval lets a call pass: the first that has a part in it, where every part of the
+    /// call is covered by one or runs by its own zone.
+    fn allowed(&self, asked: &Asked<'_>) -> Option<Decider> {
+        let Asked { tool, facts, place, approvals, .. } = *asked;
+        let rules = self.rules.iter().map(|(rule, _)| rule).filter(|rule| rule.loosens());
+        let rules = rules.map(|rule| (rule, Decider::Rule(rule.to_string())));
+        let said = approvals.iter().map(|rule| (rule, Decider::Approval(rule.text().into())));
+        let all: Vec<_> = rules.chain(said).collect();
+        if let Some((_, by)) = all.iter().find(|(rule, _)| rule.covers_call(tool, facts, place)) {
+            return Some(by.clone());
         }
-        let runs = match zone {
+        let mut by = None;
+        for (part, zone) in parts(facts, place) {
+            let covering = all.iter().find(|(rule, _)| rule.covers(&part, place));
+            match covering {
+                Some((_, covered)) => _ = by.get_or_insert(covered),
+                None if self.runs(zone, facts) => {}
+                None => return None,
+            }
+        }
+        by.cloned()
+    }
+
+    /// Whether a zone runs unasked, in a call with these facts.
+    fn runs(&self, zone: Zone, facts: &Facts) -> bool {
+        let level = self.level();
+        match zone {
             Zone::Safe => level <= Level::Strict,
-            Zone::Workspace => level <= Level::Standard,
+            Zone::Workspace => level <= Level::Standard || self.mode() == Mode::AcceptEdits,
+            Zone::Build => level <= Level::Standard && facts.confined,
             Zone::Network => level == Level::Permissive,
-            Zone::Build | Zone::External | Zone::Machine | Zone::Never => false,
-        };
-        let verdict = if runs {
-            Verdict::Pass
-        } else {
-            Verdict::ask(format!("zone `{}` asks at level `{}`", zone.as_str(), level.as_str()))
-        };
+            Zone::External | Zone::Machine | Zone::Never => false,
+        }
+    }
+
+    pub(crate) fn by_zone(&self, facts: &Facts) -> Ruling {
+        let (zone, level) = (facts.zone, self.level());
+        let by_mode = self.mode() == Mode::AcceptEdits && zone == Zone::Workspace;
+        let by = if by_mode { Decider::Mode } else { Decider::Zone };
+        if self.runs(zone, facts) {
+            return Ruling { verdict: Verdict::Pass, by };
+        }
+        let (zone, level) = (zone.as_str(), level.as_str());
+        let verdict = Verdict::ask(format!("zone `{zone}` asks at level `{level}`"));
         Ruling { verdict, by: Decider::Zone }
     }
+
+    /// Whether a file is not for a tool that comes across it: it is a secret by its name, or a rule
+    /// asks about or denies reading it.
+    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+        is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, place))
+    }
+
+    /// Every rule and guard that speaks about a call, with its origin and what it says by itself.
+    pub(crate) fn speaking(&self, asked: &Asked<'_>) -> Vec<(String, &Origin, Verdict)> {
+        let Asked { tool, input, facts, place, .. } = *asked;
+        let speaks = |rule: &Rule| match rule.kind {
+            RuleKind::Allow => {
+                let covers = |(part, _): (Part<'_>, Zone)| rule.covers(&part, place);
+                rule.covers_call(tool, facts, place) || parts(facts, place).into_iter().any(covers)
+            }
+            RuleKind::Ask | RuleKind::Deny => rule.hits(tool, facts, place),
+        };
+        let says = |rule: &Rule| match rule.kind {
+            RuleKind::Allow => Verdict::Pass,
+            RuleKind::Ask => Verdict::ask("it asks"),
+            RuleKind::Deny => Verdict::block("it denies"),
+        };
+        let rules = self.rules.iter().filter(|(rule, _)| speaks(rule));
+        let rules = rules.map(|(rule, origin)| (rule.to_string(), origin, says(rule)));
+        let guards = self.guards.iter().filter_map(|(guard, origin)| {
+            let why = guard.rejects(tool, input, facts)?;
+            Some((guard.to_string(), origin, Verdict::block(why)))
+        });
+        rules.chain(guards).collect()
+    }
+}
+
+/// The parts of a call, each with its own zone. Of a call that runs commands these are the commands
+/// and their redirections; of any other what it reads, writes and speaks to.
+fn parts<'a>(facts: &'a Facts, place: &Place) -> Vec<(Part<'a>, Zone)> {
+    let mut parts = vec![];
+    for (index, command) in facts.commands.iter().enumerate() {
+        parts.push((Part::Command(&facts.commands, index), command.zone));
+        let writes = command.writes_to.iter();
+        parts.extend(writes.map(|path| (Part::Write(path), place.zone_of_write(path))));
+    }
+    if facts.commands.is_empty() {
+        let reads = facts.reads.iter().map(|path| (Part::Read(path), place.zone_of_read(path)));
+        let writes = facts.writes.iter().map(|path| (Part::Write(path), place.zone_of_write(path)));
+        let hosts = facts.hosts.iter().map(|host| (Part::Host(host), facts.zone));
+        parts.extend(reads.chain(writes).chain(hosts));
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -234,11 +364,12 @@ mod tests {
         let place = Place::new(Path::new("/srv/project"));
         let mut policy = Policy::default();
         for (kind, text) in rules {
-            policy.add(Rule::parse(*kind, text).unwrap());
+            policy.add(Rule::parse(*kind, text).unwrap(), &Origin::User);
         }
         policy.set_mode(mode, &Origin::User);
         policy.set_level(level, &Origin::User);
-        policy.decide(call.0, &call.1, &place)
+        let (tool, input) = (call.0, &Value::Null);
+        policy.decide(&Asked { tool, input, facts: &call.1, place: &place, approvals: &[] })
     }
 
     fn word(ruling: &Ruling) -> &'static str {

@@ -136,7 +136,13 @@ impl Place {
     /// Whether calls may write a path, absolute and with links resolved.
     pub fn is_writable(&self, path: &Path) -> bool {
         is_harmless(path)
-            || !self.is_closed(path) && self.write_roots().any(|root| path.starts_with(root))
+            || !self.is_closed_to_writes(path)
+                && self.write_roots().any(|root| path.starts_with(root))
+    }
+
+    /// Whether a path is below something closed: what may be read there may still not be written.
+    pub fn is_closed_to_writes(&self, path: &Path) -> bool {
+        self.closed().any(|closed| path.starts_with(closed))
     }
 
     /// Whether a path is closed: below something closed, and not below a root that lies within that.

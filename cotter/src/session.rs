@@ -74,9 +74,11 @@ use crate::{
     messages::Messages,
     model::Model,
     notes::Notes,
+    permission::Rule,
     points::{SessionClose, SessionClosed},
     run::Run,
     scene::Scene,
+    seen::Seen,
 };
 
 /// The version of the session format this library writes.
@@ -126,6 +128,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) notes: Arc<Notes>,
+    pub(crate) seen: Seen,
 }
 
 impl Session {
@@ -138,6 +141,7 @@ impl Session {
             state: Mutex::new(state),
             hub: hub.unwrap_or_default(),
             notes: Arc::default(),
+            seen: Seen::default(),
         };
         Session { agent, shared: Arc::new(shared) }
     }
@@ -277,6 +281,51 @@ impl Session {
             Body::SessionInfo(name) => Some(name.clone()),
             _ => None,
         })?
+    }
+
+    /// Whether a secret was read in this session, by whoever worked in it. Once true it stays true.
+    pub fn has_read_secret(&self) -> bool {
+        if let Some(known) = self.state().choices().secret_read {
+            return known;
+        }
+        let mut state = self.whole();
+        let read =
+            state.tree.last(|entry| matches!(entry.body(), Body::SecretRead(_)).then_some(()));
+        state.choose().secret_read = Some(read.is_some());
+        read.is_some()
+    }
+
+    /// A secret was read. It is known at once, and stored with what else is.
+    pub(crate) fn mark_secret_read(&self, what: &str) {
+        if self.has_read_secret() {
+            return;
+        }
+        let mut state = self.state();
+        state.choose().secret_read = Some(true);
+        // A session that cannot be written runs nothing either.
+        let _ = state.add(Body::SecretRead(what.into()), By::Others);
+    }
+
+    /// What a person said yes to for the rest of this session, as allow rules.
+    pub fn approvals(&self) -> Vec<Rule> {
+        self.state().choices().approvals.clone()
+    }
+
+    pub(crate) fn approve(&self, rules: Vec<Rule>) {
+        let mut state = self.state();
+        let approvals = &mut state.choose().approvals;
+        approvals
+            .extend(rules.into_iter().filter(|rule| !approvals.contains(rule)).collect::<Vec<_>>());
+    }
+
+    /// Takes back a yes for the rest of this session; whether there was one in these words.
+    pub fn revoke_approval(&self, rule: &str) -> bool {
+        let mut state = self.state();
+        let there = state.choices().approvals.iter().any(|known| known.text() == rule);
+        if there {
+            state.choose().approvals.retain(|known| known.text() != rule);
+        }
+        there
     }
 
     /// Sums up what came before `first_kept`. Waits for a run under way.

@@ -74,6 +74,16 @@ pub trait Ui: Send + Sync + 'static {
         Box::pin(async { None })
     }
 
+    /// Lets somebody choose several: the places of options, or none. Whoever cannot be asked for
+    /// several is asked for one.
+    fn select_many<'a>(
+        &'a self,
+        title: &'a str,
+        options: &'a [String],
+    ) -> Asking<'a, Option<Vec<usize>>> {
+        Box::pin(async move { self.select(title, options).await.map(|index| vec![index]) })
+    }
+
     /// Lets somebody type a line.
     fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
         let _ = title;
@@ -131,6 +141,11 @@ pub struct AskedCall {
     pub input: Arc<Value>,
     /// Who wants it asked, and why.
     pub asks: Vec<Ask>,
+    /// The allow rules with which it would run unasked, as narrow as is useful; none where no rule would
+    /// do. A person may be offered them for the session, or for good once they have seen all of the
+    /// call.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offer: Vec<String>,
     /// Binds the answer to session, call, tool definition, input and working folder.
     #[serde(skip)]
     pub digest: SmolStr,
@@ -175,6 +190,12 @@ impl Answered {
 pub enum Decision {
     /// It may run, this once.
     Yes,
+    /// It may run, and what these allow rules cover needs no further yes in this session. Rules that do
+    /// not cover the call, or a call without an offer, make it a plain yes.
+    YesForSession(Vec<String>),
+    /// The same for good. Whoever answers so has kept the rules where the person's own are; here they
+    /// are in force for every session of the agent.
+    YesAlways(Vec<String>),
     /// It may not; the words are for the model.
     No(Option<String>),
 }

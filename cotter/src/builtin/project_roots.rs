@@ -1,8 +1,6 @@
 //! `project-roots`: no call reads outside the roots or writes outside the project. The pattern for
 //! every kernel gate: a pure function over a call's facts, and its registration.
 
-use std::path::Path;
-
 use crate::{
     cx::Cx,
     ext::{Registry, named},
@@ -18,14 +16,10 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// Paths are compared by component; tools give them absolute, with links resolved.
 fn project_roots(call: &ToolCalled, cx: &Cx) -> Verdict {
-    let place = cx.place();
-    let readable = |path: &Path| place.read_roots().any(|root| path.starts_with(root));
-    let facts = &call.facts;
-    if let Some(path) = facts.reads.iter().find(|path| !readable(path)) {
-        return Verdict::block(format!("{} is outside the project", path.display()));
+    let (place, facts) = (cx.place(), &call.facts);
+    let outside = facts.reads.iter().find(|path| !place.is_readable(path));
+    match outside.or_else(|| facts.writes.iter().find(|path| !place.is_writable(path))) {
+        Some(path) => Verdict::block(format!("{} is outside the project", path.display())),
+        None => Verdict::Pass,
     }
-    if let Some(path) = facts.writes.iter().find(|path| !path.starts_with(place.project())) {
-        return Verdict::block(format!("{} is outside the project", path.display()));
-    }
-    Verdict::Pass
 }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     chain::{Answering, Bound, Chain, Func, Meta},
     handler::{At, Clocks, Failure, HandlerId},
+    origin::Origin,
 };
 use crate::{
     cx::Cx,
@@ -67,6 +68,11 @@ impl<P: Point> Decided<P> {
     }
 }
 
+/// The kernel's handlers see everything: that they had nothing to say goes without saying.
+fn is_always_there(meta: &Meta) -> bool {
+    meta.owner.origin == Origin::Kernel
+}
+
 /// The strictest of several answers, the first among equals.
 pub(crate) fn strictest<V: Fold>(answers: &[(Arc<Meta>, V)]) -> Option<&(Arc<Meta>, V)> {
     answers.iter().rev().max_by_key(|(_, answer)| answer.rank())
@@ -100,7 +106,9 @@ pub(crate) async fn dispatch<P: Point>(
     let _ = asking
         .all(&chain.observers, event, |meta, answer, took| {
             let failure = answer.as_ref().err();
-            ran.push(Ran::new(meta, took, failure.map_or("seen", Failure::word), failure));
+            if failure.is_some() || !is_always_there(meta) {
+                ran.push(Ran::new(meta, took, failure.map_or("seen", Failure::word), failure));
+            }
             ControlFlow::Continue(())
         })
         .await;
@@ -171,7 +179,9 @@ impl Asking<'_> {
                 Err(failure) => (V::failed(&failure), failure.word()),
             };
             let reason = verdict.as_ref().and_then(|verdict| verdict.reason());
-            ran.push(Ran::new(meta, took, word, reason));
+            if word != "pass" || !is_always_there(meta) {
+                ran.push(Ran::new(meta, took, word, reason));
+            }
             let ends = verdict.as_ref().is_some_and(V::ends);
             if let Some(verdict) = verdict.filter(|verdict| verdict.rank() > 0) {
                 said.push((meta.clone(), verdict));

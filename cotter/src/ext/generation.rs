@@ -21,7 +21,7 @@ use super::{
 use crate::{
     agents::Arriving,
     hook::{Hook, Installed},
-    permission::{Policy, Rule},
+    permission::{Guard, Policy, Rule},
     points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
     tool::{Schema, Tool, ToolSet, ToolSpec},
 };
@@ -136,7 +136,8 @@ impl Generation {
                     Item::Tool { .. } => tools.push((item, &unit.owner)),
                     Item::Called(called) => names.add(&unit.owner, called),
                     Item::Hook(installed) => hooks.push(installed.clone()),
-                    Item::Rule(rule) => policy.add(Rule::clone(rule)),
+                    Item::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
+                    Item::Guard(guard) => policy.add_guard(Guard::clone(guard), &unit.owner.origin),
                     Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
                     Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
                 }
@@ -445,6 +446,9 @@ fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit, in_force: &Poli
         Item::Rule(rule) => {
             new.items.iter().any(|other| matches!(other, Item::Rule(r) if r == rule))
         }
+        Item::Guard(guard) => {
+            new.items.iter().any(|other| matches!(other, Item::Guard(g) if guard.is_kept_by(g)))
+        }
         Item::Mode(mode) => {
             new.items.iter().any(|other| matches!(other, Item::Mode(m) if m >= mode))
         }
@@ -490,6 +494,7 @@ fn describe(item: &Item) -> String {
         Item::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
         Item::Hook(installed) => format!("hook `{}`", installed.name),
         Item::Rule(rule) => format!("rule `{rule}`"),
+        Item::Guard(guard) => guard.to_string(),
         Item::Mode(mode) => format!("mode `{}`", mode.as_str()),
         Item::Level(level) => format!("level `{}`", level.as_str()),
     }

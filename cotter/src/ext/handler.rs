@@ -207,6 +207,13 @@ impl<F> Named<F> {
         self
     }
 
+    /// Says that it decides by what it is given and by nothing else, and changes nothing: it is asked
+    /// too where a decision is only explained.
+    pub fn pure(mut self) -> Self {
+        self.options.pure = true;
+        self
+    }
+
     /// Takes an observer off the path of the run: nobody waits for it, and its notes come later.
     pub fn detached(mut self) -> Self {
         self.options.detached = true;
@@ -230,6 +237,7 @@ pub struct Options {
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) limit: Option<Duration>,
     pub(crate) detached: bool,
+    pub(crate) pure: bool,
 }
 
 impl Options {

@@ -19,7 +19,7 @@ use crate::{
     cx::Cx,
     hook::{self, Hook, Installed},
     mention::{Mention, Registered},
-    permission::{Level, Mode, Rule},
+    permission::{Guard, Level, Mode, Rule},
     points::{
         Answered, Chains, Gated, Hosted, Point, Power, Prompt, PromptChange, Transformed,
         UserPromptSubmit,
@@ -204,6 +204,12 @@ impl Registry {
         self
     }
 
+    /// Registers a guard of the permission floor. Guards only reject, so everybody may have one.
+    pub fn guard(&mut self, guard: Guard) -> &mut Self {
+        self.items.push(Item::Guard(Arc::new(guard)));
+        self
+    }
+
     /// Sets the permission mode this owner asks for.
     pub fn mode(&mut self, mode: Mode) -> &mut Self {
         self.items.push(Item::Mode(mode));
@@ -256,6 +262,7 @@ impl Registry {
             limit: options.limit.unwrap_or(row.limit),
             tools,
             detached: options.detached,
+            pure: options.pure,
         });
         let func = Arc::new(func);
         let install = Box::new(move |chains: &mut Chains, meta: Arc<Meta>| {
@@ -335,6 +342,7 @@ pub(crate) enum Item {
     Called(Called),
     Hook(Arc<Installed>),
     Rule(Arc<Rule>),
+    Guard(Arc<Guard>),
     Mode(Mode),
     Level(Level),
 }

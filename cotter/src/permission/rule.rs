@@ -1,10 +1,14 @@
-//! One rule: `tool` or `tool(spec)`, where the tool is a glob and the spec says what the call touches.
+//! One rule: `tool` or `tool(spec)`, where the tool is a glob and the spec says what a call touches.
 
 use std::{fmt, path::Path};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::{cx::Place, tool::Facts};
+use super::{commands::CommandPattern, paths::PathPattern};
+use crate::{
+    cx::Place,
+    tool::{Command, Facts},
+};
 
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,33 +35,67 @@ impl RuleKind {
 
 /// A rule of the permission floor.
 ///
-/// The spec is a pattern over what the call touches: paths as in an ignore file (`./` is the
-/// project, `//` the root of the file system, no slash any depth), otherwise commands and hosts.
-/// An allow rule holds only if everything the call touches matches; the others if anything does.
+/// A rule without a spec is about the calls of a tool. One with a spec is about what a call touches,
+/// whatever its tool is called: `bash(…)` about commands, `read(…)` about files read, `write(…)` and
+/// `edit(…)` about files written, redirections among them, `fetch(…)` about hosts. Of other tools it is
+/// about everything their calls touch.
+///
+/// In a spec over commands `*` is any operand, and at the end any number of them. Paths are as in an
+/// ignore file: `./` is the project, `~/` the home folder, `//` the root of the file system, no slash
+/// any depth. Deny and ask hold if anything the call touches matches, whatever the order of options
+/// and the case of letters; allow only if everything does, each by this rule, by another or by its own
+/// zone. `*` in an allow rule covers no option that might change what the command does.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// What it says.
     pub kind: RuleKind,
     text: String,
     tool: GlobMatcher,
-    spec: Option<Spec>,
+    about: About,
 }
 
+/// What a rule is about.
 #[derive(Clone, Debug)]
-struct Spec {
-    base: Base,
-    /// The pattern itself, and everything below it.
-    globs: [GlobMatcher; 2],
-    /// The pattern over commands and hosts, where a slash is a character like another.
-    flat: GlobMatcher,
+enum About {
+    /// Every call of the tool; and, where it asks or denies, every call that does what the tool does.
+    Calls(Option<Touch>),
+    Commands(CommandPattern),
+    Paths(Touch, PathPattern),
+    Hosts(GlobMatcher),
+    /// Whatever calls of that tool touch.
+    Anything(PathPattern, GlobMatcher),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Base {
-    Project,
-    Root,
-    Anywhere,
+/// A way of touching something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touch {
+    Runs,
+    Reads,
+    Writes,
+    Fetches,
 }
+
+/// What other programs call our tools, and what a tool does.
+const TOOLS: [(&str, &str, Option<Touch>); 18] = [
+    ("bash", "bash", Some(Touch::Runs)),
+    ("read", "read", Some(Touch::Reads)),
+    ("write", "write", Some(Touch::Writes)),
+    ("edit", "edit", Some(Touch::Writes)),
+    ("fetch", "fetch", Some(Touch::Fetches)),
+    ("Bash", "bash", Some(Touch::Runs)),
+    ("Read", "read", Some(Touch::Reads)),
+    ("Write", "write", Some(Touch::Writes)),
+    ("Edit", "edit", Some(Touch::Writes)),
+    ("MultiEdit", "edit", Some(Touch::Writes)),
+    ("NotebookEdit", "edit", Some(Touch::Writes)),
+    ("WebFetch", "fetch", Some(Touch::Fetches)),
+    ("Glob", "glob", None),
+    ("Grep", "grep", None),
+    ("LS", "list", None),
+    ("Task", "invoke_subagent", None),
+    ("Agent", "invoke_subagent", None),
+    ("Skill", "invoke_skill", None),
+];
 
 impl Rule {
     /// Reads a rule.
@@ -66,7 +104,9 @@ impl Rule {
         let (tool, spec) = match text.split_once('(') {
             None => (text, None),
             Some((tool, rest)) => match rest.strip_suffix(')') {
-                Some("") => return Err(error("the parentheses are empty".into())),
+                Some(spec) if spec.trim().is_empty() => {
+                    return Err(error("the parentheses are empty".into()));
+                }
                 Some(spec) => (tool, Some(spec)),
                 None => return Err(error("`(` without `)` at the end".into())),
             },
@@ -74,35 +114,24 @@ impl Rule {
         if tool.is_empty() || tool.contains(char::is_whitespace) {
             return Err(error("expected a tool's name, or a glob over names".into()));
         }
-        let glob = |pattern: &str, path: bool| {
-            GlobBuilder::new(pattern)
-                .literal_separator(path)
-                .build()
-                .map(|glob| glob.compile_matcher())
-                .map_err(|cause| error(cause.to_string()))
-        };
-        let spec = match spec {
-            None => None,
-            Some(spec) => {
-                let (base, pattern) = if let Some(rest) = spec.strip_prefix("./") {
-                    (Base::Project, rest.to_owned())
-                } else if let Some(rest) = spec.strip_prefix("//") {
-                    (Base::Root, rest.to_owned())
-                } else if spec.starts_with("~/") {
-                    return Err(error(
-                        "`~/` is not understood here; write the whole path after `//`".into(),
-                    ));
-                } else if spec.contains('/') {
-                    (Base::Project, spec.to_owned())
-                } else {
-                    (Base::Anywhere, format!("**/{spec}"))
-                };
-                let pattern = pattern.trim_end_matches('/');
-                let globs = [glob(pattern, true)?, glob(&format!("{pattern}/**"), true)?];
-                Some(Spec { base, globs, flat: glob(spec, false)? })
+        let known = TOOLS.iter().find(|(name, ..)| *name == tool);
+        let (tool, touch) = known.map_or((tool, None), |(_, ours, touch)| (*ours, *touch));
+        let path = |spec: &str| PathPattern::parse(spec, kind != RuleKind::Allow);
+        let about = match (spec, touch) {
+            (None, touch) => About::Calls(touch),
+            (Some(spec), Some(Touch::Runs)) => {
+                About::Commands(CommandPattern::parse(spec).map_err(error)?)
+            }
+            (Some(spec), Some(Touch::Fetches)) => {
+                let host = spec.strip_prefix("domain:").unwrap_or(spec);
+                About::Hosts(flat(host).map_err(error)?)
+            }
+            (Some(spec), Some(touch)) => About::Paths(touch, path(spec).map_err(error)?),
+            (Some(spec), None) => {
+                About::Anything(path(spec).map_err(error)?, flat(spec).map_err(error)?)
             }
         };
-        Ok(Rule { kind, text: text.into(), tool: glob(tool, false)?, spec })
+        Ok(Rule { kind, text: text.into(), tool: flat(tool).map_err(error)?, about })
     }
 
     /// Whether the rule makes anything looser.
@@ -110,34 +139,123 @@ impl Rule {
         self.kind == RuleKind::Allow
     }
 
-    /// Whether the rule speaks about this call.
+    /// The tool, or the glob over tools, by our own names.
+    pub fn tool(&self) -> &str {
+        self.tool.glob().glob()
+    }
+
+    /// The rule without its kind, as it stands in a settings file.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the rule speaks about a call: one that asks or denies about anything in it, one that allows
+    /// about all of it.
     pub fn matches(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
-        if !self.tool.is_match(tool) {
-            return false;
+        if !self.loosens() {
+            return self.hits(tool, facts, place);
         }
-        let Some(spec) = &self.spec else { return true };
-        let paths = facts.reads.iter().chain(&facts.writes).map(|path| spec.path(path, place));
-        let commands = facts.commands.iter().map(ToString::to_string);
-        let words =
-            commands.chain(facts.hosts.iter().cloned()).map(|word| spec.flat.is_match(&word));
-        let mut touched = paths.chain(words).peekable();
-        match self.kind {
-            // What is not known to be covered is not allowed.
-            RuleKind::Allow => touched.peek().is_some() && touched.all(|covered| covered),
-            RuleKind::Ask | RuleKind::Deny => touched.any(|hit| hit),
+        let parts = super::parts(facts, place);
+        let covered = || parts.iter().all(|(part, _)| self.covers(part, place));
+        self.covers_call(tool, facts, place) || !parts.is_empty() && covered()
+    }
+
+    /// Whether anything about a call matches: how rules that ask or deny hold.
+    pub(super) fn hits(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+        let path = |pattern: &PathPattern, path: &_| pattern.matches(path, place);
+        match &self.about {
+            About::Calls(touch) => {
+                self.tool.is_match(tool) || touch.is_some_and(|t| t.is_in(facts))
+            }
+            About::Commands(pattern) => pattern.hits(&facts.commands),
+            About::Paths(Touch::Reads, pattern) => facts.reads.iter().any(|p| path(pattern, p)),
+            About::Paths(_, pattern) => facts.writes.iter().any(|p| path(pattern, p)),
+            About::Hosts(host) => facts.hosts.iter().any(|h| is_host(host, h)),
+            About::Anything(pattern, words) => {
+                self.tool.is_match(tool)
+                    && (facts.reads.iter().chain(&facts.writes).any(|p| path(pattern, p))
+                        || facts.hosts.iter().any(|host| words.is_match(host))
+                        || facts.commands.iter().any(|line| words.is_match(line.to_string())))
+            }
+        }
+    }
+
+    /// Whether the rule asks about or denies reading one file, which a call came across.
+    pub(super) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+        match &self.about {
+            _ if self.loosens() => false,
+            About::Paths(Touch::Reads, pattern) => pattern.matches(path, place),
+            About::Anything(pattern, _) => self.tool.is_match(tool) && pattern.matches(path, place),
+            _ => false,
+        }
+    }
+
+    /// Whether the rule covers all of a call by itself.
+    pub(super) fn covers_call(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+        match &self.about {
+            About::Calls(_) => self.tool.is_match(tool),
+            About::Anything(pattern, words) => {
+                let mut paths = facts.reads.iter().chain(&facts.writes);
+                let mut lines = facts.commands.iter().map(ToString::to_string);
+                let named = paths.clone().count() + facts.hosts.len() + facts.commands.len();
+                self.tool.is_match(tool)
+                    && named > 0
+                    && paths.all(|path| pattern.matches(path, place))
+                    && facts.hosts.iter().all(|host| words.is_match(host))
+                    && lines.all(|line| words.is_match(line))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the rule covers a part of a call.
+    pub(super) fn covers(&self, part: &Part<'_>, place: &Place) -> bool {
+        match (&self.about, part) {
+            (About::Commands(pattern), Part::Command(commands, index)) => {
+                pattern.covers(commands, *index)
+            }
+            (About::Paths(Touch::Reads, pattern), Part::Read(path)) => pattern.matches(path, place),
+            // Whoever may write a file may look at what stands in it.
+            (About::Paths(Touch::Writes, pattern), Part::Read(path) | Part::Write(path)) => {
+                pattern.matches(path, place)
+            }
+            (About::Hosts(host), Part::Host(name)) => is_host(host, name),
+            _ => false,
         }
     }
 }
 
-impl Spec {
-    fn path(&self, path: &Path, place: &Place) -> bool {
-        let relative = match self.base {
-            Base::Project => path.strip_prefix(place.project()).ok(),
-            Base::Root => path.strip_prefix("/").ok(),
-            Base::Anywhere => Some(path),
-        };
-        relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)))
+/// A part of a call, which a rule covers or does not.
+pub(super) enum Part<'a> {
+    /// A command, by its number among those of the call.
+    Command(&'a [Command], usize),
+    Read(&'a Path),
+    Write(&'a Path),
+    Host(&'a str),
+}
+
+impl Touch {
+    fn is_in(self, facts: &Facts) -> bool {
+        match self {
+            Touch::Runs => !facts.commands.is_empty(),
+            Touch::Reads => !facts.reads.is_empty(),
+            Touch::Writes => !facts.writes.is_empty(),
+            Touch::Fetches => !facts.hosts.is_empty(),
+        }
     }
+}
+
+/// A glob in which a slash is a letter like another.
+fn flat(pattern: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|cause| cause.to_string())
+}
+
+/// A host matches with its port and without it.
+fn is_host(pattern: &GlobMatcher, host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+    pattern.is_match(&host) || name.is_some_and(|(name, _)| pattern.is_match(name))
 }
 
 impl PartialEq for Rule {
@@ -169,16 +287,19 @@ impl std::error::Error for RuleError {}
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::permission::Zone;
 
+    /// Whether `allow` covers each path of a read, and whether `deny` hits any.
     fn check(rule: &str, paths: &[&str]) -> (bool, bool) {
-        let place = Place::new(Path::new("/srv/project"));
+        let place = Place::new(Path::new("/srv/project")).with_home("/home/u");
         let facts = Facts::reads(paths.iter().map(PathBuf::from));
-        let matches = |kind| Rule::parse(kind, rule).unwrap().matches("read", &facts, &place);
-        (matches(RuleKind::Allow), matches(RuleKind::Deny))
+        let allow = Rule::parse(RuleKind::Allow, rule).unwrap();
+        let deny = Rule::parse(RuleKind::Deny, rule).unwrap();
+        let covered = facts.reads.iter().all(|path| allow.covers(&Part::Read(path), &place));
+        (covered && !paths.is_empty(), deny.hits("read", &facts, &place))
     }
 
     #[test]
@@ -189,8 +310,10 @@ mod tests {
         assert_eq!(check("read(.env*)", &["/elsewhere/.env.local"]), (true, true));
         assert_eq!(check("read(src)", &["/srv/project/src/a/b.rs"]), (true, true));
         assert_eq!(check("read(//etc/passwd)", &["/etc/passwd"]), (true, true));
+        assert_eq!(check("read(~/notes)", &["/home/u/notes/a"]), (true, true));
         assert_eq!(check("read(./*.rs)", &["/srv/project/src/lib.rs"]), (false, false));
         assert_eq!(check("read(./**/*.rs)", &["/srv/project/src/lib.rs"]), (true, true));
+        assert_eq!(check("Read(./.ENV)", &["/srv/project/.env"]), (false, true));
     }
 
     #[test]
@@ -202,13 +325,19 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_over_commands_sees_each_of_them() {
+    fn l12_a_rule_is_about_what_is_touched_whatever_the_tool_is_called() {
         let place = Place::new(Path::new("/p"));
-        let commands = ["git diff HEAD", "rm -rf x"].map(String::from).to_vec();
-        let facts = Facts { commands, ..Facts::zone(Zone::Build) };
-        let matches = |kind, text| Rule::parse(kind, text).unwrap().matches("bash", &facts, &place);
-        assert!(!matches(RuleKind::Allow, "bash(git diff *)"));
-        assert!(matches(RuleKind::Deny, "bash(rm *)"));
+        let facts = Facts {
+            reads: vec!["/p/.env".into()],
+            writes: vec!["/p/out".into()],
+            hosts: vec!["Example.org:8080".into()],
+            ..Facts::zone(Zone::Build)
+        };
+        let hits = |text| Rule::parse(RuleKind::Deny, text).unwrap().hits("bash", &facts, &place);
+        assert!(hits("read(.env)") && hits("write(out)") && hits("edit(./out)"));
+        assert!(hits("fetch(example.org)") && hits("WebFetch(domain:example.*)"));
+        assert!(hits("read") && hits("edit") && hits("fetch"));
+        assert!(!hits("read(out)") && !hits("write(.env)") && !hits("glob(.env)"));
     }
 
     #[test]
@@ -218,5 +347,9 @@ mod tests {
         assert_eq!(error("read()"), "rule `read()`: the parentheses are empty");
         assert_eq!(error(""), "rule ``: expected a tool's name, or a glob over names");
         assert!(error("read([)").starts_with("rule `read([)`: "), "{}", error("read([)"));
+        assert_eq!(
+            error("bash(ls | )"),
+            "rule `bash(ls | )`: there is no command on one side of `|`"
+        );
     }
 }

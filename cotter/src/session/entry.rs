@@ -79,19 +79,21 @@ pub(crate) enum EntryKind {
     ThinkingLevel,
     Label,
     SessionInfo,
+    SecretRead,
     Leaf,
     SkillActive,
     Custom,
 }
 
 impl EntryKind {
-    const WORDS: [(EntryKind, &'static str); 8] = [
+    const WORDS: [(EntryKind, &'static str); 9] = [
         (EntryKind::Message, "message"),
         (EntryKind::Compaction, "compaction"),
         (EntryKind::ModelChange, "model_change"),
         (EntryKind::ThinkingLevel, "thinking_level_change"),
         (EntryKind::Label, "label"),
         (EntryKind::SessionInfo, "session_info"),
+        (EntryKind::SecretRead, "secret_read"),
         (EntryKind::Leaf, "leaf"),
         (EntryKind::SkillActive, "skill_active"),
     ];
@@ -128,6 +130,8 @@ pub enum Body {
     },
     /// The session's name, or no longer.
     SessionInfo(Option<String>),
+    /// A secret was read: from here on what leaves the machine is asked about.
+    SecretRead(String),
     /// The leaf moved there; `None` is before the first entry.
     Leaf(Option<SmolStr>),
     /// A skill is part of the context from here on.
@@ -171,6 +175,7 @@ impl Body {
             Body::ThinkingLevel(_) => EntryKind::ThinkingLevel,
             Body::Label { .. } => EntryKind::Label,
             Body::SessionInfo(_) => EntryKind::SessionInfo,
+            Body::SecretRead(_) => EntryKind::SecretRead,
             Body::Leaf(_) => EntryKind::Leaf,
             Body::SkillActive { .. } => EntryKind::SkillActive,
             Body::Custom(_) | Body::Unreadable => EntryKind::Custom,

@@ -12,6 +12,7 @@ use crate::{
     message::{Content, Message, ToolResultMessage},
     messages::Messages,
     model::{Model, Thinking},
+    permission::Rule,
     prefix::{Limited, Sent},
 };
 
@@ -63,6 +64,10 @@ pub(crate) struct Choices {
     pub(crate) summed_up: Option<Left>,
     /// What was sent last, where somebody hears of replies.
     pub(crate) sent: Sent,
+    /// What a person said yes to for the rest of the session, as allow rules.
+    pub(crate) approvals: Vec<Rule>,
+    /// Whether a secret was read; unknown until somebody looks.
+    pub(crate) secret_read: Option<bool>,
     /// Models that no longer count.
     gone: Vec<Arc<dyn Model>>,
 }
@@ -92,6 +97,8 @@ static NOTHING_CHOSEN: Choices = Choices {
     estimate: None,
     summed_up: None,
     sent: Sent::NOTHING,
+    approvals: Vec::new(),
+    secret_read: None,
     gone: Vec::new(),
 };
 

@@ -181,6 +181,7 @@ fn write_body(line: &mut Object<'_>, body: &Body) {
         Body::ThinkingLevel(level) => _ = line.put("thinkingLevel", level),
         Body::Label { target, label } => _ = line.put("targetId", target).put("label", label),
         Body::SessionInfo(name) => _ = line.put("name", name),
+        Body::SecretRead(path) => _ = line.put("path", path),
         Body::Leaf(leaf) => _ = line.put("leafId", leaf),
         Body::SkillActive { name, text } => _ = line.put("name", name).put("text", text),
         Body::Custom(fields) => {
@@ -416,6 +417,7 @@ fn read_known(kind: EntryKind, line: &Value) -> Option<Body> {
             Body::Label { target: text(line, "targetId")?, label }
         }
         EntryKind::SessionInfo => Body::SessionInfo(line["name"].as_str().map(str::to_owned)),
+        EntryKind::SecretRead => Body::SecretRead(line["path"].as_str().unwrap_or_default().into()),
         EntryKind::Leaf => Body::Leaf(text(line, "leafId")),
         EntryKind::SkillActive => Body::SkillActive {
             name: text(line, "name")?,

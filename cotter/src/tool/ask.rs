@@ -11,8 +11,9 @@ use super::{
 };
 use crate::{
     events::EventKind,
-    ext::{Decided, Generation, Meta},
+    ext::{Decided, Generation, Meta, Origin, Owner, Registry},
     ledger::{AnsweredRow, AskedRow, Record, digest},
+    permission::{Asked, Rule, RuleKind, offer},
     points::{Admit, Answer, Fold, PermissionAsk},
     scene::Scene,
     session::{StoreError, Timestamp},
@@ -33,7 +34,11 @@ pub(super) async fn one_question(
     let limit = scene.agent().limits().question;
     let question = Arc::new(Question { id, agent: scene.agent().id().clone(), calls, limit });
     store_question(scene, &question)?;
-    let answers = settle(scene, &question, judged).await?;
+    let mut answers = settle(scene, &question, judged).await?;
+    let asking = judged.iter().filter(|judged| matches!(judged.stand, Stand::Ask { .. }));
+    for (given, judged) in answers.decisions.iter_mut().zip(asking) {
+        remember(scene, judged, given);
+    }
     store_answers(scene, &question, &answers)?;
     let scene = scene.newest();
     // In the order in which they were asked: an answer is one call's, whatever the calls are named.
@@ -42,29 +47,51 @@ pub(super) async fn one_question(
         let Stand::Ask { asks, .. } = &mut judged.stand else { continue };
         let asks = std::mem::take(asks);
         match decisions.next() {
-            Some((_, true, _)) => {
+            Some(Given { yes: true, .. }) => {
                 judged.stand = Stand::Pass;
                 judged.approved_by = Some(answers.by.clone());
                 judged.answered = asks;
                 judge_again(judged, &scene).await;
             }
-            Some((_, false, words)) => refuse(judged, &answers.by, words.as_deref()),
+            Some(given) => refuse(judged, &answers.by, given.words.as_deref()),
             None => refuse(judged, &answers.by, None),
         }
     }
     Ok(())
 }
 
-/// What came back: call, yes or no, words.
+/// What came back, a decision per call.
 struct Answers {
     by: SmolStr,
-    decisions: Vec<(SmolStr, bool, Option<String>)>,
+    decisions: Vec<Given>,
+}
+
+/// What was said about one call.
+struct Given {
+    call_id: SmolStr,
+    yes: bool,
+    /// Words for the model, or what else was said yes to.
+    words: Option<String>,
+    remember: Option<(Lasting, Vec<String>)>,
+}
+
+/// How long a yes holds.
+#[derive(Clone, Copy)]
+enum Lasting {
+    Session,
+    Always,
+}
+
+impl Given {
+    fn new(call: &AskedCall, yes: bool, words: Option<String>) -> Self {
+        Given { call_id: call.call_id.clone(), yes, words, remember: None }
+    }
 }
 
 impl Answers {
     fn all(question: &Question, by: impl Into<SmolStr>, yes: bool, words: Option<&str>) -> Self {
         let calls = question.calls.iter();
-        let decision = |call: &AskedCall| (call.call_id.clone(), yes, words.map(str::to_owned));
+        let decision = |call: &AskedCall| Given::new(call, yes, words.map(str::to_owned));
         Answers { by: by.into(), decisions: calls.map(decision).collect() }
     }
 }
@@ -130,13 +157,61 @@ fn by_person(question: &Question, answered: Option<Answered>) -> Answers {
     let decision = |call: &AskedCall| {
         let said = answered.decisions.iter().find(|(digest, _)| *digest == call.digest);
         match said {
-            Some((_, Decision::Yes)) => (call.call_id.clone(), true, None),
-            Some((_, Decision::No(words))) => (call.call_id.clone(), false, words.clone()),
-            None => (call.call_id.clone(), false, None),
+            Some((_, Decision::Yes)) => Given::new(call, true, None),
+            Some((_, Decision::YesForSession(rules))) => {
+                let remember = Some((Lasting::Session, rules.clone()));
+                Given { remember, ..Given::new(call, true, None) }
+            }
+            Some((_, Decision::YesAlways(rules))) => {
+                let remember = Some((Lasting::Always, rules.clone()));
+                Given { remember, ..Given::new(call, true, None) }
+            }
+            Some((_, Decision::No(words))) => Given::new(call, false, words.clone()),
+            None => Given::new(call, false, None),
         }
     };
     let decisions = question.calls.iter().map(decision).collect();
     Answers { by: answered.by.clone(), decisions }
+}
+
+/// Remembers a yes that holds for longer than its call. Only what would have answered this very
+/// question counts: no rule takes the place of a gate, an ask rule or the kernel.
+fn remember(scene: &Scene, judged: &Judged, given: &mut Given) {
+    let Some((lasting, texts)) = given.remember.take() else { return };
+    let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
+    let Ok(rules) = rules.collect::<Result<Vec<_>, _>>() else { return };
+    let session = scene.cx.root_session();
+    let approvals = session.approvals();
+    let asked = asked(scene, judged, &approvals);
+    if !is_open(judged) || !offer::answers(&scene.generation().policy, &asked, &rules) {
+        return;
+    }
+    let shown = texts.join(", ");
+    let how = match lasting {
+        Lasting::Session => {
+            session.approve(rules);
+            "for this session"
+        }
+        Lasting::Always => {
+            let owner = Owner::new(Origin::User, "approvals");
+            let fill = |unit: &mut Registry| rules.into_iter().for_each(|rule| _ = unit.rule(rule));
+            if scene.agent().extend(owner, fill).is_err() {
+                return;
+            }
+            "from now on"
+        }
+    };
+    given.words = Some(format!("and {shown} {how}"));
+}
+
+fn asked<'a>(scene: &'a Scene, judged: &'a Judged, approvals: &'a [Rule]) -> Asked<'a> {
+    let (tool, place) = (judged.call.name.as_str(), &scene.cx.run.place);
+    Asked { tool, input: &judged.input, facts: &judged.facts, place, approvals }
+}
+
+/// Whether only mode or zone ask.
+fn is_open(judged: &Judged) -> bool {
+    matches!(judged.stand, Stand::Ask { open: true, .. })
 }
 
 fn refuse(judged: &mut Judged, by: &SmolStr, words: Option<&str>) {
@@ -149,12 +224,18 @@ fn refuse(judged: &mut Judged, by: &SmolStr, words: Option<&str>) {
 
 fn asked_call(scene: &Scene, judged: &Judged) -> Option<AskedCall> {
     let Stand::Ask { asks, .. } = &judged.stand else { return None };
+    let approvals = scene.cx.root_session().approvals();
+    let offer = match is_open(judged) {
+        true => offer::offer(&scene.generation().policy, &asked(scene, judged, &approvals)),
+        false => vec![],
+    };
     Some(AskedCall {
         call_id: judged.call.id.clone(),
         name: judged.call.name.clone(),
         preview: preview(judged),
         input: judged.input.clone(),
         asks: asks.clone(),
+        offer,
         digest: call_digest(scene, judged),
     })
 }
@@ -208,12 +289,17 @@ fn store_answers(scene: &Scene, question: &Question, answers: &Answers) -> Resul
         run: scene.run_id().clone(),
         question: question.id.clone(),
         by: answers.by.clone(),
-        decisions: answers.decisions.clone(),
+        decisions: told(answers),
     };
     scene.state().record(Record::Answer(row));
     scene.tell(|| EventKind::PermissionResponse {
         id: question.id.clone(),
-        decisions: answers.decisions.clone(),
+        decisions: told(answers),
         by: answers.by.clone(),
     })
+}
+
+fn told(answers: &Answers) -> Vec<(SmolStr, bool, Option<String>)> {
+    let given = answers.decisions.iter();
+    given.map(|given| (given.call_id.clone(), given.yes, given.words.clone())).collect()
 }

@@ -1,6 +1,6 @@
 //! The leave to run: only the pipeline makes one, after the decision is on record.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -8,9 +8,11 @@ use smol_str::SmolStr;
 use super::Facts;
 use crate::{
     cx::Cx,
+    events::EventKind,
     ext::Owner,
     message::ToolCall,
     notes::{Calling, Speaker},
+    scene::Scene,
 };
 
 /// The leave to run one call once. There is no way to make one but through the pipeline.
@@ -29,13 +31,10 @@ impl Permit {
         input: Arc<Value>,
         facts: Arc<Facts>,
         owner: &Owner,
-        mut cx: Cx,
+        cx: Cx,
     ) -> Self {
         let (tool, call_id) = (call.name.clone(), call.id.clone());
-        let calling =
-            Calling { tool: tool.clone(), owner: owner.clone(), call_id: call_id.clone() };
-        cx.speaker = Speaker::Tool(Arc::new(calling));
-        Permit { call_id, tool, input, facts, cx }
+        Permit { call_id, tool, input, facts, cx: spoken_by_tool(call, owner, &cx) }
     }
 
     /// The id the model gave the call.
@@ -58,10 +57,34 @@ impl Permit {
         &self.facts
     }
 
+    /// Shows a piece of what the tool makes while it is at work. Only whoever listens gets it; the
+    /// model gets what the tool answers.
+    pub fn stream(&self, text: &str) {
+        let scene = Scene::of(&self.cx.spoken_by(Speaker::Runtime));
+        if scene.is_heard() && !text.is_empty() {
+            scene.emit(EventKind::ToolOutput { call_id: self.call_id.clone(), text: text.into() });
+        }
+    }
+
+    /// Whether a search may look into a file it comes across. What a call names was decided on; this was
+    /// not. So a file is left alone that is closed or outside, that a rule asks about or denies, or
+    /// that is a secret by its name: whoever wants it names it.
+    pub fn may_look_into(&self, path: &Path) -> bool {
+        let place = self.cx.place();
+        let policy = &self.cx.session().agent.generation().policy;
+        place.is_readable(path) && !policy.keeps_back(&self.tool, path, place)
+    }
+
     /// Where it runs.
     pub fn cx(&self) -> &Cx {
         &self.cx
     }
+}
+
+/// The same place with the tool of a call speaking.
+pub(super) fn spoken_by_tool(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
+    let (tool, call_id) = (call.name.clone(), call.id.clone());
+    cx.spoken_by(Speaker::Tool(Arc::new(Calling { tool, owner: owner.clone(), call_id })))
 }
 
 impl fmt::Debug for Permit {

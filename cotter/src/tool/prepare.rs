@@ -14,7 +14,7 @@ use crate::{
     ext::{Decided, Generation, Meta, Owner, Ran, ToolRow},
     message::ToolCall,
     notes::blocked_words,
-    permission::{Mode, Ruling},
+    permission::{Asked, Mode, Ruling},
     points::{Fold, Stop, ToolCalled, ToolPre, Verdict},
     scene::Scene,
     text,
@@ -42,6 +42,8 @@ pub(crate) struct Judged {
     pub(crate) ran: Vec<Ran>,
     /// The generation whose word was heard last.
     pub(crate) generation: u64,
+    /// Whether a secret had been read by then.
+    pub(crate) after_secret: bool,
     /// Who makes the call, where it is not the model: their own hooks are not asked.
     pub(crate) caller: Option<Owner>,
 }
@@ -77,6 +79,7 @@ impl Judged {
             answer: None,
             ran: vec![],
             generation: 0,
+            after_secret: false,
             caller: None,
         }
     }
@@ -113,7 +116,7 @@ impl Judged {
         self.refuse(meta.name.clone(), ErrorKind::Denied, reason, words);
     }
 
-    fn event(&self) -> Arc<ToolCalled> {
+    pub(super) fn event(&self) -> Arc<ToolCalled> {
         Arc::new(ToolCalled {
             call_id: self.call.id.clone(),
             tool_name: self.call.name.clone(),
@@ -125,17 +128,23 @@ impl Judged {
 
 /// Takes a call through every stage that decides about it.
 pub(super) async fn prepare(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
-    let mut judged = Judged { generation: scene.generation().number, ..Judged::new(call) };
-    let Some(row) = tools.row(&judged.call.name) else {
-        out_of_scope(&mut judged, tools, scene.generation());
-        return judged;
-    };
-    judged.row = Some(row.clone());
-    if check_schema(&mut judged, row) && look_at_effects(&mut judged, row, scene) {
-        if !row.shaping.is_empty() && !transform(&mut judged, row, scene).await {
+    let mut judged = begin(scene, tools, call);
+    let Some(row) = judged.row.clone() else { return judged };
+    if check_schema(&mut judged, &row) && look_at_effects(&mut judged, &row, scene) {
+        if !row.shaping.is_empty() && !transform(&mut judged, &row, scene).await {
             return judged;
         }
-        judge(&mut judged, row, scene).await;
+        judge(&mut judged, &row, scene).await;
+    }
+    judged
+}
+
+/// Finds the tool of a call; one that is not shown is refused.
+pub(super) fn begin(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
+    let mut judged = Judged { generation: scene.generation().number, ..Judged::new(call) };
+    judged.row = tools.row(&judged.call.name).cloned();
+    if judged.row.is_none() {
+        out_of_scope(&mut judged, tools, scene.generation());
     }
     judged
 }
@@ -157,14 +166,14 @@ fn out_of_scope(judged: &mut Judged, tools: &ToolSet, generation: &Generation) {
     judged.refuse("scope", ErrorKind::NotFound, words.clone(), words);
 }
 
-fn check_schema(judged: &mut Judged, row: &ToolRow) -> bool {
+pub(super) fn check_schema(judged: &mut Judged, row: &ToolRow) -> bool {
     let Err(faults) = row.schema.check(&judged.input) else { return true };
     let words = format!("Invalid arguments for `{}`: {faults}.", judged.call.name);
     judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
     false
 }
 
-fn look_at_effects(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
+pub(super) fn look_at_effects(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
     let place = &scene.cx.run.place;
     match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&judged.input, place))) {
         Ok(facts) => {
@@ -206,6 +215,7 @@ async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
 
 /// The floor and the gates, side by side: the strictest stands.
 async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
+    judged.after_secret = judged.facts.has_effects() && scene.cx.has_read_secret();
     let ruling = rule(judged, scene);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
@@ -227,9 +237,11 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
     judged.stand = Stand::Ask { asks, open };
 }
 
-fn rule(judged: &Judged, scene: &Scene) -> Ruling {
-    let (name, place) = (&judged.call.name, &scene.cx.run.place);
-    scene.generation().policy.decide(name, &judged.facts, place)
+pub(super) fn rule(judged: &Judged, scene: &Scene) -> Ruling {
+    let (tool, place) = (judged.call.name.as_str(), &scene.cx.run.place);
+    let approvals = &*scene.cx.root_session().approvals();
+    let (input, facts) = (&judged.input, &judged.facts);
+    scene.generation().policy.decide(&Asked { tool, input, facts, place, approvals })
 }
 
 /// Everybody who wants the call asked; whether only mode or zone do.
@@ -250,11 +262,18 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, b
     (floor.into_iter().chain(gates).collect(), open)
 }
 
+/// Somebody who asks, by name.
+pub(super) fn asks(by: &str, verdict: &Verdict) -> Ask {
+    let reason = verdict.reason().unwrap_or_default().to_owned();
+    Ask { by: by.into(), reason, hook: None }
+}
+
 /// Asks gates and floor once more, of the newest generation: before an approval counts, and before a
 /// permit when the registry has changed. What was asked and answered is not asked again; anything
 /// new that is stricter refuses.
 pub(super) async fn judge_again(judged: &mut Judged, scene: &Scene) {
     judged.generation = scene.generation().number;
+    judged.after_secret = scene.cx.has_read_secret();
     let Some(row) = scene.face.tools.row(&judged.call.name).cloned() else {
         let words = "The tool is no longer there.";
         return judged.refuse("scope", ErrorKind::NotFound, words, words);

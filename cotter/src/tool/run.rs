@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{
     ErrorKind, Output, ToolError, ask, batch,
     cap::Cap,
-    permit::Permit,
+    permit::{Permit, spoken_by_tool},
     prepare::{Judged, Stand, judge_again, prepare},
 };
 use crate::{
@@ -157,12 +157,17 @@ async fn overtake(judged: &mut Judged, scene: &Scene) {
     while matches!(judged.stand, Stand::Pass) {
         if scene.is_cancelled() {
             *judged = Judged::cancelled(judged.call.clone());
-        } else if scene.agent().live().number() != judged.generation {
+        } else if scene.agent().live().number() != judged.generation || has_learnt(judged, scene) {
             judge_again(judged, &scene.newest()).await;
         } else {
             return;
         }
     }
+}
+
+/// Whether another call has read a secret since this one was decided on.
+fn has_learnt(judged: &Judged, scene: &Scene) -> bool {
+    judged.facts.has_effects() && !judged.after_secret && scene.cx.has_read_secret()
 }
 
 /// The ledger row of a call: the decision and, where it passed, the start.
@@ -331,6 +336,7 @@ async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
         output: Arc::new(output),
     });
     let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
+    settle(&row, &call, &decided.event, scene).await;
     let output = Result::clone(&decided.event.output);
     let result = result_of(&call, output, &cap);
     Finished { call, told, result, ran: decided.ran, overtaken }
@@ -349,6 +355,13 @@ async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, To
             Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
         }
     }
+}
+
+/// The tool looks after what the hooks did. A panic changes nothing.
+async fn settle(row: &ToolRow, call: &ToolCall, ran: &ToolRan, scene: &Scene) {
+    let cx = spoken_by_tool(call, &row.owner, &scene.cx);
+    let settling = async { row.tool.settled(ran, &cx).await };
+    let _ = AssertUnwindSafe(settling).catch_unwind().await;
 }
 
 async fn refuse(

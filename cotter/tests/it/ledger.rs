@@ -208,11 +208,9 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
     };
     let row = lines.iter().find(|line| line["type"] == "ledger").unwrap();
     let ran: Vec<_> = row["ran"].as_array().unwrap().iter().map(|ran| name(&ran["hook"])).collect();
-    // Before the question, and after the answer by the registry as it was then.
-    let kernel = Agent::builder(Scripted::new([])).build().unwrap().hooks();
-    let kernel = || kernel.iter().map(|gate| gate.name.as_str());
-    let before = kernel().chain(["first"]);
-    assert_eq!(ran, before.chain(kernel()).chain(["first", "late"]).collect::<Vec<_>>());
+    // Before the question, and after the answer by the registry as it was then. That the kernel had
+    // nothing to say goes without saying.
+    assert_eq!(ran, ["first", "first", "late"]);
     assert_eq!(row["approvedBy"], "test");
 }
 

@@ -65,7 +65,7 @@ async fn l1_every_point_fires_with_its_payload() {
         model.post {"model":"test/scripted","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":0.5,"toolCallCount":3}
         tool.pre {"callId":"c1.1","toolName":"risky","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"external"}}
         tool.pre {"callId":"c1.3","toolName":"invoke_subagent","toolInput":{"name":"helper","prompt":"help"},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"safe"}}
-        permission.ask {"id":"r1.1","calls":[{"callId":"c1.1","name":"risky","preview":"risky {\"n\":1}","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]}
+        permission.ask {"id":"r1.1","calls":[{"callId":"c1.1","name":"risky","preview":"risky {\"n\":1}","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}],"offer":["risky"]}]}
         tool.post {"callId":"c1.1","toolName":"risky","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"external"},"result":"risky ran","is_error":false,"outcome":"ok","durationMs":0}
         tool.refused {"callId":"c1.2","toolName":"no","toolInput":{},"by":"rule deny no","reason":"the rule `deny no` denies it"}
         subagent.start {"callId":"c1.3","name":"helper","prompt":"help"}

@@ -487,8 +487,7 @@ async fn l20_r8_events_show_each_hook_and_all_that_happens() {
     }
     assert!(seqs.is_sorted(), "events are numbered: {seqs:?}");
     expect![[r#"
-        {"type":"hook","v":1,"seq":5,"at":null,"sessionId":"s1","runId":"r1","step":1,"agentId":"main","point":"tool.pre","name":"project-roots","origin":"kernel","power":"gate","verdict":"pass","ms":null}
-        {"type":"hook","v":1,"seq":6,"at":null,"sessionId":"s1","runId":"r1","step":1,"agentId":"main","point":"tool.pre","name":"no","origin":"embedder","power":"gate","verdict":"block","reason":"not this","ms":null}
+        {"type":"hook","v":1,"seq":5,"at":null,"sessionId":"s1","runId":"r1","step":1,"agentId":"main","point":"tool.pre","name":"no","origin":"embedder","power":"gate","verdict":"block","reason":"not this","ms":null}
     "#]].assert_eq(&hooks);
 }
 

@@ -1,0 +1,93 @@
+//! What a call of `bash` takes beyond the bash it starts, measured side by side in one run.
+//!
+//! `cargo bench -p cotter-tools --bench bash`
+
+fn main() {
+    #[cfg(target_os = "linux")]
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        process::{Command, Stdio},
+        time::{Duration, Instant},
+    };
+
+    use cotter::{
+        Agent, Place,
+        permission::{Rule, RuleKind},
+    };
+    use cotter_test::{Scripted, Step};
+    use cotter_tools::{
+        bash::Bash,
+        confine::Sandbox,
+        process::{Environment, Runner},
+    };
+    use serde_json::json;
+
+    const ROUNDS: usize = 400;
+
+    pub(crate) fn main() {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(compare());
+    }
+
+    async fn compare() {
+        // As much memory as an agent at work may have: a fork of this process would show.
+        let mut ballast = vec![1u8; 256 * 1024 * 1024];
+        ballast.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
+        let off = call(Sandbox::Off).await;
+        let confined = call(Sandbox::Auto).await;
+        let (mut alone, mut took) = (vec![], [vec![], vec![]]);
+        for _ in 0..ROUNDS {
+            alone.push(bare());
+            for (agent, took) in [&off, &confined].into_iter().zip(&mut took) {
+                let begun = Instant::now();
+                agent.process_request("go").await.expect("a reply");
+                took.push(begun.elapsed());
+            }
+        }
+        let bare = median(&mut alone);
+        println!("{:<44} {bare:>9.0?}", "bash --norc -c true, spawned by hand");
+        for (name, took) in
+            ["bash true, sandbox off", "bash true, sandbox auto"].iter().zip(&mut took)
+        {
+            let took = median(took);
+            let ratio = took.as_secs_f64() / bare.as_secs_f64();
+            println!("{name:<44} {took:>9.0?}  {ratio:.2} x");
+        }
+        drop(ballast);
+    }
+
+    /// An agent whose every run is one call and one reply.
+    async fn call(sandbox: Sandbox) -> Agent {
+        let runner = Runner::new(env!("CARGO_BIN_EXE_cotter-spawner"))
+            .with_environment(Environment::chosen(std::env::vars_os(), &[] as &[&str]))
+            .with_sandbox(sandbox);
+        let call = || [Step::call("bash", json!({"command": "true"})), Step::text("done")];
+        let agent = Agent::builder(Scripted::new((0..=ROUNDS).flat_map(|_| call())))
+            .place(Place::new(&std::env::current_dir().expect("a folder")))
+            .rule(Rule::parse(RuleKind::Allow, "bash").expect("a rule"))
+            .tool(Bash::new(runner))
+            .build()
+            .expect("an agent");
+        agent.process_request("go").await.expect("a reply");
+        agent
+    }
+
+    fn bare() -> Duration {
+        let begun = Instant::now();
+        let mut bash = Command::new("/bin/bash");
+        bash.args(["--noprofile", "--norc", "-c", "true"]).stdin(Stdio::null());
+        let done = bash.output().expect("bash");
+        assert!(done.status.success());
+        begun.elapsed()
+    }
+
+    fn median(took: &mut [Duration]) -> Duration {
+        took.sort_unstable();
+        took[took.len() / 2]
+    }
+}

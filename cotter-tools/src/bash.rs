@@ -1,0 +1,330 @@
+//! `bash`: one command line, run by the bash whose grammar was judged.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::Duration,
+};
+
+use cotter::{
+    Place, Tool, ToolError, ToolSpec,
+    permission::Zone,
+    tool::{Doubt, ErrorKind, Facts, Output, Permit, Working},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    confine::{self, Confinement, protect},
+    process::{Chunk, Ended, Exit, Job, Runner, Running, StartError, Stream},
+};
+
+const TIMEOUT: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_secs(600);
+/// The most a command may say.
+const MOST_OUTPUT: usize = 64 * 1024 * 1024;
+/// The most of each stream that renderers get.
+const MOST_RENDERED: usize = 256 * 1024;
+
+/// The tool `bash {command, timeout_ms?, cwd?}`.
+pub struct Bash {
+    spec: ToolSpec,
+    runner: Runner,
+}
+
+impl Bash {
+    /// Runs commands with this runner.
+    pub fn new(runner: Runner) -> Self {
+        let spec = ToolSpec::new(
+            "bash",
+            "Run a bash command line in the project and get its output and exit code. There is no \
+             terminal and no input. Everything it started ends with the call: use `bash_background` \
+             for a server or a watcher. `timeout_ms` is 120000 unless given, at most 600000.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "minLength": 1},
+                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600_000},
+                    "cwd": {"type": "string", "minLength": 1}
+                },
+                "required": ["command"],
+                "additionalProperties": false
+            }),
+        );
+        Bash { spec, runner }
+    }
+}
+
+impl Tool for Bash {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        effects(input, place, &self.runner)
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let timeout = permit.input()["timeout_ms"].as_u64().map(Duration::from_millis);
+            let timeout = timeout.unwrap_or(TIMEOUT).min(LONGEST);
+            let job = job(&permit, &self.runner)?;
+            let (confinement, cwd) = (job.confinement.clone(), job.cwd.clone());
+            let running = self.runner.start(job).await.map_err(not_started)?;
+            let mut said = listen(running, &permit, timeout).await?;
+            if let Some(confinement) = confinement {
+                let place = permit.cx().place().clone().with_cwd(&cwd);
+                said.ended.remarks.extend(confinement.refusals(&said.tail(), &place));
+            }
+            said.output(timeout)
+        })
+    }
+}
+
+/// What a command line in a folder of the place touches.
+pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
+    let place = place.clone().with_cwd(&folder(input, place));
+    let mut facts = Facts::unknown();
+    if facts.zone == Zone::Safe && runs_git(&facts) && protect::brings_programs(&place) {
+        facts.zone = Zone::Build;
+    }
+    if bash().is_none() {
+        facts.doubts.push(Doubt::NotUnderstood("there is no bash on this machine".into()));
+    }
+    facts.confined = confine::confines(facts.zone, runner);
+    facts
+}
+
+fn runs_git(facts: &Facts) -> bool {
+    facts.commands.iter().any(|command| command.words.iter().any(|word| word.text == "git"))
+}
+
+/// The folder a command starts in.
+fn folder(input: &Value, place: &Place) -> PathBuf {
+    match input["cwd"].as_str() {
+        Some(spelled) => {
+            let touched = cotter::paths::touched(spelled, place);
+            touched.into_iter().next().unwrap_or_else(|| place.cwd().into())
+        }
+        None => place.cwd().into(),
+    }
+}
+
+/// The bash of this machine: from a folder of the system, so that no `PATH` decides.
+fn bash() -> Option<&'static Path> {
+    const PLACES: [&str; 6] = [
+        "/bin/bash",
+        "/usr/bin/bash",
+        "/usr/local/bin/bash",
+        "/run/current-system/sw/bin/bash",
+        "/opt/homebrew/bin/bash",
+        "/data/data/com.termux/files/usr/bin/bash",
+    ];
+    static FOUND: OnceLock<Option<&Path>> = OnceLock::new();
+    *FOUND.get_or_init(|| PLACES.map(Path::new).into_iter().find(|bash| bash.is_file()))
+}
+
+/// The command line of a call as a job.
+pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
+    let no_bash = || ToolError::new(ErrorKind::Unavailable, "there is no bash on this machine");
+    let program = bash().ok_or_else(no_bash)?;
+    let place = permit.cx().place();
+    let cwd = folder(permit.input(), place);
+    let place = &place.clone().with_cwd(&cwd);
+    if !cwd.is_dir() {
+        let message = format!("{} is not a folder", cotter::paths::shown(&cwd, place));
+        return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+    }
+    let no_temp = |cause: std::io::Error| ToolError::failed(format!("no temp folder: {cause}"));
+    let temp = runner.temp().map_err(no_temp)?;
+    let mut environment = runner.environment().in_place(place, temp);
+    environment.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));
+    if permit.facts().zone == Zone::Safe {
+        environment.extend(SAFE_GIT.map(|(name, value)| (name.into(), value.into())));
+    }
+    let command = permit.input()["command"].as_str().unwrap_or_default();
+    Ok(Job {
+        program: program.into(),
+        args: ["--noprofile", "--norc", "-c", command].map(Into::into).into(),
+        cwd,
+        environment,
+        confinement: Confinement::of_call(permit.facts(), place, runner).map_err(no_temp)?,
+    })
+}
+
+/// Nobody is there to page through a text or to type a password.
+const SETTINGS: [(&str, &str); 3] =
+    [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
+
+/// For calls that change nothing: git runs no program that a repository names. Drivers and filters have
+/// names of their own and are not among these: see [`protect::brings_programs`].
+const SAFE_GIT: [(&str, &str); 10] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_CONFIG_COUNT", "4"),
+    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+    ("GIT_CONFIG_KEY_1", "core.hooksPath"),
+    ("GIT_CONFIG_VALUE_1", "/dev/null"),
+    ("GIT_CONFIG_KEY_2", "core.pager"),
+    ("GIT_CONFIG_VALUE_2", "cat"),
+    ("GIT_CONFIG_KEY_3", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_3", "explicit"),
+];
+
+pub(crate) fn not_started(cause: StartError) -> ToolError {
+    ToolError::new(ErrorKind::Unavailable, format!("the command was not run: {cause}"))
+}
+
+/// All that a command said, and how it ended.
+struct Said {
+    /// Both streams in the order in which they arrived.
+    bytes: Vec<u8>,
+    /// Whose the next so many bytes are.
+    parts: Vec<(Stream, usize)>,
+    stopped: Option<Stopped>,
+    ended: Ended,
+}
+
+/// Why we ended it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    Timeout,
+    TooMuch,
+}
+
+async fn listen(
+    mut running: Running,
+    permit: &Permit,
+    timeout: Duration,
+) -> Result<Said, ToolError> {
+    let mut bytes = vec![];
+    let mut parts: Vec<(Stream, usize)> = vec![];
+    let mut stopped = None;
+    let mut live = [Live::default(), Live::default()];
+    let deadline = tokio::time::sleep(timeout);
+    tokio::pin!(deadline);
+    loop {
+        let chunk = tokio::select! {
+            biased;
+            () = &mut deadline, if stopped.is_none() => {
+                stopped = Some(Stopped::Timeout);
+                running.end();
+                continue;
+            }
+            chunk = running.next() => chunk,
+        };
+        let Some(Chunk { stream, bytes: mut more }) = chunk else { break };
+        more.truncate(MOST_OUTPUT - bytes.len());
+        live[stream as usize].pass_on(&more, permit);
+        bytes.extend(&more);
+        match parts.last_mut() {
+            Some((last, length)) if *last == stream => *length += more.len(),
+            _ => parts.push((stream, more.len())),
+        }
+        if bytes.len() == MOST_OUTPUT && stopped.is_none() {
+            stopped = Some(Stopped::TooMuch);
+            running.end();
+        }
+    }
+    let ended = running.ended().await.map_err(not_started)?;
+    Ok(Said { bytes, parts, stopped, ended })
+}
+
+/// A stream as listeners get it: never half a letter.
+#[derive(Default)]
+struct Live(Vec<u8>);
+
+impl Live {
+    fn pass_on(&mut self, more: &[u8], permit: &Permit) {
+        self.0.extend(more);
+        let whole = match std::str::from_utf8(&self.0) {
+            // Of a letter that may still become whole, at most three bytes are kept back.
+            Err(broken) if broken.error_len().is_none() => broken.valid_up_to(),
+            _ => self.0.len(),
+        };
+        let rest = self.0.split_off(whole);
+        if whole > 0 {
+            permit.stream(&shown(&self.0));
+        }
+        self.0 = rest;
+    }
+}
+
+impl Said {
+    fn output(&self, timeout: Duration) -> Result<Output, ToolError> {
+        let mut text = shown(&self.bytes);
+        for line in self.remarks(timeout) {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&line);
+        }
+        if text.is_empty() {
+            text.push_str("(no output)");
+        }
+        if self.stopped == Some(Stopped::Timeout) {
+            return Err(ToolError::new(ErrorKind::Timeout, text));
+        }
+        let code = match self.ended.exit {
+            Exit::Code(code) => Some(code),
+            Exit::Signal(_) => None,
+        };
+        let render_data = json!({
+            "stdout": self.stream(Stream::Stdout),
+            "stderr": self.stream(Stream::Stderr),
+            "exitCode": code,
+            "killed": code.is_none(),
+        });
+        Ok(Output { content: text.into(), render_data: Some(render_data) })
+    }
+
+    /// What the model is told besides the output.
+    fn remarks(&self, timeout: Duration) -> Vec<String> {
+        let mut remarks = vec![];
+        match (self.stopped, self.ended.exit) {
+            (Some(Stopped::Timeout), _) => {
+                let milliseconds = timeout.as_millis();
+                remarks
+                    .push(format!("ended after {milliseconds} ms (timeout), with all it started"));
+            }
+            (Some(Stopped::TooMuch), _) => {
+                let most = MOST_OUTPUT / 1024 / 1024;
+                remarks.push(format!("ended after {most} MB of output; send it to a file instead"));
+            }
+            (None, Exit::Code(0)) => {}
+            (None, Exit::Code(code)) => remarks.push(format!("exit code {code}")),
+            (None, Exit::Signal(signal)) => remarks.push(format!("ended by signal {signal}")),
+        }
+        remarks.extend(self.ended.remarks.iter().cloned());
+        remarks
+    }
+
+    /// The end of what it said, where a refusal is told.
+    fn tail(&self) -> String {
+        shown(&self.bytes[self.bytes.len().saturating_sub(MOST_RENDERED)..])
+    }
+
+    /// One stream, cut in the middle where it is long.
+    fn stream(&self, wanted: Stream) -> String {
+        let mut bytes = vec![];
+        let mut at = 0;
+        for (stream, length) in &self.parts {
+            if *stream == wanted {
+                bytes.extend(&self.bytes[at..at + length]);
+            }
+            at += length;
+        }
+        if bytes.len() <= MOST_RENDERED {
+            return shown(&bytes);
+        }
+        let half = MOST_RENDERED / 2;
+        let (head, tail) = (&bytes[..half], &bytes[bytes.len() - half..]);
+        let left_out = bytes.len() - MOST_RENDERED;
+        format!("{}\n… [{left_out} bytes left out] …\n{}", shown(head), shown(tail))
+    }
+}
+
+/// Output as text. What is no text becomes a mark; so does NUL, which some providers refuse.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.into_owned() }
+}

@@ -1,0 +1,220 @@
+//! Confinement of commands by the operating system: what a call may touch is worked out here, and the
+//! kernel sees to it.
+//!
+//! - **Landlock** opens files: the system, the project, roots and caches to read; the project, write
+//!   roots, caches and a private temp folder to write. The home folder at large is not open.
+//! - **seccomp** takes sockets away by zone, and what no build needs: tracing, kernel keys, mounts,
+//!   namespaces, io_uring, typing into a terminal.
+//! - Landlock cannot close a folder within an open one. For that there is a **mount namespace**:
+//!   protected paths that exist are mounted read-only over themselves, closed folders are empty. Where
+//!   the machine allows no such namespace, closed folders are left out of what is opened, entry by
+//!   entry; protected paths are written down before the call, and put back after it, when none of its
+//!   processes is left. The same holds everywhere for protected paths that do not exist yet: who makes
+//!   one finds it gone after the call, and is told.
+//!
+//! Not covered: repositories further down in the project than its root and the folders on the way to
+//! the working folder; a pseudo-terminal, which confined commands cannot open; a protected path that a
+//! process outside happens to read in the moments between its change and its restoration.
+
+#[cfg(target_os = "linux")]
+mod enter;
+#[cfg(target_os = "linux")]
+mod filter;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod guard;
+pub(crate) mod protect;
+mod refusals;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use cotter::{Place, builtin::is_protected, permission::Zone, tool::Facts};
+
+#[cfg(target_os = "linux")]
+pub(crate) use self::{filter::prepare, guard::Guard};
+use crate::process::Runner;
+
+pub use cotter::permission::Sandbox;
+
+/// How much of the network a command has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// None, this machine's own sockets included.
+    Off,
+    /// The internet, and nothing local but loopback.
+    On,
+    /// The internet, and sockets of this machine such as a key agent's.
+    WithLocal,
+}
+
+impl Network {
+    const WORDS: [(Network, &'static str); 3] =
+        [(Network::Off, "off"), (Network::On, "on"), (Network::WithLocal, "with-local")];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(network, _)| *network == self).map_or("off", |(_, word)| word)
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(network, _)| *network)
+    }
+}
+
+/// What a command may touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// How much of the network it has.
+    pub network: Network,
+    /// Files and folders it may read and run, with all below.
+    pub reads: Vec<PathBuf>,
+    /// Files and folders it may read, run and write, with all below.
+    pub writes: Vec<PathBuf>,
+    /// Closed to it, also inside of what is open.
+    pub closed: Vec<PathBuf>,
+    /// Not to be written, also inside of what may be written.
+    pub protected: Vec<PathBuf>,
+}
+
+impl Confinement {
+    /// What a call may touch, by what it was judged to touch; `None` where nothing confines it.
+    ///
+    /// - zone `safe`: it reads and writes nothing but the private temp folder;
+    /// - `workspace`, `build`: it writes to the roots and the caches, without network;
+    /// - `network`: the same with the internet;
+    /// - `external`: besides, it reads the home folder and speaks to local sockets, for it works with
+    ///   the person's keys;
+    /// - `machine`, which a person has approved: nothing confines it, unless the setting is `required`.
+    ///   Then it is as `external`, with the very paths it was judged to touch.
+    pub fn of_call(facts: &Facts, place: &Place, runner: &Runner) -> io::Result<Option<Self>> {
+        if !confines(facts.zone, runner) {
+            return Ok(None);
+        }
+        let temp = runner.temp()?;
+        let mut plan = Confinement {
+            network: match facts.zone {
+                Zone::Safe | Zone::Workspace | Zone::Build => Network::Off,
+                Zone::Network => Network::On,
+                _ => Network::WithLocal,
+            },
+            reads: reads(place, runner),
+            writes: vec![temp.into()],
+            closed: vec![],
+            protected: vec![],
+        };
+        if facts.zone > Zone::Safe {
+            plan.writes.extend(place.write_roots().map(PathBuf::from));
+            plan.writes.extend(runner.caches().iter().cloned());
+            plan.open_repositories(facts, place);
+        }
+        if facts.zone >= Zone::External {
+            plan.reads.extend(place.home().map(PathBuf::from));
+        }
+        if facts.zone >= Zone::Machine {
+            plan.reads.extend(facts.reads.iter().cloned());
+            plan.writes.extend(facts.writes.iter().cloned());
+        }
+        // Only what lies in something open has to be closed; the rest was never open.
+        let inside_of_open = |closed: &&Path| {
+            let mut open = plan.reads.iter().chain(&plan.writes);
+            open.any(|root| closed.starts_with(root))
+        };
+        let closed: Vec<_> = place.closed().filter(inside_of_open).map(PathBuf::from).collect();
+        // What is not there cannot be hidden; that nobody makes it is seen to like for protected paths.
+        plan.protected.extend(closed.iter().filter(|path| !path.exists()).cloned());
+        plan.closed = closed;
+        Ok(Some(plan))
+    }
+
+    /// What git needs outside the project, and what must not be written in what is open.
+    fn open_repositories(&mut self, facts: &Facts, place: &Place) {
+        let folders = protect::folders(place);
+        for folder in &folders {
+            self.writes.extend(protect::worktree(folder).into_iter().flat_map(|git| git.writes()));
+        }
+        let approved = |path: &PathBuf| {
+            let named = |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
+            facts.writes.iter().any(|written| named(written) && is_protected(written, place))
+        };
+        let mut protected = protect::paths(&folders);
+        protected.retain(|path| !approved(path));
+        self.protected = protected;
+    }
+
+    pub(crate) fn lists(&self) -> [&Vec<PathBuf>; 4] {
+        [&self.reads, &self.writes, &self.closed, &self.protected]
+    }
+
+    pub(crate) fn from_lists(network: Network, lists: Vec<Vec<PathBuf>>) -> Option<Self> {
+        let [reads, writes, closed, protected] = lists.try_into().ok()?;
+        Some(Confinement { network, reads, writes, closed, protected })
+    }
+}
+
+/// Whether a call of that zone is confined by this runner.
+pub fn confines(zone: Zone, runner: &Runner) -> bool {
+    runner.confines() && (zone < Zone::Machine || runner.sandbox() == Sandbox::Required)
+}
+
+/// Where every command may read: the system, but not what people keep on it.
+const SYSTEM: [&str; 28] = [
+    "/bin",
+    "/sbin",
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/snap",
+    "/proc",
+    "/sys",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/fd",
+    "/run/systemd/resolve",
+    "/run/current-system",
+    "/var/lib/dpkg",
+    "/var/lib/rpm",
+    "/var/lib/pacman",
+    "/var/cache/fontconfig",
+    "/var/cache/man",
+    "/home/linuxbrew/.linuxbrew",
+];
+
+/// What in the home folder says who a person is to git.
+const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
+
+fn reads(place: &Place, runner: &Runner) -> Vec<PathBuf> {
+    let mut reads: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    reads.extend(place.read_roots().map(PathBuf::from));
+    reads.extend(runner.caches().iter().cloned());
+    reads.extend(runner.environment().path(place));
+    reads.extend(place.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
+    for folder in protect::folders(place) {
+        reads.extend(protect::worktree(&folder).map(|git| git.common));
+    }
+    reads
+}
+
+/// Why this machine cannot confine, where it cannot. Looked up once.
+#[cfg(target_os = "linux")]
+pub fn unsupported() -> Option<String> {
+    static FOUND: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    FOUND.get_or_init(|| enter::check().err()).clone()
+}
+
+/// Why this machine cannot confine, where it cannot.
+#[cfg(not(target_os = "linux"))]
+pub fn unsupported() -> Option<String> {
+    Some("only Linux can confine commands".into())
+}

@@ -1,0 +1,135 @@
+//! What a forked process does to itself before it becomes the command: fewer rights, for good.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+use rustix::thread::CapabilitySet;
+
+use super::{Confinement, Network, filter};
+
+/// Below this a file could be emptied that may not be written.
+const AT_LEAST: ABI = ABI::V3;
+/// What is asked for where the kernel has it.
+const AT_BEST: ABI = ABI::V7;
+
+/// Devices that are nothing but a place to write to.
+const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+
+/// Whether this kernel can do what is needed.
+pub(super) fn check() -> Result<(), String> {
+    ruleset(Network::Off).map_err(|_| {
+        "this kernel has no Landlock, or too old a one (Linux 6.2 is needed)".to_owned()
+    })?;
+    filter::check()
+}
+
+impl Confinement {
+    /// Confines this process and all it starts. `mounted` says whether what is closed was already
+    /// hidden by mounts.
+    pub(crate) fn enter(&self, mounted: bool) -> Result<(), String> {
+        lose_capabilities();
+        rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
+        self.landlock(mounted).map_err(|cause| format!("Landlock: {cause}"))?;
+        filter::apply(self.network)
+    }
+
+    fn landlock(&self, mounted: bool) -> Result<(), RulesetError> {
+        let mut rules = ruleset(self.network)?;
+        let read = AccessFs::from_read(AT_BEST);
+        let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
+        let write = AccessFs::from_all(AT_BEST) & !devices;
+        for (paths, access) in [(&self.reads, read), (&self.writes, write)] {
+            for path in paths {
+                rules = self.open(rules, path, access, mounted)?;
+            }
+        }
+        for device in DEVICES {
+            rules = open(rules, Path::new(device), AccessFs::WriteFile | AccessFs::ReadFile)?;
+        }
+        rules.restrict_self().map(drop)
+    }
+
+    /// Opens a path, but for what is closed in it.
+    fn open(
+        &self,
+        rules: RulesetCreated,
+        path: &Path,
+        access: BitFlags<AccessFs>,
+        mounted: bool,
+    ) -> Result<RulesetCreated, RulesetError> {
+        let holes = self.closed.iter().any(|closed| closed.starts_with(path));
+        if mounted || !holes {
+            return open(rules, path, access);
+        }
+        // Names can be listed; nothing more is open here than what each entry gets.
+        let mut rules = open(rules, path, AccessFs::ReadDir.into())?;
+        for entry in entries(path) {
+            // A link is not opened for where it leads.
+            let link = entry.symlink_metadata().is_ok_and(|about| about.is_symlink());
+            if !link && !self.closed.contains(&entry) {
+                rules = self.open(rules, &entry, access, mounted)?;
+            }
+        }
+        Ok(rules)
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(AT_LEAST))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(AT_BEST))?
+        .scope(match network {
+            Network::WithLocal => Scope::Signal.into(),
+            _ => Scope::from_all(AT_BEST),
+        })?;
+    match network {
+        Network::Off => rules.handle_access(AccessNet::from_all(AT_BEST))?.create(),
+        _ => rules.create(),
+    }
+}
+
+/// Opens a path; one that is not there opens nothing.
+fn open(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let (Ok(opened), Ok(about)) = (PathFd::new(path), fs::metadata(path)) else { return Ok(rules) };
+    let access = if about.is_dir() { access } else { access & AccessFs::from_file(AT_BEST) };
+    if access.is_empty() { Ok(rules) } else { rules.add_rule(PathBeneath::new(opened, access)) }
+}
+
+/// Root, too, keeps only what an ordinary command needs.
+fn lose_capabilities() {
+    let kept = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID
+        | CapabilitySet::KILL
+        | CapabilitySet::SETGID
+        | CapabilitySet::SETUID
+        | CapabilitySet::NET_BIND_SERVICE;
+    let Ok(mut had) = rustix::thread::capabilities(None) else { return };
+    if had.permitted.is_empty() {
+        return;
+    }
+    for one in CapabilitySet::all().difference(kept).iter() {
+        let _ = rustix::thread::remove_capability_from_bounding_set(one);
+    }
+    had.effective &= kept;
+    had.permitted &= kept;
+    had.inheritable = CapabilitySet::empty();
+    let _ = rustix::thread::set_capabilities(None, had);
+}

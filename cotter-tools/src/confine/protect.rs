@@ -1,0 +1,118 @@
+//! Paths in a project that decide what runs later, and where git keeps a repository.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use cotter::{Place, builtin::PROTECTED};
+
+/// The folders whose entries are looked at: every write root, and those on the way from it to the
+/// working folder.
+pub(crate) fn folders(place: &Place) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = vec![];
+    for root in place.write_roots() {
+        let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(root));
+        for folder in way.chain([root]) {
+            if !folders.iter().any(|known| known == folder) {
+                folders.push(folder.into());
+            }
+        }
+    }
+    folders
+}
+
+/// Everything that is protected directly in these folders, there or not.
+pub(super) fn paths(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let mut paths = vec![];
+    for folder in folders {
+        let names = PROTECTED.iter().filter(|name| **name != ".git");
+        paths.extend(names.map(|name| folder.join(name)));
+        paths.push(folder.join(".github/workflows"));
+        paths.extend(repository(folder));
+    }
+    paths
+}
+
+/// What in a folder's repository decides what git runs. Everything else in it git itself must write.
+fn repository(folder: &Path) -> Vec<PathBuf> {
+    let dot_git = folder.join(".git");
+    if let Some(git) = worktree(folder) {
+        let mut paths = vec![dot_git];
+        paths.extend(deciding(&git.own));
+        paths.extend(deciding(&git.common));
+        return paths;
+    }
+    if !dot_git.is_dir() {
+        return vec![];
+    }
+    let mut paths = deciding(&dot_git);
+    for inner in ["modules", "worktrees"] {
+        let entries = fs::read_dir(dot_git.join(inner)).into_iter().flatten().flatten();
+        paths.extend(entries.flat_map(|entry| deciding(&entry.path())));
+    }
+    paths
+}
+
+/// In a folder of git: what names programs, and what says where such names are.
+fn deciding(git: &Path) -> Vec<PathBuf> {
+    ["hooks", "config", "config.worktree", "commondir", "gitdir"].map(|name| git.join(name)).into()
+}
+
+/// Where a linked worktree keeps what is not in its own folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Worktree {
+    /// Its own folder among the worktrees of its repository.
+    pub(super) own: PathBuf,
+    /// The repository it shares.
+    pub(crate) common: PathBuf,
+}
+
+impl Worktree {
+    /// What git writes there for a commit.
+    pub(super) fn writes(&self) -> Vec<PathBuf> {
+        let shared = ["objects", "refs", "logs"].map(|name| self.common.join(name));
+        std::iter::once(self.own.clone()).chain(shared).collect()
+    }
+}
+
+/// The repository of a linked worktree: its `.git` is a file that says where, and the place it names
+/// says the same of it. A file that anybody could have written opens nothing by itself.
+pub(crate) fn worktree(folder: &Path) -> Option<Worktree> {
+    let dot_git = folder.join(".git");
+    dot_git.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+    let pointer = fs::read_to_string(&dot_git).ok()?;
+    let own = folder.join(pointer.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let common = fs::read_to_string(own.join("commondir")).ok()?;
+    let common = own.join(common.trim()).canonicalize().ok()?;
+    let back = fs::read_to_string(own.join("gitdir")).ok()?;
+    let listed = own.parent()? == common.join("worktrees")
+        && own.join(back.trim()).canonicalize().ok()? == dot_git.canonicalize().ok()?;
+    listed.then_some(Worktree { own, common })
+}
+
+/// Whether a repository's own configuration brings programs that no setting of ours switches off: its
+/// filters and drivers have names that only it knows, and what it includes may have more.
+pub(crate) fn brings_programs(place: &Place) -> bool {
+    let holds = |config: PathBuf| {
+        let Ok(text) = fs::read(config) else { return false };
+        let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
+        let heads = text.lines().filter_map(|line| line.trim_start().strip_prefix('['));
+        let name = |head: &str| {
+            let end = head.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+            head[..end.unwrap_or(head.len())].to_owned()
+        };
+        let mut names = heads.map(|head| name(head.trim_start()));
+        names.any(|name| {
+            ["diff", "filter", "merge", "include", "includeif"].contains(&name.as_str())
+        })
+    };
+    let above = place.cwd().ancestors().map(Path::to_path_buf);
+    above.chain(folders(place)).any(|folder| {
+        let gits = match worktree(&folder) {
+            Some(git) => vec![git.own, git.common],
+            None => vec![folder.join(".git")],
+        };
+        gits.into_iter().any(|git| holds(git.join("config")) || holds(git.join("config.worktree")))
+    })
+}

@@ -1,0 +1,114 @@
+//! What the kernel refused, told in words: which root would open it, or that the network is off.
+
+use std::path::{Path, PathBuf};
+
+use cotter::{Place, paths};
+
+use super::{Confinement, Network};
+
+/// How programs say that they were refused.
+const REFUSED: [&str; 7] = [
+    "permission denied",
+    "operation not permitted",
+    "read-only file system",
+    "device or resource busy",
+    "eacces",
+    "eperm",
+    "erofs",
+];
+
+/// How programs say that they reached nobody.
+const UNREACHED: [&str; 9] = [
+    "could not resolve host",
+    "name resolution",
+    "name or service not known",
+    "network is unreachable",
+    "couldn't connect",
+    "failed to connect",
+    "getaddrinfo",
+    "socket: operation not permitted",
+    "creating socket",
+];
+
+/// No more is said, however much was refused.
+const MOST: usize = 3;
+
+impl Confinement {
+    /// What to tell about refusals that a command's output speaks of, with its working folder in the
+    /// place. A guess: programs say it in their own ways.
+    pub(crate) fn refusals(&self, output: &str, place: &Place) -> Vec<String> {
+        let mut told: Vec<String> = vec![];
+        for line in output.lines() {
+            let low = line.to_lowercase();
+            let said = if self.network == Network::Off
+                && UNREACHED.iter().any(|word| low.contains(word))
+            {
+                Some("the network is off for this command: only a call that is judged to use it, and \
+                      is allowed to, has it".to_owned())
+            } else if REFUSED.iter().any(|word| low.contains(word)) {
+                named(line, place).into_iter().find_map(|path| self.refused(&path, place))
+            } else {
+                None
+            };
+            if let Some(said) = said
+                && !told.contains(&said)
+            {
+                told.push(said);
+            }
+            if told.len() == MOST {
+                break;
+            }
+        }
+        told
+    }
+
+    /// Why a path was refused, if it was us.
+    fn refused(&self, path: &Path, place: &Place) -> Option<String> {
+        let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
+        let shown = paths::shown(path, place);
+        if place.is_closed(path) {
+            return Some(format!("{shown} is closed to commands"));
+        }
+        if let Some(protected) = self.protected.iter().find(|protected| path.starts_with(protected))
+        {
+            let shown = paths::shown(protected, place);
+            return Some(format!(
+                "writing to {shown} was refused: it decides what runs later, and this call was not \
+                 approved for it"
+            ));
+        }
+        if below(&self.writes) {
+            return None;
+        }
+        if place.is_writable(path) {
+            return Some(format!(
+                "writing to {shown} was refused: this command was judged to change nothing"
+            ));
+        }
+        if cotter::place::is_system(path) || path.starts_with("/dev") {
+            return Some(format!("writing to {shown} was refused: it is the system's"));
+        }
+        let root = if path.is_dir() { path } else { path.parent()? };
+        let root = root.display();
+        let what = if below(&self.reads) { "writing to" } else { "access to" };
+        Some(format!(
+            "{what} {shown} was refused: it is outside the project; `--add-dir {root}` would open it. \
+             For files nobody needs later there is $TMPDIR"
+        ))
+    }
+}
+
+/// The paths that a line seems to speak of, resolved.
+fn named(line: &str, place: &Place) -> Vec<PathBuf> {
+    let quoted = line.split(['\'', '"', '`', '‘', '’']).skip(1).step_by(2);
+    let words = line.split(": ").chain(line.split_ascii_whitespace());
+    let words = quoted.chain(words).map(|word| word.trim_matches([':', ',', '(', ')', '\'', '"']));
+    let likely = words.filter(|word| !word.is_empty() && word.len() < 4096 && !word.contains(": "));
+    let is_there = |path: &PathBuf| {
+        path.exists() || path.parent().is_some_and(|above| above != place.cwd() && above.is_dir())
+    };
+    likely
+        .filter_map(|word| paths::touched(word, place).into_iter().next())
+        .filter(is_there)
+        .collect()
+}

@@ -1,0 +1,260 @@
+//! Processes that end with the call that started them, whatever they did to get away.
+//!
+//! A [`Runner`] starts commands. It does so through a *spawner*: our own binary started once more, when
+//! the first command comes, as a small process with one thread. For every command the spawner forks a
+//! *minder*, which starts it in a session of its own, without a terminal, confines it
+//! ([`confine`](crate::confine)), and waits. When the command is done, or its [`Running`] is ended or
+//! dropped, or our process is gone, even killed, the minder ends everything below it: also what went to
+//! another group or session, or lost its parent. A minder that is killed itself leaves its processes to
+//! the spawner, which ends them.
+//!
+//! The program that makes a runner of its own binary calls [`serve_if_asked`] first in `main`:
+//!
+//! ```no_run
+//! fn main() {
+//!     cotter_tools::process::serve_if_asked();
+//!     let runner = cotter_tools::process::Runner::new("/proc/self/exe");
+//!     // …
+//! }
+//! ```
+
+#[cfg(target_os = "linux")]
+mod serve;
+#[cfg(target_os = "linux")]
+mod minder;
+#[cfg(target_os = "linux")]
+mod launch;
+#[cfg(target_os = "linux")]
+mod spawner;
+#[cfg(target_os = "linux")]
+mod tree;
+#[cfg(target_os = "linux")]
+mod wire;
+mod direct;
+mod environment;
+mod running;
+mod temp;
+
+use std::{
+    ffi::OsString,
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+#[cfg(target_os = "linux")]
+pub use self::serve::serve_if_asked;
+use self::temp::Temp;
+pub use self::{
+    environment::Environment,
+    running::{Chunk, Running, Stream},
+};
+use crate::confine::{self, Confinement, Sandbox};
+
+/// The word by which our binary knows that it is to be the spawner.
+#[cfg(target_os = "linux")]
+const WORD: &str = "__cotter-spawner";
+
+/// The variable by which everything that a call started can be told, and by which our own binary knows
+/// that an agent started it.
+pub const MARK: &str = "COTTER_CALL";
+
+/// The most processes a command may have at a time.
+const PROCESSES: u32 = 1024;
+
+/// Starts commands. Cheap to clone; the spawner and the private temp folder end with the last clone.
+#[derive(Clone)]
+pub struct Runner(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    starts: Starts,
+    sandbox: Sandbox,
+    environment: Environment,
+    /// Folders outside the project that commands may write, such as a package cache.
+    caches: Vec<PathBuf>,
+    temp: Arc<Temp>,
+}
+
+#[derive(Clone)]
+enum Starts {
+    #[cfg(target_os = "linux")]
+    Spawner(Arc<spawner::Spawner>),
+    Direct,
+}
+
+/// A command to start.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The program, absolute.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The folder it starts in.
+    pub cwd: PathBuf,
+    /// Its whole environment, but for the mark, which every command gets.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What it may touch; `None` is everything its user may.
+    pub confinement: Option<Confinement>,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its code or signal.
+    pub exit: Exit,
+    /// What else there is to say, a sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// What a command ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It ended by itself, with this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+impl Runner {
+    /// Starts commands through a spawner, which `program` becomes when it calls [`serve_if_asked`].
+    /// `/proc/self/exe` is the program that is running, also after its file was replaced. Elsewhere
+    /// than on Linux the same as [`Runner::direct`].
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        let program = program.into();
+        #[cfg(target_os = "linux")]
+        let starts = Starts::Spawner(Arc::new(spawner::Spawner::new(program)));
+        #[cfg(not(target_os = "linux"))]
+        let starts = {
+            drop(program);
+            Starts::Direct
+        };
+        Runner::of(starts)
+    }
+
+    /// Starts commands from this very process, for a program that cannot be its own spawner.
+    ///
+    /// Nothing is confined. A command is ended with its process group, and on Linux with every process
+    /// that has the call's mark in its environment; one that left the group and changed its environment
+    /// stays, and so does everything when our own process is killed.
+    pub fn direct() -> Self {
+        Runner::of(Starts::Direct)
+    }
+
+    fn of(starts: Starts) -> Self {
+        Runner(Arc::new(Inner {
+            starts,
+            sandbox: Sandbox::default(),
+            environment: Environment::default(),
+            caches: vec![],
+            temp: Arc::new(Temp::new(Path::new("/tmp"))),
+        }))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The same, confining as the setting `sandbox` says.
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        self.with(|inner| inner.sandbox = sandbox)
+    }
+
+    /// The same, with what commands get of the environment.
+    pub fn with_environment(self, environment: Environment) -> Self {
+        self.with(|inner| inner.environment = environment)
+    }
+
+    /// The same, with folders outside the project that confined commands may write.
+    pub fn with_caches(self, caches: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.with(|inner| inner.caches.extend(caches))
+    }
+
+    /// The same, with the private temp folder below another folder than `/tmp`. It is made when it is
+    /// first needed, and removed at the end.
+    pub fn with_temp_below(self, folder: &Path) -> Self {
+        self.with(|inner| inner.temp = Arc::new(Temp::new(folder)))
+    }
+
+    /// Whether commands are confined by the operating system.
+    pub fn confines(&self) -> bool {
+        self.0.sandbox != Sandbox::Off && self.cannot_confine().is_none()
+    }
+
+    /// Why this runner cannot confine, where it cannot.
+    pub fn cannot_confine(&self) -> Option<String> {
+        match self.0.starts {
+            #[cfg(target_os = "linux")]
+            Starts::Spawner(_) => confine::unsupported(),
+            Starts::Direct => Some("there is no spawner to confine commands".into()),
+        }
+    }
+
+    /// The setting.
+    pub fn sandbox(&self) -> Sandbox {
+        self.0.sandbox
+    }
+
+    /// What commands get of the environment.
+    pub fn environment(&self) -> &Environment {
+        &self.0.environment
+    }
+
+    /// The folders outside the project that confined commands may write.
+    pub fn caches(&self) -> &[PathBuf] {
+        &self.0.caches
+    }
+
+    /// The private temp folder, made now if it is not there yet.
+    pub fn temp(&self) -> io::Result<&Path> {
+        self.0.temp.path()
+    }
+
+    /// Starts a command.
+    pub async fn start(&self, job: Job) -> Result<Running, StartError> {
+        if job.confinement.is_none() && self.0.sandbox == Sandbox::Required {
+            let why = self.cannot_confine().unwrap_or_else(|| "it was not to be confined".into());
+            return Err(StartError(format!("the setting `sandbox` is `required`, and {why}")));
+        }
+        let mark = temp::random_name().map_err(|cause| StartError(cause.to_string()))?;
+        match &self.0.starts {
+            #[cfg(target_os = "linux")]
+            Starts::Spawner(spawner) => spawner.start(job, &mark).await,
+            Starts::Direct => direct::start(job, &mark),
+        }
+    }
+}
+
+impl fmt::Debug for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self.0.starts {
+            #[cfg(target_os = "linux")]
+            Starts::Spawner(_) => "through a spawner",
+            Starts::Direct => "directly",
+        };
+        write!(f, "runner that starts commands {how}, sandbox {}", self.0.sandbox.as_str())
+    }
+}
+
+/// Why a command was not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartError(pub(crate) String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(cause: io::Error) -> Self {
+        StartError(cause.to_string())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+/// Does nothing: elsewhere than on Linux there is no spawner.
+pub fn serve_if_asked() {}

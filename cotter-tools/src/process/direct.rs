@@ -1,0 +1,65 @@
+//! Commands started from this very process, where there is no spawner.
+
+use std::{
+    os::fd::OwnedFd,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::Stdio,
+};
+
+use super::{Ended, Exit, Job, MARK, Running, StartError};
+
+/// A command of this process. Dropped, it is ended.
+#[derive(Debug)]
+pub(super) struct Direct {
+    child: tokio::process::Child,
+    group: Option<rustix::process::Pid>,
+    mark: String,
+    /// Whether nothing of it can be left.
+    over: bool,
+}
+
+pub(super) fn start(job: Job, mark: &str) -> Result<Running, StartError> {
+    let mut command = std::process::Command::new(&job.program);
+    command.args(&job.args).current_dir(&job.cwd).env_clear().envs(job.environment).env(MARK, mark);
+    command.stdin(Stdio::null()).process_group(0);
+    let (stdout, to_stdout) = std::io::pipe()?;
+    let (stderr, to_stderr) = std::io::pipe()?;
+    command.stdout(OwnedFd::from(to_stdout)).stderr(OwnedFd::from(to_stderr));
+    let mut command = tokio::process::Command::from(command);
+    let child = command
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|cause| StartError(format!("cannot run {}: {cause}", job.program.display())))?;
+    let id = child.id().and_then(|id| id.try_into().ok());
+    let group = id.and_then(rustix::process::Pid::from_raw);
+    let direct = Direct { child, group, mark: format!("{MARK}={mark}"), over: false };
+    Running::direct(stdout.into(), stderr.into(), direct)
+}
+
+impl Direct {
+    /// Ends the group, and whoever has the mark.
+    pub(super) fn end(&mut self) {
+        if let Some(group) = self.group {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        #[cfg(target_os = "linux")]
+        super::tree::end_marked(self.mark.as_ref());
+    }
+
+    pub(super) async fn wait(&mut self) -> Result<Ended, StartError> {
+        let status = self.child.wait().await?;
+        self.end();
+        self.over = true;
+        let signal = status.signal().map(Exit::Signal);
+        let exit = status.code().map(Exit::Code).or(signal).unwrap_or(Exit::Signal(9));
+        Ok(Ended { exit, remarks: vec![] })
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end();
+        }
+    }
+}

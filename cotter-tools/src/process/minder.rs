@@ -1,0 +1,124 @@
+//! A minder: one process per call, which starts the command, waits for it, and ends everything that
+//! came of it when it is done, when its caller wants no more of it, or when its caller is gone.
+
+use std::{collections::HashSet, io::Read, os::fd::OwnedFd, time::Duration};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, WaitStatus, pidfd_open, set_child_subreaper},
+};
+
+use super::{
+    Ended, Exit, launch,
+    serve::{Handed, exit_now, fork},
+    tree,
+    wire::{self, Report, Request},
+};
+use crate::confine::{Confinement, Guard};
+
+/// How often it is looked how many processes there are.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Does all of it; the report is the last thing.
+pub(super) fn mind(mut handed: Handed) {
+    let report = match receive(&mut handed) {
+        Ok(request) => run(&request, &handed.control, handed.stdout, handed.stderr),
+        Err(why) => Report::NotStarted(why),
+    };
+    let _ = wire::send(&mut handed.control, &report.encode());
+}
+
+fn receive(handed: &mut Handed) -> Result<Request, String> {
+    set_child_subreaper(Some(rustix::process::getpid())).map_err(|cause| cause.to_string())?;
+    let body = wire::receive(&mut handed.control).map_err(|cause| cause.to_string())?;
+    Request::decode(&body).ok_or_else(|| "the request is not understood".into())
+}
+
+fn run(
+    request: &Request,
+    control: &std::os::unix::net::UnixStream,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+) -> Report {
+    let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
+    let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
+    let (failed, said) = match std::io::pipe() {
+        Ok((read, write)) => (read, write),
+        Err(cause) => return Report::NotStarted(cause.to_string()),
+    };
+    let pid = match fork() {
+        Ok(Some(pid)) => pid,
+        Ok(None) => {
+            let why = launch::launch(request, mounted, &stdout, &stderr);
+            let _ = std::io::Write::write_all(&mut &said, why.as_bytes());
+            exit_now(127)
+        }
+        Err(cause) => return Report::NotStarted(cause.to_string()),
+    };
+    drop((said, stdout, stderr));
+    let mut remarks = vec![];
+    let status = watch(pid, control, request.processes as usize, &mut remarks);
+    if let Some(guard) = guard {
+        remarks.extend(guard.put_back());
+    }
+    match said_why(failed) {
+        Some(why) => Report::NotStarted(why),
+        None => Report::Ended(Ended { exit: exit(status), remarks }),
+    }
+}
+
+/// Waits until the command is done or nobody wants it any more, then ends what is left.
+fn watch(
+    command: Pid,
+    control: &std::os::unix::net::UnixStream,
+    most: usize,
+    remarks: &mut Vec<String>,
+) -> Option<WaitStatus> {
+    let mut status = None;
+    if let Ok(held) = pidfd_open(command, PidfdFlags::empty()) {
+        let before = tree::count_all().unwrap_or(0);
+        loop {
+            let mut waiting =
+                [PollFd::new(&held, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+            let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
+            let seen = poll(&mut waiting, Some(&look));
+            // Orphans come to us and would stay as zombies.
+            let none_left = tree::reap(|pid, its| {
+                if pid == command {
+                    status = Some(its);
+                }
+            });
+            if none_left {
+                return status;
+            }
+            let ended = status.is_some() || !waiting[1].revents().is_empty();
+            if ended || seen.is_err_and(|cause| cause != rustix::io::Errno::INTR) {
+                break;
+            }
+            // One short read says whether a longer look is worth it.
+            let grown = tree::count_all().is_none_or(|now| now > before + most);
+            if grown && tree::count_below() > most {
+                remarks.push(format!("it had more than {most} processes and was ended"));
+                break;
+            }
+        }
+    }
+    let (ended, left) = tree::end_all_below(Some(command), &HashSet::new());
+    if left > 0 {
+        remarks.push(format!("{left} of its processes could not be ended"));
+    }
+    status.or(ended)
+}
+
+fn exit(status: Option<WaitStatus>) -> Exit {
+    let code = status.and_then(WaitStatus::exit_status).map(Exit::Code);
+    let signal = status.and_then(WaitStatus::terminating_signal).map(Exit::Signal);
+    code.or(signal).unwrap_or(Exit::Signal(9))
+}
+
+/// What the command's process wrote before it could become the command.
+fn said_why(mut failed: impl Read) -> Option<String> {
+    let mut why = String::new();
+    failed.read_to_string(&mut why).ok().filter(|length| *length > 0)?;
+    Some(why)
+}

@@ -1,0 +1,213 @@
+//! A command under way: what it says, and its end.
+
+use std::{ffi::OsString, io, os::fd::OwnedFd, sync::Arc};
+
+use tokio::net::unix::pipe::Receiver;
+
+use super::{Ended, StartError, direct::Direct};
+#[cfg(target_os = "linux")]
+use super::{
+    spawner::Spawner,
+    wire::{self, Report},
+};
+
+/// The most that is taken from a pipe at once.
+const CHUNK: usize = 64 * 1024;
+
+/// A command under way. Dropped, it is ended with everything it started.
+#[derive(Debug)]
+pub struct Running {
+    stdout: Option<Receiver>,
+    stderr: Option<Receiver>,
+    end: End,
+    ended: Option<Result<Ended, StartError>>,
+}
+
+#[derive(Debug)]
+enum End {
+    #[cfg(target_os = "linux")]
+    Minded(Minded),
+    Direct(Direct),
+}
+
+/// A command that a minder minds. When its control is closed, the minder ends it.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(super) struct Minded {
+    control: tokio::net::UnixStream,
+    /// What was read of the report.
+    got: Vec<u8>,
+    mark: OsString,
+    /// Stays as long as the command: it ends what a killed minder leaves behind.
+    _spawner: Arc<Spawner>,
+}
+
+/// One of the two streams of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// What it answers.
+    Stdout,
+    /// What it remarks.
+    Stderr,
+}
+
+/// Something a command said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where.
+    pub stream: Stream,
+    /// What.
+    pub bytes: Vec<u8>,
+}
+
+impl Running {
+    #[cfg(target_os = "linux")]
+    pub(super) fn minded(
+        stdout: OwnedFd,
+        stderr: OwnedFd,
+        minded: Minded,
+    ) -> Result<Self, StartError> {
+        Running::of(stdout, stderr, End::Minded(minded))
+    }
+
+    pub(super) fn direct(
+        stdout: OwnedFd,
+        stderr: OwnedFd,
+        direct: Direct,
+    ) -> Result<Self, StartError> {
+        Running::of(stdout, stderr, End::Direct(direct))
+    }
+
+    fn of(stdout: OwnedFd, stderr: OwnedFd, end: End) -> Result<Self, StartError> {
+        Ok(Running {
+            stdout: Some(Receiver::from_owned_fd(stdout)?),
+            stderr: Some(Receiver::from_owned_fd(stderr)?),
+            end,
+            ended: None,
+        })
+    }
+
+    /// What it says next, in the order in which it arrives; `None` when it has ended and all was taken.
+    /// Nothing is lost when this is dropped half-way.
+    pub async fn next(&mut self) -> Option<Chunk> {
+        while self.ended.is_none() {
+            tokio::select! {
+                biased;
+                bytes = more(&mut self.stdout) => {
+                    if let Some(bytes) = bytes {
+                        return Some(Chunk { stream: Stream::Stdout, bytes });
+                    }
+                }
+                bytes = more(&mut self.stderr) => {
+                    if let Some(bytes) = bytes {
+                        return Some(Chunk { stream: Stream::Stderr, bytes });
+                    }
+                }
+                ended = self.end.wait() => self.ended = Some(ended),
+            }
+        }
+        // All its processes are gone: what is in the pipes is all there will be, even if somebody
+        // outside was handed an end of one.
+        for (stream, pipe) in
+            [(Stream::Stdout, &mut self.stdout), (Stream::Stderr, &mut self.stderr)]
+        {
+            if let Some(bytes) = take(pipe) {
+                return Some(Chunk { stream, bytes });
+            }
+        }
+        None
+    }
+
+    /// Ends it with everything it started. What it said and how it ended can still be asked for.
+    pub fn end(&mut self) {
+        match &mut self.end {
+            #[cfg(target_os = "linux")]
+            End::Minded(minded) => {
+                let _ = rustix::net::shutdown(&minded.control, rustix::net::Shutdown::Write);
+            }
+            End::Direct(direct) => direct.end(),
+        }
+    }
+
+    /// Waits until it has ended and nothing of it is left. What it says meanwhile is dropped.
+    pub async fn ended(mut self) -> Result<Ended, StartError> {
+        while self.next().await.is_some() {}
+        self.ended.take().unwrap_or_else(|| Err(StartError("it has no end".into())))
+    }
+}
+
+impl End {
+    async fn wait(&mut self) -> Result<Ended, StartError> {
+        match self {
+            #[cfg(target_os = "linux")]
+            End::Minded(minded) => minded.wait().await,
+            End::Direct(direct) => direct.wait().await,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Minded {
+    pub(super) fn new(
+        control: tokio::net::UnixStream,
+        mark: OsString,
+        spawner: Arc<Spawner>,
+    ) -> Self {
+        Minded { control, got: vec![], mark, _spawner: spawner }
+    }
+
+    async fn wait(&mut self) -> Result<Ended, StartError> {
+        match self.report().await {
+            Ok(Report::Ended(ended)) => Ok(ended),
+            Ok(Report::NotStarted(why)) => Err(StartError(why)),
+            Err(cause) => {
+                super::tree::end_marked(&self.mark);
+                Err(StartError(format!("who minded it is gone: {cause}")))
+            }
+        }
+    }
+
+    /// Reads the report. Nothing is lost when this is dropped half-way.
+    async fn report(&mut self) -> io::Result<Report> {
+        loop {
+            if let Some((head, body)) = self.got.split_first_chunk()
+                && body.len() >= wire::length_of(*head)?
+            {
+                let report = Report::decode(body);
+                return report.ok_or_else(|| io::Error::other("its report is not understood"));
+            }
+            self.control.readable().await?;
+            match self.control.try_read_buf(&mut self.got) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(cause) if cause.kind() != io::ErrorKind::WouldBlock => return Err(cause),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Waits for more from a pipe; for ever, once it is at its end.
+async fn more(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
+    match pipe {
+        None => std::future::pending().await,
+        Some(open) => {
+            let _ = open.readable().await;
+            take(pipe)
+        }
+    }
+}
+
+/// Takes what is in a pipe. One that is at its end is closed.
+fn take(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; CHUNK];
+    match pipe.as_ref()?.try_read(&mut bytes) {
+        Ok(0) => *pipe = None,
+        Ok(length) => {
+            bytes.truncate(length);
+            return Some(bytes);
+        }
+        Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => *pipe = None,
+    }
+    None
+}

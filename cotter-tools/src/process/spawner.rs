@@ -1,0 +1,123 @@
+//! The spawner as its caller sees it: started at the first command, and again if it died.
+
+use std::{
+    ffi::OsString,
+    io::IoSlice,
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::AsyncWriteExt;
+
+use super::{
+    Job, MARK, PROCESSES, Running, StartError, WORD,
+    running::Minded,
+    wire::{self, Request},
+};
+
+#[derive(Debug)]
+pub(super) struct Spawner {
+    program: PathBuf,
+    alive: Mutex<Option<Alive>>,
+}
+
+#[derive(Debug)]
+struct Alive {
+    socket: UnixStream,
+    child: Child,
+}
+
+impl Spawner {
+    pub(super) fn new(program: PathBuf) -> Self {
+        Spawner { program, alive: Mutex::new(None) }
+    }
+
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        job: Job,
+        mark: &str,
+    ) -> Result<Running, StartError> {
+        let mark = OsString::from(format!("{MARK}={mark}"));
+        let (ours, control) = UnixStream::pair()?;
+        let (stdout, to_stdout) = std::io::pipe()?;
+        let (stderr, to_stderr) = std::io::pipe()?;
+        self.hand_over([control.into(), to_stdout.into(), to_stderr.into()])?;
+        ours.set_nonblocking(true)?;
+        let mut control = tokio::net::UnixStream::from_std(ours)?;
+        control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
+        Running::minded(stdout.into(), stderr.into(), Minded::new(control, mark, self.clone()))
+    }
+
+    /// Hands a call's files to the spawner, which is started if need be.
+    fn hand_over(&self, files: [OwnedFd; 3]) -> Result<(), StartError> {
+        let mut alive = self.alive.lock().unwrap_or_else(|broken| broken.into_inner());
+        if let Some(spawner) = &*alive
+            && spawner.send(&files).is_ok()
+        {
+            return Ok(());
+        }
+        *alive = None;
+        let spawner = Alive::start(&self.program).map_err(|cause| {
+            StartError(format!("cannot start {}: {cause}", self.program.display()))
+        })?;
+        spawner.send(&files).map_err(std::io::Error::from)?;
+        *alive = Some(spawner);
+        Ok(())
+    }
+}
+
+fn request(job: Job, mark: &OsString) -> Request {
+    let mut environment = vec![mark.clone()];
+    for (mut entry, value) in job.environment {
+        entry.push("=");
+        entry.push(value);
+        environment.push(entry);
+    }
+    Request {
+        program: job.program,
+        args: job.args,
+        cwd: job.cwd,
+        environment,
+        processes: PROCESSES,
+        confinement: job.confinement,
+    }
+}
+
+impl Alive {
+    fn start(program: &Path) -> std::io::Result<Self> {
+        let (socket, its) = UnixStream::pair()?;
+        let child = Command::new(program)
+            .arg(WORD)
+            .env_clear()
+            .current_dir("/")
+            .stdin(OwnedFd::from(its))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Alive { socket, child })
+    }
+
+    fn send(&self, files: &[OwnedFd; 3]) -> rustix::io::Result<()> {
+        let files = files.each_ref().map(AsFd::as_fd);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut handed = SendAncillaryBuffer::new(&mut space);
+        handed.push(SendAncillaryMessage::ScmRights(&files));
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(b".")], &mut handed, flags).map(drop)
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // Its minders go on until their calls end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,221 @@
+//! What goes between a [`Runner`](super::Runner), its spawner and a minder: one request, one report.
+//!
+//! Both are lists of lists of bytes, each with its length before it: a path or a variable need not be
+//! text.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Read, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
+
+use super::{Ended, Exit};
+use crate::confine::{Confinement, Network};
+
+/// No message is longer: what does not fit is a mistake.
+const MOST: usize = 16 * 1024 * 1024;
+
+/// A command to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
+    pub(super) cwd: PathBuf,
+    /// `NAME=value` each.
+    pub(super) environment: Vec<OsString>,
+    /// The most processes it may have at a time.
+    pub(super) processes: u32,
+    pub(super) confinement: Option<Confinement>,
+}
+
+/// How it went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    Ended(Ended),
+    /// It was not started, and why.
+    NotStarted(String),
+}
+
+type Lists = Vec<Vec<Vec<u8>>>;
+
+impl Request {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let words =
+            |words: &[OsString]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let mut lists: Lists = vec![
+            vec![bytes(&self.program), bytes(&self.cwd), self.processes.to_string().into_bytes()],
+            words(&self.args),
+            words(&self.environment),
+        ];
+        if let Some(confinement) = &self.confinement {
+            lists.push(vec![confinement.network.as_str().into()]);
+            for paths in confinement.lists() {
+                lists.push(paths.iter().map(|path| bytes(path)).collect());
+            }
+        }
+        encode(&lists)
+    }
+
+    pub(super) fn decode(body: &[u8]) -> Option<Request> {
+        let mut lists = decode(body)?.into_iter();
+        let [program, cwd, processes] = lists.next()?.try_into().ok()?;
+        let mut words = || -> Option<Vec<_>> {
+            Some(lists.next()?.into_iter().map(OsString::from_vec).collect())
+        };
+        let (args, environment) = (words()?, words()?);
+        let confinement = match lists.next() {
+            None => None,
+            Some(network) => {
+                let [network] = network.try_into().ok()?;
+                let network = Network::parse(str::from_utf8(&network).ok()?)?;
+                let paths = lists.map(|paths| paths.into_iter().map(path).collect()).collect();
+                Some(Confinement::from_lists(network, paths)?)
+            }
+        };
+        Some(Request {
+            program: path(program),
+            args,
+            cwd: path(cwd),
+            environment,
+            processes: number(&processes)?,
+            confinement,
+        })
+    }
+}
+
+impl Report {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let words = |words: &[String]| words.iter().map(|word| word.clone().into_bytes()).collect();
+        match self {
+            Report::NotStarted(why) => encode(&vec![vec![why.clone().into_bytes()]]),
+            Report::Ended(ended) => {
+                let (kind, value) = match ended.exit {
+                    Exit::Code(code) => ("code", code),
+                    Exit::Signal(signal) => ("signal", signal),
+                };
+                let exit = vec![kind.into(), value.to_string().into_bytes()];
+                encode(&vec![exit, words(&ended.remarks)])
+            }
+        }
+    }
+
+    pub(super) fn decode(body: &[u8]) -> Option<Report> {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let mut lists = decode(body)?.into_iter();
+        let mut first = lists.next()?.into_iter();
+        let word = first.next()?;
+        let Some(remarks) = lists.next() else { return Some(Report::NotStarted(text(word))) };
+        let value = number(&first.next()?)?;
+        let exit = if word == b"code" { Exit::Code(value) } else { Exit::Signal(value) };
+        Some(Report::Ended(Ended { exit, remarks: remarks.into_iter().map(text).collect() }))
+    }
+}
+
+/// Reads one message.
+pub(super) fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let mut body = vec![0; length_of(length)?];
+    from.read_exact(&mut body)?;
+    Ok(body)
+}
+
+/// The length that stands before a message.
+pub(super) fn length_of(head: [u8; 4]) -> io::Result<usize> {
+    match u32::from_le_bytes(head) as usize {
+        length if length <= MOST => Ok(length),
+        length => Err(io::Error::other(format!("a message of {length} bytes"))),
+    }
+}
+
+/// Writes one message.
+pub(super) fn send(to: &mut impl Write, body: &[u8]) -> io::Result<()> {
+    to.write_all(&framed(body))
+}
+
+/// A message as it is written.
+pub(super) fn framed(body: &[u8]) -> Vec<u8> {
+    let mut message = Vec::with_capacity(body.len() + 4);
+    put(&mut message, body);
+    message
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
+}
+
+fn number<T: std::str::FromStr>(bytes: &[u8]) -> Option<T> {
+    OsStr::from_bytes(bytes).to_str()?.parse().ok()
+}
+
+fn put(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    to.extend(bytes);
+}
+
+fn encode(lists: &Lists) -> Vec<u8> {
+    let mut all = vec![];
+    for list in lists {
+        let mut body = vec![];
+        list.iter().for_each(|bytes| put(&mut body, bytes));
+        put(&mut all, &body);
+    }
+    all
+}
+
+fn decode(body: &[u8]) -> Option<Lists> {
+    pieces(body)?
+        .into_iter()
+        .map(|list| Some(pieces(list)?.into_iter().map(<[u8]>::to_vec).collect()))
+        .collect()
+}
+
+fn pieces(mut body: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut pieces = vec![];
+    while !body.is_empty() {
+        let (length, rest) = body.split_first_chunk()?;
+        let (piece, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        pieces.push(piece);
+        body = rest;
+    }
+    Some(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_what_arrives() {
+        let confinement = Confinement {
+            network: Network::Off,
+            reads: vec!["/usr".into()],
+            writes: vec!["/work".into(), "/tmp/a b".into()],
+            closed: vec![],
+            protected: vec!["/work/.git/hooks".into()],
+        };
+        let odd = OsString::from_vec(b"X=\xff\n".to_vec());
+        for confinement in [None, Some(confinement)] {
+            let request = Request {
+                program: "/bin/bash".into(),
+                args: vec!["-c".into(), "".into()],
+                cwd: "/work".into(),
+                environment: vec![odd.clone()],
+                processes: 7,
+                confinement,
+            };
+            let body = request.encode();
+            assert_eq!(Request::decode(&body), Some(request));
+            (0..body.len()).for_each(|cut| drop(Request::decode(&body[..cut])));
+        }
+        let ended = Ended { exit: Exit::Signal(9), remarks: vec!["it grew".into()] };
+        for report in [Report::Ended(ended), Report::NotStarted("no such file".into())] {
+            assert_eq!(Report::decode(&report.encode()), Some(report));
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! Confinement: what the kernel lets a command touch, by what its call was judged to touch.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use cotter::{Place, permission::Zone, tool::Facts};
+use cotter_tools::{
+    confine::{Confinement, Sandbox},
+    process::{Environment, Exit, Runner},
+};
+use expect_test::{Expect, expect};
+
+use crate::machine::{Scratch, job, runner};
+
+/// Ways to start the spawner: as it comes; where it may make no namespace; as somebody without rights,
+/// who has to make a user namespace first.
+const WAYS: [(&str, &str); 3] = [
+    ("as it comes", "exec SPAWNER \"$@\""),
+    (
+        "without namespaces",
+        "exec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_mnt_namespaces && \
+         echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-sys_admin \
+         --inh-caps=-sys_admin SPAWNER \"$@\"' sh \"$@\"",
+    ),
+    ("without rights", "exec unshare -U --map-user=1000 --map-group=1000 SPAWNER \"$@\""),
+];
+
+/// A project with what is to be protected, beside a home folder.
+struct Machine {
+    scratch: Scratch,
+    sandbox: Sandbox,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Machine { scratch: Scratch::new(), sandbox: Sandbox::Auto };
+        for folder in
+            ["project/src", "project/.vscode", "project/data", "home/.config", "cache", "bin"]
+        {
+            fs::create_dir_all(machine.path(folder)).unwrap();
+        }
+        for (file, text) in [
+            ("project/data/token", "secret"),
+            ("project/.envrc", "old"),
+            ("project/.vscode/tasks.json", "old"),
+            ("home/notes", "private"),
+            ("home/.gitconfig", "[user]\nname = Me\nemail = me@example.org\n"),
+        ] {
+            fs::write(machine.path(file), text).unwrap();
+        }
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn place(&self) -> Place {
+        Place::new(&self.path("project"))
+            .with_home(self.path("home"))
+            .with_closed([self.path("project/data"), self.path("project/later")])
+    }
+
+    fn runner(&self, way: &str) -> Runner {
+        let script = self.path("bin/spawner");
+        let (_, line) = WAYS.iter().find(|(name, _)| *name == way).unwrap();
+        let line = line.replace("SPAWNER", env!("CARGO_BIN_EXE_cotter-spawner"));
+        fs::write(&script, format!("#!/bin/sh\n{line}\n")).unwrap();
+        assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
+        let variables = std::env::vars_os().filter(|(name, _)| name == "PATH");
+        let home = ("HOME".into(), self.path("home").into());
+        Runner::new(script)
+            .with_environment(Environment::chosen(variables.chain([home]), &[] as &[&str]))
+            .with_temp_below(&self.scratch.path())
+            .with_caches([self.path("cache")])
+            .with_sandbox(self.sandbox)
+    }
+
+    /// A command line run as a call that was judged to touch this.
+    async fn run(&self, way: &str, facts: &Facts, command: &str) -> String {
+        self.run_in(way, facts, command, &self.place()).await
+    }
+
+    async fn run_in(&self, way: &str, facts: &Facts, command: &str, place: &Place) -> String {
+        let runner = self.runner(way);
+        let temp = runner.temp().unwrap();
+        let mut job = job(command, place.cwd());
+        job.environment = runner.environment().in_place(place, temp);
+        job.confinement = Confinement::of_call(facts, place, &runner).unwrap();
+        assert!(job.confinement.is_some());
+        let mut running = runner.start(job).await.unwrap();
+        let mut said = String::new();
+        while let Some(chunk) = running.next().await {
+            said += &String::from_utf8_lossy(&chunk.bytes);
+        }
+        let ended = running.ended().await.unwrap_or_else(|cause| panic!("{way}: {cause}"));
+        ended.remarks.iter().for_each(|remark| said += &format!("[{remark}]\n"));
+        if ended.exit != Exit::Code(0) {
+            said += &format!("{:?}\n", ended.exit);
+        }
+        let temp = temp.display().to_string();
+        said.replace(&temp, "TEMP").replace(&self.scratch.path().display().to_string(), "")
+    }
+}
+
+/// Whether this machine can confine. Where it cannot, these tests have nothing to say, and they say so;
+/// with `COTTER_TEST_CONFINE` set that is a failure.
+fn can_confine() -> bool {
+    match runner().cannot_confine() {
+        None => true,
+        Some(why) => {
+            assert!(std::env::var_os("COTTER_TEST_CONFINE").is_none(), "{why}");
+            eprintln!("NOT TESTED: {why}");
+            false
+        }
+    }
+}
+
+/// The same command line in every way the spawner may be started, each on a fresh machine.
+async fn check(zone: Zone, command: &str, expected: Expect) {
+    if !can_confine() {
+        return;
+    }
+    let mut all = vec![];
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        all.push(machine.run(way, &Facts::zone(zone), command).await);
+        assert_eq!(fs::read_to_string(machine.path("project/.envrc")).unwrap(), "old", "{way}");
+        assert!(!machine.path("project/later").exists(), "{way}");
+    }
+    let differing = WAYS.iter().zip(&all).filter(|(_, said)| **said != all[0]);
+    let mut shown = all[0].clone();
+    differing.for_each(|((way, _), said)| shown += &format!("-- {way}:\n{said}"));
+    expected.assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn b8_writes_stay_in_the_project_the_temp_folder_and_caches() {
+    let command = "for to in src/x new ../cache/x $TMPDIR/x ../out ../home/x /etc/x /dev/null; do \
+                   echo words > $to && echo wrote $to; done 2>&1";
+    check(
+        Zone::Build,
+        command,
+        expect![[r#"
+        wrote src/x
+        wrote new
+        wrote ../cache/x
+        wrote TEMP/x
+        /bin/bash: line 1: ../out: Permission denied
+        /bin/bash: line 1: ../home/x: Permission denied
+        /bin/bash: line 1: /etc/x: Permission denied
+        wrote /dev/null
+        -- without namespaces:
+        wrote src/x
+        /bin/bash: line 1: new: Permission denied
+        wrote ../cache/x
+        wrote TEMP/x
+        /bin/bash: line 1: ../out: Permission denied
+        /bin/bash: line 1: ../home/x: Permission denied
+        /bin/bash: line 1: /etc/x: Permission denied
+        wrote /dev/null
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn b8_what_was_judged_to_change_nothing_can_change_nothing() {
+    let command = "for to in src/x .envrc ../cache/x $TMPDIR/x; do \
+                   echo words > $to && echo wrote $to; done 2>&1; rm -f .envrc 2>&1";
+    check(
+        Zone::Safe,
+        command,
+        expect![[r#"
+        /bin/bash: line 1: src/x: Permission denied
+        /bin/bash: line 1: .envrc: Permission denied
+        /bin/bash: line 1: ../cache/x: Permission denied
+        wrote TEMP/x
+        rm: cannot remove '.envrc': Permission denied
+        Code(1)
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn b8_the_home_folder_is_closed_but_for_who_one_is_to_git() {
+    let command = "cat ../home/notes; ls ../home; git config user.name; ls / > /dev/null";
+    check(
+        Zone::Build,
+        &format!("({command}) 2>&1"),
+        expect![[r#"
+        cat: ../home/notes: Permission denied
+        ls: cannot open directory '../home': Permission denied
+        Me
+        ls: cannot open directory '/': Permission denied
+        Code(2)
+    "#]],
+    )
+    .await;
+    check(
+        Zone::External,
+        &format!("({command}) 2>&1; echo x 2>&1 > ../home/notes"),
+        expect![[r#"
+        privatenotes
+        Me
+        ls: cannot open directory '/': Permission denied
+        /bin/bash: line 1: ../home/notes: Permission denied
+        Code(1)
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s1_what_is_closed_is_closed_inside_the_project_too() {
+    let command = "cat data/token; echo x > data/new; mv data gone; rm -r data; cat data/*; \
+                   cat /proc/self/root$PWD/data/token; ln data/token link; mkdir later; true";
+    check(Zone::Build, &format!("({command}) 2>&1"), expect![[r#"
+        cat: data/token: No such file or directory
+        /bin/bash: line 1: data/new: Read-only file system
+        mv: cannot move 'data' to 'gone': Device or resource busy
+        rm: cannot remove 'data': Device or resource busy
+        cat: 'data/*': No such file or directory
+        cat: /proc/self/root/project/data/token: No such file or directory
+        ln: failed to access 'data/token': No such file or directory
+        [the command changed /project/later, which decides what runs later and was not approved: it was taken away again]
+        -- without namespaces:
+        cat: data/token: Permission denied
+        /bin/bash: line 1: data/new: Permission denied
+        mv: cannot move 'data' to 'gone': Permission denied
+        rm: cannot remove 'data/token': Permission denied
+        cat: data/token: Permission denied
+        cat: /proc/self/root/project/data/token: Permission denied
+        ln: failed to create hard link 'link' => 'data/token': Permission denied
+        mkdir: cannot create directory 'later': Permission denied
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s15_protected_paths_are_not_written_unless_approved() {
+    let command = "echo new > .envrc; rm -f .envrc; mv .vscode gone; echo x > .vscode/tasks.json; \
+                   mkdir -p .github/workflows; echo x > .mcp.json; ln -s /tmp CLAUDE.md; \
+                   ln .envrc link && echo new > link; cat .envrc";
+    check(Zone::Build, &format!("({command}) 2>&1"), expect![[r#"
+        /bin/bash: line 1: .envrc: Read-only file system
+        rm: cannot remove '.envrc': Device or resource busy
+        mv: cannot move '.vscode' to 'gone': Device or resource busy
+        /bin/bash: line 1: .vscode/tasks.json: Read-only file system
+        ln: failed to create hard link 'link' => '.envrc': Invalid cross-device link
+        old[the command changed /project/.mcp.json, which decides what runs later and was not approved: it was taken away again]
+        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again]
+        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again]
+        -- without namespaces:
+        rm: cannot remove '.envrc': Permission denied
+        mv: cannot move '.vscode' to 'gone': Permission denied
+        mkdir: cannot create directory '.github': Permission denied
+        /bin/bash: line 1: .mcp.json: Permission denied
+        ln: failed to create symbolic link 'CLAUDE.md': Permission denied
+        ln: failed to create hard link 'link' => '.envrc': Permission denied
+        new
+        [the command changed /project/.vscode, which decides what runs later and was not approved: it was put back as it was]
+        [the command changed /project/.envrc, which decides what runs later and was not approved: it was put back as it was]
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s15_what_was_approved_is_written() {
+    if !can_confine() {
+        return;
+    }
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        let mut facts = Facts::zone(Zone::Workspace);
+        facts.writes = vec![machine.path("project/.envrc"), machine.path("project/.vscode/new")];
+        let said = machine
+            .run(way, &facts, "echo new > .envrc; echo x > .vscode/new; echo x > .mcp.json")
+            .await;
+        assert_eq!(fs::read_to_string(machine.path("project/.envrc")).unwrap(), "new\n", "{way}");
+        assert!(machine.path("project/.vscode/new").exists(), "{way}");
+        assert!(!machine.path("project/.mcp.json").exists(), "{way}");
+        assert!(said.contains("/project/.mcp.json, which decides"), "{way}: {said}");
+    }
+}
+
+const SOCKETS: &str = "python3 - <<'END'
+import socket, errno
+for name, family, kind in [('unix', socket.AF_UNIX, socket.SOCK_STREAM), ('tcp', socket.AF_INET, socket.SOCK_STREAM),
+                     ('udp', socket.AF_INET, socket.SOCK_DGRAM), ('tcp6', socket.AF_INET6, socket.SOCK_STREAM),
+                     ('netlink', socket.AF_NETLINK, socket.SOCK_RAW), ('vsock', socket.AF_VSOCK, socket.SOCK_STREAM),
+                     ('packet', socket.AF_PACKET, socket.SOCK_RAW), ('alg', socket.AF_ALG, socket.SOCK_SEQPACKET)]:
+    try:
+        socket.socket(family, kind).close()
+        print(name, 'open')
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+for name, kind in [('pair', socket.SOCK_STREAM), ('datagram pair', socket.SOCK_DGRAM)]:
+    try:
+        socket.socketpair(socket.AF_UNIX, kind)
+        print(name, 'open')
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+END";
+
+/// Runs with the python of the system, which lies in an open folder.
+async fn check_python(zone: Zone, script: &str, expected: Expect) {
+    let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+    else {
+        assert!(std::env::var_os("COTTER_TEST_CONFINE").is_none(), "no python3");
+        eprintln!("NOT TESTED: no python3 in a folder of the system");
+        return;
+    };
+    check(zone, &script.replace("python3", python), expected).await;
+}
+
+#[tokio::test]
+async fn b8_there_is_network_by_zone() {
+    check_python(
+        Zone::Build,
+        SOCKETS,
+        expect![[r#"
+        unix EPERM
+        tcp EPERM
+        udp EPERM
+        tcp6 EPERM
+        netlink open
+        vsock EPERM
+        packet EPERM
+        alg EPERM
+        pair open
+        datagram pair EPERM
+    "#]],
+    )
+    .await;
+    check_python(
+        Zone::Network,
+        SOCKETS,
+        expect![[r#"
+        unix EPERM
+        tcp open
+        udp open
+        tcp6 open
+        netlink open
+        vsock EPERM
+        packet EPERM
+        alg EPERM
+        pair open
+        datagram pair EPERM
+    "#]],
+    )
+    .await;
+    check_python(
+        Zone::External,
+        SOCKETS,
+        expect![[r#"
+        unix open
+        tcp open
+        udp open
+        tcp6 open
+        netlink open
+        vsock EPERM
+        packet EPERM
+        alg EPERM
+        pair open
+        datagram pair open
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn b8_calls_that_no_build_needs_are_refused() {
+    let script = "python3 - <<'END'
+import ctypes, errno, fcntl, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+numbers = {'x86_64': dict(ptrace=101, mount=165, keyctl=250, bpf=321, io_uring_setup=425, clone3=435, userfaultfd=323, unshare=272),
+           'aarch64': dict(ptrace=117, mount=40, keyctl=219, bpf=280, io_uring_setup=425, clone3=435, userfaultfd=282, unshare=97)}
+for name, number in numbers[platform.machine()].items():
+    flags = 0x10000000 if name == 'unshare' else 0
+    print(name, libc.syscall(number, flags, 0, 0, 0, 0) >= 0 or errno.errorcode[ctypes.get_errno()])
+try:
+    fcntl.ioctl(0, 0x5412, b'x')
+except OSError as error:
+    print('TIOCSTI', errno.errorcode[error.errno])
+print('x32', libc.syscall(0x40000000 + 39) >= 0 or errno.errorcode[ctypes.get_errno()])
+END";
+    check_python(
+        Zone::External,
+        script,
+        expect![[r#"
+        ptrace EPERM
+        mount EPERM
+        keyctl EPERM
+        bpf EPERM
+        io_uring_setup EPERM
+        clone3 ENOSYS
+        userfaultfd EPERM
+        unshare EPERM
+        TIOCSTI EPERM
+        x32 ENOSYS
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s17_a_confined_command_cannot_kill_who_minds_it() {
+    let command =
+        "kill -9 $PPID 2>&1; kill -0 $$ && echo alive; tr '\\0' '\\n' < /proc/$PPID/environ 2>&1";
+    check(
+        Zone::Build,
+        command,
+        expect![[r#"
+        /bin/bash: line 1: kill: (18689) - Operation not permitted
+        alive
+        /bin/bash: line 1: /proc/18689/environ: Permission denied
+        Code(1)
+        -- without namespaces:
+        /bin/bash: line 1: kill: (18695) - Operation not permitted
+        alive
+        /bin/bash: line 1: /proc/18695/environ: Permission denied
+        Code(1)
+        -- without rights:
+        /bin/bash: line 1: kill: (18708) - Operation not permitted
+        alive
+        /bin/bash: line 1: /proc/18708/environ: Permission denied
+        Code(1)
+    "#]],
+    )
+    .await;
+}
+
+fn git(folder: &Path, args: &[&str]) {
+    let mut git = Command::new("git");
+    git.current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null").args([
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+    ]);
+    assert!(git.args(args).status().unwrap().success(), "{args:?}");
+}
+
+const COMMIT: &str = "(echo more >> f && git add f && git commit -qm more && git log --oneline | wc -l; \
+                      git branch side && git stash list; \
+                      echo x > HOOKS/pre-commit; git config core.fsmonitor ./evil; \
+                      git config user.name; echo x > COMMON/config; echo x > COMMON/commondir; \
+                      mv COMMON COMMON.old; ls HOOKS | wc -l) 2>&1";
+
+fn tidy(said: &str) -> String {
+    said.replace("/bin/bash: line 1: ", "")
+}
+
+#[tokio::test]
+async fn b8_git_commits_and_its_hooks_and_config_stay_closed() {
+    if !can_confine() {
+        return;
+    }
+    let mut all = vec![];
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        let project = machine.path("project");
+        fs::write(project.join("f"), "one\n").unwrap();
+        git(&project, &["init", "-q", "-b", "main", "."]);
+        git(&project, &["add", "f"]);
+        git(&project, &["commit", "-qm", "one"]);
+        let command = COMMIT.replace("HOOKS", ".git/hooks").replace("COMMON", ".git");
+        let before = fs::read_to_string(project.join(".git/config")).unwrap();
+        all.push(format!(
+            "-- {way}\n{}",
+            tidy(&machine.run(way, &Facts::zone(Zone::Workspace), &command).await)
+        ));
+        assert_eq!(fs::read_to_string(project.join(".git/config")).unwrap(), before, "{way}");
+        assert!(
+            !project.join(".git/hooks/pre-commit").exists()
+                && !project.join(".git/commondir").exists()
+        );
+    }
+    expect![[r#"
+        -- as it comes
+        2
+        .git/hooks/pre-commit: Read-only file system
+        error: could not write config file .git/config: Device or resource busy
+        Me
+        .git/config: Read-only file system
+        mv: cannot move '.git' to '.git.old': Device or resource busy
+        14
+        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again]
+        -- without namespaces
+        2
+        Me
+        mv: cannot move '.git' to '.git.old': Permission denied
+        15
+        [the command changed /project/.git/hooks, which decides what runs later and was not approved: it was put back as it was]
+        [the command changed /project/.git/config, which decides what runs later and was not approved: it was put back as it was]
+        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again]
+        -- without rights
+        2
+        .git/hooks/pre-commit: Read-only file system
+        error: could not write config file .git/config: Device or resource busy
+        Me
+        .git/config: Read-only file system
+        mv: cannot move '.git' to '.git.old': Device or resource busy
+        14
+        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again]
+    "#]].assert_eq(&all.concat());
+}
+
+#[tokio::test]
+async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_closed() {
+    if !can_confine() {
+        return;
+    }
+    let mut all = vec![];
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        let main = machine.path("main");
+        fs::create_dir(&main).unwrap();
+        fs::write(main.join("f"), "one\n").unwrap();
+        git(&main, &["init", "-q", "-b", "main", "."]);
+        git(&main, &["add", "f"]);
+        git(&main, &["commit", "-qm", "one"]);
+        git(&main, &["worktree", "add", "-q", "../tree"]);
+        let tree = machine.path("tree");
+        let place = machine.place().with_project(&tree).with_cwd(&tree);
+        let command =
+            COMMIT.replace("HOOKS", "../main/.git/hooks").replace("COMMON", "../main/.git");
+        let command = format!(
+            "{command}; echo x 2>&1 > ../main/.git/worktrees/tree/commondir; echo x 2>&1 > .git"
+        );
+        let before = fs::read_to_string(main.join(".git/config")).unwrap();
+        all.push(format!(
+            "-- {way}\n{}",
+            tidy(&machine.run_in(way, &Facts::zone(Zone::Workspace), &command, &place).await)
+        ));
+        assert_eq!(fs::read_to_string(main.join(".git/config")).unwrap(), before, "{way}");
+        assert!(!main.join(".git/hooks/pre-commit").exists());
+        git(&tree, &["status"]);
+    }
+    expect![[r#"
+        -- as it comes
+        error: Unable to create '/main/.git/packed-refs.lock': Permission denied
+        2
+        ../main/.git/hooks/pre-commit: Read-only file system
+        error: could not lock config file /main/.git/config: Permission denied
+        Me
+        ../main/.git/config: Read-only file system
+        ../main/.git/commondir: Permission denied
+        mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
+        14
+        ../main/.git/worktrees/tree/commondir: Read-only file system
+        .git: Read-only file system
+        Code(1)
+        -- without namespaces
+        error: Unable to create '/main/.git/packed-refs.lock': Permission denied
+        2
+        ../main/.git/hooks/pre-commit: Permission denied
+        error: could not lock config file /main/.git/config: Permission denied
+        Me
+        ../main/.git/config: Permission denied
+        ../main/.git/commondir: Permission denied
+        mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
+        14
+        [the command changed /tree/.git, which decides what runs later and was not approved: it was put back as it was]
+        [the command changed /main/.git/worktrees/tree/commondir, which decides what runs later and was not approved: it was put back as it was]
+        -- without rights
+        error: Unable to create '/main/.git/packed-refs.lock': Permission denied
+        2
+        ../main/.git/hooks/pre-commit: Read-only file system
+        error: could not lock config file /main/.git/config: Permission denied
+        Me
+        ../main/.git/config: Read-only file system
+        ../main/.git/commondir: Permission denied
+        mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
+        14
+        ../main/.git/worktrees/tree/commondir: Read-only file system
+        .git: Read-only file system
+        Code(1)
+    "#]].assert_eq(&all.concat());
+}
+
+#[tokio::test]
+async fn b8_a_git_file_opens_nothing_that_does_not_list_it() {
+    if !can_confine() {
+        return;
+    }
+    let machine = Machine::new();
+    let other = machine.path("other");
+    fs::create_dir(&other).unwrap();
+    git(&other, &["init", "-q", "-b", "main", "."]);
+    fs::create_dir_all(other.join(".git/worktrees/fake")).unwrap();
+    fs::write(machine.path("project/.git"), format!("gitdir: {}\n", other.join(".git").display()))
+        .unwrap();
+    let said = machine
+        .run("as it comes", &Facts::zone(Zone::Build), "ls ../other/.git/objects 2>&1")
+        .await;
+    expect![[r#"
+        ls: cannot open directory '../other/.git/objects': Permission denied
+        Code(2)
+    "#]]
+    .assert_eq(&said);
+}
+
+#[tokio::test]
+async fn required_refuses_where_nothing_confines() {
+    let scratch = Scratch::new();
+    let direct = Runner::direct().with_sandbox(Sandbox::Required);
+    let cause = direct.start(job("true", &scratch.path())).await.unwrap_err();
+    expect!["the setting `sandbox` is `required`, and there is no spawner to confine commands"]
+        .assert_eq(&cause.to_string());
+    assert!(!Runner::direct().confines());
+    assert!(!runner().with_sandbox(Sandbox::Off).confines());
+}

@@ -1,0 +1,108 @@
+//! Real processes in a scratch folder.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use cotter::{Agent, Place, Session};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_tools::{
+    bash::Bash,
+    process::{Environment, Job, Runner},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A folder with its links resolved, and gone at the end.
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Scratch(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::new(&self.path())
+    }
+
+    /// Output with the folder's own name taken out.
+    pub(crate) fn tidy(&self, text: &str) -> String {
+        text.replace(&self.path().display().to_string(), "PROJECT")
+    }
+}
+
+/// A runner with a spawner, and the environment of this test.
+pub(crate) fn runner() -> Runner {
+    with_environment(Runner::new(env!("CARGO_BIN_EXE_cotter-spawner")))
+}
+
+pub(crate) fn with_environment(runner: Runner) -> Runner {
+    runner.with_environment(Environment::chosen(std::env::vars_os(), &[] as &[&str]))
+}
+
+/// A command line as a job, unconfined.
+pub(crate) fn job(command: &str, cwd: &Path) -> Job {
+    Job {
+        program: "/bin/bash".into(),
+        args: ["--noprofile", "--norc", "-c", command].map(Into::into).into(),
+        cwd: cwd.into(),
+        environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+        confinement: None,
+    }
+}
+
+/// An agent whose person says yes to everything. It makes these calls, one a step.
+pub(crate) fn agent(runner: Runner, place: Place, calls: &[Value]) -> Agent {
+    let steps = calls.iter().map(|input| Step::call("bash", input.clone()));
+    let steps: Vec<_> = steps.chain([Step::text("done")]).collect();
+    Agent::builder(Scripted::new(steps))
+        .ui(ScriptedUi::new(vec![Said::Yes; calls.len()]))
+        .place(place)
+        .tool(Bash::new(runner))
+        .build()
+        .unwrap()
+}
+
+/// The whole way of one command through the tool, as the model sees its result.
+pub(crate) async fn bash(runner: Runner, place: Place, input: Value) -> (Session, String) {
+    let agent = agent(runner, place, &[input]);
+    agent.process_request("go").await.unwrap();
+    let session = agent.main_session().await.unwrap();
+    let shown = transcript(&session);
+    (session, shown)
+}
+
+/// The result of one command line.
+pub(crate) async fn said(runner: Runner, place: Place, command: &str) -> String {
+    let (_, shown) = bash(runner, place, json!({"command": command})).await;
+    let (_, rest) = shown.split_once("result c1.1").unwrap();
+    let (result, _) = rest.rsplit_once("\nassistant: done").unwrap();
+    result.trim_start_matches(": ").to_owned()
+}
+
+/// Whether a process lives, as its number in a file says; waits until the file has one.
+pub(crate) async fn pid_in(file: &Path) -> u32 {
+    loop {
+        match std::fs::read_to_string(file).unwrap_or_default().trim().parse() {
+            Ok(pid) => return pid,
+            Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+        }
+    }
+}
+
+/// Waits until a process is gone. One that stays makes the test hang, and that is its failure.
+pub(crate) async fn gone(pid: u32) {
+    while alive(pid) {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub(crate) fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}

@@ -1,0 +1,25 @@
+//! The tools from outside, through their public API only, by topic.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
+
+mod kit;
+mod machine;
+mod scratch;
+
+mod verdicts;
+mod decision;
+mod scripts;
+mod properties;
+mod oracle;
+mod processes;
+mod bash;
+mod confine;
+mod files;
+mod races;
+mod fetch;
+mod ask_user;
+mod delegate;
+mod memory;
+#[cfg(feature = "mcp")]
+mod mcp;
+mod examples;

@@ -1,0 +1,264 @@
+//! Processes end with whoever started them, whatever they did to get away.
+
+use std::path::Path;
+
+use cotter_tools::process::{Exit, Runner, Stream};
+use expect_test::{Expect, expect};
+
+use crate::machine::{Scratch, alive, gone, job, pid_in, runner, with_environment};
+
+/// Ways to leave a process behind. Each writes its number to the file `pid` and stays for long.
+const LEAVERS: [(&str, &str); 7] = [
+    ("a plain child", "sleep 1000 & echo $! > pid; wait"),
+    ("nohup", "nohup sleep 1000 > /dev/null 2>&1 & echo $! > pid; wait"),
+    ("another session", "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait"),
+    (
+        "another session, its parent gone",
+        "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000",
+    ),
+    ("a double fork", "( ( sh -c 'echo $$ > pid; exec sleep 1000' & ) & ); sleep 1000"),
+    ("no environment left", "setsid env -i sh -c 'echo $$ > pid; exec sleep 1000' & wait"),
+    (
+        "deaf to signals",
+        "trap '' TERM INT HUP; setsid sh -c 'trap \"\" TERM INT HUP; echo $$ > pid; while :; do sleep 1; done' & wait",
+    ),
+];
+
+#[tokio::test]
+async fn s17_dropped_it_ends_with_all_it_started() {
+    let runner = runner();
+    for (way, command) in LEAVERS {
+        let scratch = Scratch::new();
+        let running = runner.start(job(command, &scratch.path())).await.unwrap();
+        let pid = pid_in(&scratch.path().join("pid")).await;
+        assert!(alive(pid), "{way}");
+        drop(running);
+        gone(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn s17_ended_all_of_it_is_gone_when_its_end_is_told() {
+    let runner = runner();
+    for (way, command) in LEAVERS {
+        let scratch = Scratch::new();
+        let mut running = runner.start(job(command, &scratch.path())).await.unwrap();
+        let pid = pid_in(&scratch.path().join("pid")).await;
+        running.end();
+        let ended = running.ended().await.unwrap();
+        assert!(!alive(pid), "{way}");
+        assert_eq!(ended.exit, Exit::Signal(9), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn s17_what_stays_behind_ends_with_the_command() {
+    let runner = runner();
+    for (way, command) in LEAVERS {
+        let scratch = Scratch::new();
+        // The command itself waits for nobody, only for the number.
+        let command = command.trim_end_matches("; sleep 1000").trim_end_matches("wait");
+        let command = format!("{command}\nuntil [ -s pid ]; do :; done; exit 3");
+        let running = runner.start(job(&command, &scratch.path())).await.unwrap();
+        let ended = running.ended().await.unwrap();
+        let pid = pid_in(&scratch.path().join("pid")).await;
+        assert!(!alive(pid), "{way}");
+        assert_eq!(ended.exit, Exit::Code(3), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn s17_without_a_spawner_the_group_and_whoever_has_the_mark_end() {
+    let runner = with_environment(Runner::direct());
+    for (way, command) in LEAVERS.into_iter().filter(|(way, _)| *way != "no environment left") {
+        let scratch = Scratch::new();
+        let running = runner.start(job(command, &scratch.path())).await.unwrap();
+        let pid = pid_in(&scratch.path().join("pid")).await;
+        assert!(alive(pid), "{way}");
+        drop(running);
+        gone(pid).await;
+    }
+}
+
+/// The number of the process that minds the command: the parent of its shell.
+fn parent(pid: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+const HIDDEN: &str =
+    "echo $$ > shell; (setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000";
+
+#[tokio::test]
+async fn s17_a_killed_minder_frees_nobody() {
+    let (runner, scratch) = (runner(), Scratch::new());
+    let running = runner.start(job(HIDDEN, &scratch.path())).await.unwrap();
+    let pid = pid_in(&scratch.path().join("pid")).await;
+    let shell = pid_in(&scratch.path().join("shell")).await;
+    kill(parent(shell));
+    assert!(running.ended().await.is_err());
+    gone(pid).await;
+    gone(shell).await;
+}
+
+#[tokio::test]
+async fn s17_a_killed_spawner_frees_nobody_and_the_next_command_gets_another() {
+    let (runner, scratch) = (runner(), Scratch::new());
+    let mut running = runner.start(job(HIDDEN, &scratch.path())).await.unwrap();
+    let pid = pid_in(&scratch.path().join("pid")).await;
+    kill(parent(parent(pid_in(&scratch.path().join("shell")).await)));
+    running.end();
+    running.ended().await.unwrap();
+    assert!(!alive(pid));
+    check(
+        &runner,
+        &scratch.path(),
+        "echo again",
+        expect![[r#"
+        out: again
+        Code(0)"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s17_a_killed_minder_and_spawner_free_nobody_who_has_the_mark() {
+    let (runner, scratch) = (runner(), Scratch::new());
+    let running = runner.start(job(HIDDEN, &scratch.path())).await.unwrap();
+    let pid = pid_in(&scratch.path().join("pid")).await;
+    let minder = parent(pid_in(&scratch.path().join("shell")).await);
+    kill(parent(minder));
+    kill(minder);
+    assert!(running.ended().await.is_err());
+    gone(pid).await;
+}
+
+/// What a command said, stream by stream, and how it ended.
+async fn shown(runner: &Runner, cwd: &Path, command: &str) -> String {
+    let mut running = match runner.start(job(command, cwd)).await {
+        Ok(running) => running,
+        Err(cause) => return format!("error: {cause}"),
+    };
+    let mut said = [String::new(), String::new()];
+    while let Some(chunk) = running.next().await {
+        let text = String::from_utf8_lossy(&chunk.bytes);
+        said[usize::from(chunk.stream == Stream::Stderr)] += &text;
+    }
+    let mut shown = String::new();
+    for (name, text) in ["out", "err"].iter().zip(&said) {
+        text.lines().for_each(|line| shown += &format!("{name}: {line}\n"));
+    }
+    match running.ended().await {
+        Ok(ended) => {
+            ended.remarks.iter().for_each(|line| shown += &format!("remark: {line}\n"));
+            shown += &format!("{:?}", ended.exit);
+        }
+        Err(cause) => shown += &format!("error: {cause}"),
+    }
+    shown.replace(&cwd.display().to_string(), "PROJECT")
+}
+
+async fn check(runner: &Runner, cwd: &Path, command: &str, expected: Expect) {
+    expected.assert_eq(&shown(runner, cwd, command).await);
+}
+
+#[tokio::test]
+async fn commands_say_what_they_say_and_end_as_they_end() {
+    let check = async |command: &str, expected: Expect| {
+        let scratch = Scratch::new();
+        let minded = shown(&runner(), &scratch.path(), command).await;
+        assert_eq!(shown(&Runner::direct(), &scratch.path(), command).await, minded);
+        expected.assert_eq(&minded);
+    };
+    check(
+        "pwd; echo no >&2; exit 7",
+        expect![[r#"
+        out: PROJECT
+        err: no
+        Code(7)"#]],
+    )
+    .await;
+    check("kill -TERM $$", expect!["Signal(15)"]).await;
+    check(
+        "cat; echo nothing",
+        expect![[r#"
+        out: nothing
+        Code(0)"#]],
+    )
+    .await;
+    check(
+        "yes | head -1; echo ${PIPESTATUS[0]}",
+        expect![[r#"
+        out: y
+        out: 141
+        Code(0)"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s1_a_command_has_no_terminal() {
+    let scratch = Scratch::new();
+    check(
+        &runner(),
+        &scratch.path(),
+        ": < /dev/tty",
+        expect![[r#"
+        err: /bin/bash: line 1: /dev/tty: No such device or address
+        Code(1)"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_told() {
+    let scratch = Scratch::new();
+    let mut wrong = job("true", &scratch.path());
+    wrong.program = "/nowhere/bash".into();
+    let running = runner().start(wrong.clone()).await.unwrap();
+    let cause = running.ended().await.unwrap_err();
+    expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"]
+        .assert_eq(&cause.to_string());
+    let cause = Runner::direct().start(wrong.clone()).await.unwrap_err();
+    expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"]
+        .assert_eq(&cause.to_string());
+    let cause = Runner::new("/nowhere/spawner").start(wrong).await.unwrap_err();
+    expect!["cannot start /nowhere/spawner: No such file or directory (os error 2)"]
+        .assert_eq(&cause.to_string());
+}
+
+#[tokio::test]
+async fn s17_a_command_with_too_many_processes_is_ended() {
+    let scratch = Scratch::new();
+    check(
+        &runner(),
+        &scratch.path(),
+        "for i in {1..1100}; do sleep 1000 & done; wait",
+        expect![[r#"
+            remark: it had more than 1024 processes and was ended
+            Signal(9)"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn no_file_of_ours_is_open_in_a_command() {
+    let scratch = Scratch::new();
+    check(
+        &runner(),
+        &scratch.path(),
+        "ls /proc/self/fd",
+        expect![[r#"
+        out: 0
+        out: 1
+        out: 2
+        out: 3
+        Code(0)"#]],
+    )
+    .await;
+}

@@ -1,0 +1,75 @@
+//! The rules that would answer a question of the floor from now on: what a person is offered beside a
+//! plain yes. Pure.
+
+use std::path::Path;
+
+use super::{Asked, Policy, Rule, RuleKind, Zone};
+use crate::{
+    paths,
+    points::Verdict,
+    tool::{Command, WordKind},
+};
+
+/// The allow rules with which this call would run unasked, as narrow as is useful. Empty where no rule
+/// would do.
+pub(crate) fn offer(policy: &Policy, asked: &Asked<'_>) -> Vec<String> {
+    let texts = candidates(asked);
+    let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
+    match rules.collect::<Result<Vec<_>, _>>() {
+        Ok(rules) if answers(policy, asked, &rules) => texts,
+        _ => vec![],
+    }
+}
+
+/// Whether a call would run unasked with these rules besides those in force.
+pub(crate) fn answers(policy: &Policy, asked: &Asked<'_>, rules: &[Rule]) -> bool {
+    let approvals = [asked.approvals, rules].concat();
+    policy.decide(&Asked { approvals: &approvals, ..*asked }).verdict == Verdict::Pass
+}
+
+fn candidates(asked: &Asked<'_>) -> Vec<String> {
+    let Asked { tool, facts, place, .. } = *asked;
+    let mut texts = vec![];
+    for command in facts.commands.iter().filter(|command| command.zone != Zone::Safe) {
+        texts.push(format!("bash({})", pattern(command)));
+    }
+    for command in &facts.commands {
+        texts.extend(command.writes_to.iter().filter_map(|path| write_rule(path, asked)));
+    }
+    if facts.commands.is_empty() {
+        texts.extend(facts.writes.iter().filter_map(|path| write_rule(path, asked)));
+        texts.extend(facts.hosts.iter().map(|host| format!("fetch({host})")));
+        let reads = facts.reads.iter().filter(|path| place.zone_of_read(path) != Zone::Safe);
+        texts.extend(reads.map(|path| format!("read(/{})", path.display())));
+    }
+    if texts.is_empty() {
+        texts.push(tool.to_owned());
+    }
+    texts.sort_unstable();
+    texts.dedup();
+    texts
+}
+
+/// A command within another stays open for operands; any other is offered as it is.
+fn pattern(command: &Command) -> String {
+    let names = command.words.iter().take_while(|word| word.kind == WordKind::Name).count();
+    let is_plain = |kind| matches!(kind, WordKind::Operand | WordKind::Option);
+    let open = names > 1
+        && names < command.words.len()
+        && command.words[names..].iter().all(|word| is_plain(word.kind));
+    let words = if open { &command.words[..names] } else { &command.words[..] };
+    let mut text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+    if open {
+        text.push_str(" *");
+    }
+    text
+}
+
+/// The folder of a file, or the file itself where it lies at the top.
+fn write_rule(path: &Path, asked: &Asked<'_>) -> Option<String> {
+    let inside = path.strip_prefix(asked.place.project()).ok()?;
+    match inside.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => Some(format!("write(./{}/**)", folder.display())),
+        None => Some(format!("write(./{})", paths::shown(path, asked.place))),
+    }
+}

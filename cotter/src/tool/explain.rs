@@ -1,0 +1,206 @@
+//! The whole decision about one call, without running it: what [`crate::Agent::explain`] tells.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    Facts,
+    prepare::{self, Judged, Stand},
+};
+use crate::{
+    ext::{Meta, Origin, ToolRow},
+    message::ToolCall,
+    permission::{Asked, Mode, Ruling},
+    points::{Fold, Power, ToolCalled, Verdict},
+    scene::Scene,
+};
+
+/// What would happen to a call, and why.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Explained {
+    /// `pass`, `ask` or `block`.
+    pub verdict: &'static str,
+    /// Why, where it does not simply pass.
+    pub reason: String,
+    /// What decided: a stage, a rule, a gate, the zone or the mode.
+    pub decided_by: String,
+    /// What the call touches.
+    pub facts: Facts,
+    /// Everything that was looked at, in order.
+    pub considered: Vec<Considered>,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Considered {
+    /// Its name, or its words where it is a rule.
+    pub name: String,
+    /// Who registered it.
+    pub origin: String,
+    /// `scope`, `schema`, `transform`, `kernel`, `gate`, `rule`, `zone`, `mode` or `approval`.
+    pub kind: &'static str,
+    /// Whether it speaks about this call.
+    pub matched: bool,
+    /// What it says: `pass`, `ask`, `block`, or `would be asked` of a hook that is not asked here.
+    pub verdict: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+impl Considered {
+    fn new(kind: &'static str, name: impl Into<String>, origin: &Origin, said: &Verdict) -> Self {
+        Considered {
+            name: name.into(),
+            origin: origin.to_string(),
+            kind,
+            matched: true,
+            verdict: said.word(),
+            reason: said.reason().unwrap_or_default().to_owned(),
+        }
+    }
+
+    fn hook(kind: &'static str, meta: &Meta, tool: &str) -> Self {
+        let matched = meta.matches(tool);
+        Considered {
+            name: meta.name.to_string(),
+            origin: meta.owner.origin.to_string(),
+            kind,
+            matched,
+            verdict: if matched { "would be asked" } else { "pass" },
+            reason: String::new(),
+        }
+    }
+}
+
+/// Decides about a call as far as that can be done without asking anybody or running anything. The
+/// kernel's gates are asked, and those that say that they only look; other hooks are listed.
+pub(crate) async fn explain(scene: &Scene, call: ToolCall) -> Explained {
+    let tools = &scene.face.tools;
+    let mut judged = prepare::begin(scene, tools, call);
+    let mut considered = vec![];
+    let scope = stage(&judged, "scope", judged.row.is_some());
+    considered.push(scope);
+    let Some(row) = judged.row.clone() else { return told(judged, considered) };
+    let fits = prepare::check_schema(&mut judged, &row);
+    considered.push(stage(&judged, "schema", fits));
+    if !fits || !prepare::look_at_effects(&mut judged, &row, scene) {
+        return told(judged, considered);
+    }
+    let name = judged.call.name.clone();
+    let shaping = scene.generation().metas().filter(|meta| is_of(meta, Power::Transform));
+    considered.extend(shaping.map(|meta| Considered::hook("transform", meta, &name)));
+    let ruling = prepare::rule(&judged, scene);
+    let gates = ask_pure_gates(&judged, &row, scene).await;
+    considered.extend(gates.iter().map(|(meta, said)| {
+        Considered::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
+    }));
+    let listed =
+        scene.generation().metas().filter(|meta| is_of(meta, Power::Gate) && !is_pure(meta));
+    considered.extend(listed.map(|meta| Considered::hook("gate", meta, &name)));
+    considered.extend(on_the_floor(&judged, scene, &ruling));
+    settle(&mut judged, scene, ruling, &gates);
+    told(judged, considered)
+}
+
+fn is_of(meta: &Meta, power: Power) -> bool {
+    meta.point == crate::points::PointId::ToolPre && meta.power == power
+}
+
+fn is_pure(meta: &Meta) -> bool {
+    meta.pure || meta.owner.origin == Origin::Kernel
+}
+
+fn kind_of(meta: &Meta) -> &'static str {
+    if meta.owner.origin == Origin::Kernel { "kernel" } else { "gate" }
+}
+
+async fn ask_pure_gates(
+    judged: &Judged,
+    row: &ToolRow,
+    scene: &Scene,
+) -> Vec<(Arc<Meta>, Verdict)> {
+    let chain = row.judging.gates_only().filtered(is_pure);
+    let mut said = vec![];
+    for gate in &chain.gates {
+        let one = chain.filtered(|meta| meta.id == gate.meta.id);
+        let event: Arc<ToolCalled> = judged.event();
+        let verdict = scene.fire_on(&one, event).await.verdicts.into_iter().next();
+        said.push((gate.meta.clone(), verdict.map_or(Verdict::Pass, |(_, verdict)| verdict)));
+    }
+    said
+}
+
+/// Rules, approvals, zone and mode, each with what it says.
+fn on_the_floor(judged: &Judged, scene: &Scene, ruling: &Ruling) -> Vec<Considered> {
+    let (policy, place) = (&scene.generation().policy, &scene.cx.run.place);
+    let approvals = scene.cx.root_session().approvals();
+    let tool = judged.call.name.as_str();
+    let (input, facts) = (&judged.input, &judged.facts);
+    let asked = Asked { tool, input, facts, place, approvals: &approvals };
+    let rules = policy.speaking(&asked).into_iter();
+    let mut considered: Vec<_> =
+        rules.map(|(text, origin, said)| Considered::new("rule", text, origin, &said)).collect();
+    let (zone, mode) = (facts.zone.as_str(), policy.mode());
+    let by_zone = policy.by_zone(facts).verdict;
+    let confined = if facts.confined { ", confined" } else { "" };
+    let zone = format!("{zone} at level {}{confined}", policy.level().as_str());
+    considered.push(Considered::new("zone", zone, &Origin::Kernel, &by_zone));
+    let by_mode = if ruling.by.kind() == "mode" { &ruling.verdict } else { &Verdict::Pass };
+    considered.push(Considered::new("mode", mode.as_str(), &Origin::Kernel, by_mode));
+    considered
+}
+
+/// The strictest of floor and gates, as a run would take it.
+fn settle(judged: &mut Judged, scene: &Scene, ruling: Ruling, gates: &[(Arc<Meta>, Verdict)]) {
+    let floor = [(ruling.by.to_string(), ruling.verdict)];
+    let gates = gates.iter().map(|(meta, verdict)| (meta.name.to_string(), verdict.clone()));
+    let all: Vec<_> = floor.into_iter().chain(gates).collect();
+    let strictest = all.iter().rev().max_by_key(|(_, verdict)| verdict.rank());
+    let Some((by, verdict)) = strictest else { return };
+    judged.by = by.into();
+    let auto = scene.generation().policy.mode() == Mode::Auto;
+    match verdict {
+        Verdict::Ask(reason) if auto => {
+            let reason = format!("{reason}, and mode `auto` asks nobody");
+            judged.refuse(by.clone(), super::ErrorKind::Denied, reason, "");
+        }
+        Verdict::Block(reason) => judged.refuse(by.clone(), super::ErrorKind::Denied, reason, ""),
+        Verdict::Ask(_) => {
+            let asks = all.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Ask(_)));
+            let asks = asks.map(|(by, verdict)| prepare::asks(by, verdict)).collect();
+            judged.stand = Stand::Ask { asks, open: false };
+        }
+        Verdict::Pass => {}
+    }
+}
+
+fn stage(judged: &Judged, kind: &'static str, passed: bool) -> Considered {
+    let said = match &judged.stand {
+        Stand::Refused { reason, .. } if !passed => Verdict::block(reason.clone()),
+        _ => Verdict::Pass,
+    };
+    Considered::new(kind, kind, &Origin::Kernel, &said)
+}
+
+fn told(judged: Judged, considered: Vec<Considered>) -> Explained {
+    let (verdict, reason) = match judged.stand {
+        Stand::Pass => ("pass", String::new()),
+        Stand::Ask { asks, .. } => {
+            let reasons: Vec<_> = asks.iter().map(|ask| ask.reason.as_str()).collect();
+            ("ask", reasons.join("; "))
+        }
+        Stand::Refused { reason, .. } => ("block", reason),
+    };
+    let facts = Facts::clone(&judged.facts);
+    Explained { verdict, reason, decided_by: judged.by.to_string(), facts, considered }
+}
+
+/// What somebody would ask the tool whose input is this, for one who writes it.
+pub(crate) fn call(tool: &str, input: Value) -> ToolCall {
+    ToolCall { id: "explain".into(), name: tool.into(), input: Arc::new(input) }
+}
