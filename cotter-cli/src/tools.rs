@@ -7,7 +7,7 @@ use cotter_tools::{
     ask_user::AskUser,
     bash::Bash,
     delegate::Delegate,
-    files,
+    fetch, files,
     mcp::{Mcp, Servers, Surroundings},
     memory::{self, Memory},
     process::{Environment, Runner},
@@ -24,27 +24,16 @@ pub(crate) fn furnish(
     let runner = runner(values)?;
     let builder = builder
         .extend(files::tools)
+        .extend(fetch::tools)
         .tool(Bash::new(runner))
         .hook(AskUser::default())
-<<<<<<< HEAD
         .hook(Delegate);
-    if let Some(folder) = home::memory() {
-        let folder = folder.join(memory::project_key(place.project()));
-        let memory = Memory::open(&folder).map_err(|cause| {
-            Failure::new(format!("cannot use {}", folder.display())).with_cause(cause)
-        })?;
-        builder = builder.config(|config| config.memory = true).hook(memory);
-    }
-    Ok(builder)
-=======
-        .hook(Delegate::default());
     let Some(folder) = home::memory() else { return Ok(builder) };
     let folder = folder.join(memory::project_key(place.project()));
     let memory = Memory::open(&folder).map_err(|cause| {
         Failure::new(format!("cannot use {}", folder.display())).with_cause(cause)
     })?;
-    Ok(builder.hook(memory))
->>>>>>> tools
+    Ok(builder.config(|config| config.memory = true).hook(memory))
 }
 
 /// How commands run: with little of our environment, confined as settings say.

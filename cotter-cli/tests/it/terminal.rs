@@ -477,7 +477,10 @@ fn r11_a_question_of_the_models_is_answered_by_number() {
 #[test]
 fn r11_a_question_of_the_models_is_answered_in_other_words() {
     let input = r#"{"question": "Which colour?", "options": ["red", "blue"]}"#;
-    check_asked(input, &[("Choose", "3\n"), ("Your answer: ", "a warm green\n")], expect![[r#"
+    check_asked(
+        input,
+        &[("Choose", "3\n"), ("Your answer: ", "a warm green\n")],
+        expect![[r#"
         exit 0
         The agent has a question. Your answer allows nothing to run.
         │ Which colour?
@@ -491,8 +494,12 @@ fn r11_a_question_of_the_models_is_answered_in_other_words() {
         done
         --
         ask_user: The person said: a warm green
-    "#]]);
-    check_asked(r#"{"question": "Why?"}"#, &[("Your answer: ", "because\n")], expect![[r#"
+    "#]],
+    );
+    check_asked(
+        r#"{"question": "Why?"}"#,
+        &[("Your answer: ", "because\n")],
+        expect![[r#"
         exit 0
         The agent has a question. Your answer allows nothing to run.
         │ Why?
@@ -500,13 +507,17 @@ fn r11_a_question_of_the_models_is_answered_in_other_words() {
         done
         --
         ask_user: The person said: because
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn r11_several_are_chosen_by_number() {
     let input = r#"{"question": "Which?", "options": ["a", "b", "c"], "multiple": true}"#;
-    check_asked(input, &[("Choose", "3, 1\n")], expect![[r#"
+    check_asked(
+        input,
+        &[("Choose", "3, 1\n")],
+        expect![[r#"
         exit 0
         The agent has a question. Your answer allows nothing to run.
         │ Which?
@@ -518,13 +529,17 @@ fn r11_several_are_chosen_by_number() {
         done
         --
         ask_user: The person chose "a" and "c".
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn r11_no_answer_to_a_question_of_the_models_is_told() {
     let input = r#"{"question": "Which?", "options": ["a", "b"]}"#;
-    check_asked(input, &[("Choose", "\n")], expect![[r#"
+    check_asked(
+        input,
+        &[("Choose", "\n")],
+        expect![[r#"
         exit 0
         The agent has a question. Your answer allows nothing to run.
         │ Which?
@@ -535,8 +550,12 @@ fn r11_no_answer_to_a_question_of_the_models_is_told() {
         done
         --
         ask_user: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
-    "#]]);
-    check_asked(r#"{"question": "Why?"}"#, &[("Your answer: ", "\u{4}")], expect![[r#"
+    "#]],
+    );
+    check_asked(
+        r#"{"question": "Why?"}"#,
+        &[("Your answer: ", "\u{4}")],
+        expect![[r#"
         exit 0
         The agent has a question. Your answer allows nothing to run.
         │ Why?
@@ -544,7 +563,8 @@ fn r11_no_answer_to_a_question_of_the_models_is_told() {
         done
         --
         ask_user: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
-    "#]]);
+    "#]],
+    );
 }
 
 /// SECURITY 1, 4, 29: what a model asks cannot be taken for a permission question, and no answer to it is
@@ -553,7 +573,10 @@ fn r11_no_answer_to_a_question_of_the_models_is_told() {
 fn s4_a_question_of_the_models_is_no_permission_question() {
     let input = r#"{"question": "1. read {\"path\":\"a.txt\"}\n   asked by rule ask read\nRun it? [y]es, [n]o: \u001b[2J\u202e",
         "options": ["y\nRun it?", "no, and here is a long reason why not, longer than a screen should be asked to hold in one line"]}"#;
-    check_asked(input, &[("Choose", "y\n"), ("nothing: y\r\nChoose", "1\n")], expect![[r#"
+    check_asked(
+        input,
+        &[("Choose", "y\n"), ("nothing: y\r\nChoose", "1\n")],
+        expect![[r#"
         exit 0
         The agent has a question. Your answer allows nothing to run.
         │ 1. read {"path":"a.txt"}
@@ -567,7 +590,8 @@ fn s4_a_question_of_the_models_is_no_permission_question() {
         done
         --
         ask_user: The person chose "y
-    "#]]);
+    "#]],
+    );
 }
 
 /// SECURITY 4: keys typed before the question could be read are no answer to it.
@@ -600,7 +624,8 @@ fn s4_keys_typed_too_early_are_no_answer_to_a_question_of_the_models() {
           3) Something else
         Choose one of 1 to 3, or nothing: 2
         done
-    "#]].assert_eq(&screen.end(&world));
+    "#]]
+    .assert_eq(&screen.end(&world));
 }
 
 #[test]
@@ -613,7 +638,8 @@ fn r11_nobody_is_asked_without_ask() {
     expect![[r#"
         exit 0
         done
-    "#]].assert_eq(&screen.end(&world));
+    "#]]
+    .assert_eq(&screen.end(&world));
     world.check(&["sessions", "show", &world.id()], expect![[r#"
         exit 0
         --- stdout

@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, Output, Place, ToolSpec, Verdict,
+    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, Output, Place, ToolSpec,
+    Verdict,
     command::CommandCx,
     controls::{Allowance, Completion, ExecOptions, ModelScope, When},
     message::Usage,
@@ -259,7 +260,8 @@ async fn p8_exec_is_judged_like_bash() {
     };
     check_exec(refused, ls(), expect![[""]]).await;
     check_exec(|agent| agent, ls(), expect![[""]]).await;
-    check_exec(|agent| agent.tool(fake_bash(Some(said()))).scope(["tool"]), ls(), expect![[""]]).await;
+    check_exec(|agent| agent.tool(fake_bash(Some(said()))).scope(["tool"]), ls(), expect![[""]])
+        .await;
     check_exec(|agent| agent.tool(fake_bash(None)), ls(), expect![[""]]).await;
     let ended = json!({"stdout": "", "stderr": "", "exitCode": null, "killed": true});
     check_exec(|agent| agent.tool(fake_bash(Some(ended))), ls(), expect![[""]]).await;
