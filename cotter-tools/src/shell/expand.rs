@@ -1,0 +1,370 @@
+//! From words to what a command is given: braces, `~`, variables and patterns, as far as they are known.
+
+use super::{
+    parse::Reason,
+    state::{State, Val},
+    tree::{Node, Piece, Word},
+};
+
+/// The most words that braces may make of one.
+const MOST: usize = 256;
+
+/// One word that a command is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    /// What it says; as it is written where that is not known.
+    pub text: String,
+    pub shape: Shape,
+}
+
+/// How much is known of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// All of it.
+    Known,
+    /// Names of files that match this pattern, in which a backslash takes a character's meaning away.
+    Pattern(String),
+    /// Only known when it runs.
+    Open {
+        /// It may become several words, or none.
+        splits: bool,
+        /// Its first character is not known either.
+        leads: bool,
+    },
+}
+
+impl Field {
+    pub(super) fn known(text: impl Into<String>) -> Self {
+        Field { text: text.into(), shape: Shape::Known }
+    }
+
+    /// A word that is only known when it runs, as it is written.
+    pub(super) fn open(text: impl Into<String>) -> Self {
+        Field { text: text.into(), shape: Shape::Open { splits: true, leads: true } }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.shape, Shape::Open { .. })
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.shape == Shape::Known
+    }
+
+    /// The word, where all of it is known.
+    pub(super) fn literal(&self) -> Option<&str> {
+        self.is_known().then_some(self.text.as_str())
+    }
+
+    /// Whether it could turn out to be an option, though it is not written as one.
+    pub(super) fn may_be_option(&self) -> bool {
+        match &self.shape {
+            Shape::Known => false,
+            Shape::Pattern(pattern) => pattern.starts_with(['*', '?', '[']),
+            Shape::Open { splits, leads } => *splits || *leads,
+        }
+    }
+
+    /// Whether it may become several words, or none.
+    pub(super) fn may_split(&self) -> bool {
+        matches!(self.shape, Shape::Open { splits: true, .. })
+    }
+
+    /// The same word with a beginning taken off, where it has that.
+    pub(super) fn without(&self, prefix: &str) -> Option<Field> {
+        let text = self.text.strip_prefix(prefix)?.to_owned();
+        let shape = match &self.shape {
+            Shape::Pattern(pattern) => match pattern.strip_prefix(prefix) {
+                Some(rest) if rest.contains(['*', '?', '[']) => Shape::Pattern(rest.to_owned()),
+                _ => Shape::Known,
+            },
+            Shape::Open { splits, .. } => Shape::Open { splits: *splits, leads: true },
+            Shape::Known => Shape::Known,
+        };
+        Some(Field { text, shape })
+    }
+}
+
+/// A character of a word, or something that stands for some.
+#[derive(Clone)]
+enum Atom<'a> {
+    Bare(char),
+    Quoted(char),
+    /// Empty quotes: they make a word of nothing.
+    Empty,
+    Variable(&'a str, bool),
+    Open(bool),
+}
+
+/// What words become, and the commands within them, which run first.
+pub(super) fn fields(words: &[Word], state: &State) -> Result<Vec<Field>, Reason> {
+    let mut all = vec![];
+    for word in words {
+        match word.pieces.as_slice() {
+            [Piece::Bare(text)] if !text.contains(['*', '?', '[', '{', '~']) => {
+                all.push(Field::known(text.clone()));
+            }
+            _ => expand(word, state, &mut all)?,
+        }
+    }
+    Ok(all)
+}
+
+/// What one word becomes where it is neither split nor a pattern: a value, a redirection's target.
+pub(super) fn single(word: &Word, state: &State) -> Result<Field, Reason> {
+    let mut atoms = atoms(word);
+    tilde(&mut atoms, state);
+    for atom in &mut atoms {
+        match atom {
+            Atom::Variable(_, quoted) | Atom::Open(quoted) => *quoted = true,
+            Atom::Bare(c) => *atom = Atom::Quoted(*c),
+            _ => {}
+        }
+    }
+    let mut made = vec![];
+    build(&atoms, word, state, &mut made);
+    match made.len() {
+        0 => Ok(Field::known("")),
+        1 => Ok(made.remove(0)),
+        _ => Ok(Field::open(word.source.clone())),
+    }
+}
+
+/// The commands within words, in order.
+pub(super) fn within<'a>(words: impl IntoIterator<Item = &'a Word>) -> impl Iterator<Item = &'a Node> {
+    words.into_iter().flat_map(|word| &word.pieces).flat_map(|piece| match piece {
+        Piece::Open { within, .. } => within.as_slice(),
+        Piece::Process(node) => std::slice::from_ref(node),
+        _ => &[],
+    })
+}
+
+/// What is doubtful about words.
+pub(super) fn doubts<'a>(words: impl IntoIterator<Item = &'a Word>) -> impl Iterator<Item = &'a Reason> {
+    words.into_iter().flat_map(|word| &word.pieces).filter_map(|piece| match piece {
+        Piece::Open { doubt, .. } => doubt.as_ref(),
+        _ => None,
+    })
+}
+
+fn expand(word: &Word, state: &State, all: &mut Vec<Field>) -> Result<(), Reason> {
+    for mut atoms in braces(atoms(word))? {
+        tilde(&mut atoms, state);
+        build(&atoms, word, state, all);
+    }
+    Ok(())
+}
+
+fn atoms(word: &Word) -> Vec<Atom<'_>> {
+    let mut atoms = vec![];
+    for piece in &word.pieces {
+        match piece {
+            Piece::Bare(text) => atoms.extend(text.chars().map(Atom::Bare)),
+            Piece::Quoted(text) if text.is_empty() => atoms.push(Atom::Empty),
+            Piece::Quoted(text) => atoms.extend(text.chars().map(Atom::Quoted)),
+            Piece::Variable { name, quoted } => atoms.push(Atom::Variable(name, *quoted)),
+            Piece::Open { quoted, .. } => atoms.push(Atom::Open(*quoted)),
+            // A name such as `/dev/fd/63`: one word.
+            Piece::Process(_) => atoms.push(Atom::Open(true)),
+        }
+    }
+    atoms
+}
+
+/// `{a,b}` and `{1..3}`, the outermost and leftmost first.
+fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
+    let (mut waiting, mut done) = (vec![atoms], vec![]);
+    while let Some(atoms) = waiting.pop() {
+        let Some((open, close, alternatives)) = first_brace(&atoms) else {
+            done.push(atoms);
+            continue;
+        };
+        if done.len() + waiting.len() + alternatives.len() > MOST {
+            return Err("braces make too many words".into());
+        }
+        for inner in alternatives.into_iter().rev() {
+            let mut whole = atoms[..open].to_vec();
+            whole.extend(inner);
+            whole.extend_from_slice(&atoms[close + 1..]);
+            waiting.push(whole);
+        }
+    }
+    Ok(done)
+}
+
+type Brace<'a> = (usize, usize, Vec<Vec<Atom<'a>>>);
+
+/// The first pair of braces that means something, and what it stands for.
+fn first_brace<'a>(atoms: &[Atom<'a>]) -> Option<Brace<'a>> {
+    if !atoms.iter().any(|atom| matches!(atom, Atom::Bare('{'))) {
+        return None;
+    }
+    // Where braces open, with the commas seen at their own level.
+    let mut open: Vec<(usize, Vec<usize>)> = vec![];
+    let mut found: Option<(usize, usize, Vec<usize>)> = None;
+    for (at, atom) in atoms.iter().enumerate() {
+        match atom {
+            Atom::Bare('{') => open.push((at, vec![])),
+            Atom::Bare(',') => {
+                if let Some((_, commas)) = open.last_mut() {
+                    commas.push(at);
+                }
+            }
+            Atom::Bare('}') => {
+                let Some((start, commas)) = open.pop() else { continue };
+                let means = !commas.is_empty() || sequence(&atoms[start + 1..at]).is_some();
+                if means && found.as_ref().is_none_or(|(first, ..)| start < *first) {
+                    found = Some((start, at, commas));
+                }
+            }
+            _ => {}
+        }
+    }
+    let (start, end, commas) = found?;
+    if commas.is_empty() {
+        return Some((start, end, sequence(&atoms[start + 1..end])?));
+    }
+    let (mut parts, mut from) = (vec![], start + 1);
+    for comma in commas.into_iter().chain([end]) {
+        parts.push(atoms[from..comma].to_vec());
+        from = comma + 1;
+    }
+    Some((start, end, parts))
+}
+
+/// `1..3` or `a..c`.
+fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
+    let mut text = String::new();
+    for atom in atoms.iter().take(20) {
+        let Atom::Bare(c) = atom else { return None };
+        text.push(*c);
+    }
+    let (from, to) = text.split_once("..").filter(|_| atoms.len() <= 20)?;
+    let whole = |text: String| text.chars().map(Atom::Quoted).collect();
+    if let (Ok(from), Ok(to)) = (from.parse::<i32>(), to.parse::<i32>()) {
+        let span = from.min(to)..=from.max(to);
+        // More than is allowed, so that the caller refuses it.
+        return Some(span.take(MOST + 1).map(|number| whole(number.to_string())).collect());
+    }
+    let letter = |text: &str| text.parse::<char>().ok().filter(char::is_ascii_alphabetic);
+    let (from, to) = (letter(from)?, letter(to)?);
+    Some((from.min(to)..=from.max(to)).map(|c| whole(c.to_string())).collect())
+}
+
+/// `~` at the beginning, also of what follows `name=`.
+fn tilde(atoms: &mut Vec<Atom<'_>>, state: &State) {
+    let assigned = atoms.iter().position(|atom| matches!(atom, Atom::Bare('='))).filter(|&at| {
+        at > 0 && atoms[..at].iter().all(|atom| matches!(atom, Atom::Bare(c) if c.is_ascii_alphanumeric() || *c == '_'))
+    });
+    for at in [Some(0), assigned.map(|at| at + 1)].into_iter().flatten() {
+        if !matches!(atoms.get(at), Some(Atom::Bare('~'))) {
+            continue;
+        }
+        let ends = matches!(atoms.get(at + 1), None | Some(Atom::Bare('/')));
+        match state.home().filter(|_| ends) {
+            Some(home) => {
+                let home: Vec<_> = home.chars().map(Atom::Quoted).collect();
+                atoms.splice(at..=at, home);
+            }
+            None => atoms[at] = Atom::Open(true),
+        }
+    }
+}
+
+/// A word in the making.
+#[derive(Default)]
+struct Making {
+    text: String,
+    pattern: String,
+    /// An unquoted `*`, `?` or `[` was seen.
+    patterned: bool,
+    /// Whether there is a word, though it may be empty.
+    begun: bool,
+    open: Option<(bool, bool)>,
+}
+
+impl Making {
+    fn bare(&mut self, c: char) {
+        self.patterned |= matches!(c, '*' | '?' | '[');
+        self.text.push(c);
+        self.pattern.push(c);
+        self.begun = true;
+    }
+
+    fn quoted(&mut self, c: char) {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            self.pattern.push('\\');
+        }
+        self.text.push(c);
+        self.pattern.push(c);
+        self.begun = true;
+    }
+
+    fn open(&mut self, quoted: bool) {
+        let leads = self.text.is_empty();
+        let (splits, led) = self.open.unwrap_or_default();
+        self.open = Some((splits || !quoted, led || leads));
+        self.begun = true;
+    }
+
+    fn end(&mut self, word: &Word, all: &mut Vec<Field>) {
+        let made = std::mem::take(self);
+        if !made.begun {
+            return;
+        }
+        all.push(match made.open {
+            Some((splits, leads)) => {
+                Field { text: word.source.clone(), shape: Shape::Open { splits, leads } }
+            }
+            None if made.patterned => Field { text: made.text, shape: Shape::Pattern(made.pattern) },
+            None => Field::known(made.text),
+        });
+    }
+}
+
+fn build(atoms: &[Atom<'_>], word: &Word, state: &State, all: &mut Vec<Field>) {
+    let mut making = Making::default();
+    for atom in atoms {
+        match atom {
+            Atom::Bare(c) => making.bare(*c),
+            Atom::Quoted(c) => making.quoted(*c),
+            Atom::Empty => making.begun = true,
+            Atom::Open(quoted) => making.open(*quoted),
+            Atom::Variable(name, quoted) => variable(name, *quoted, word, state, &mut making, all),
+        }
+    }
+    making.end(word, all);
+}
+
+fn variable(name: &str, quoted: bool, word: &Word, state: &State, making: &mut Making, all: &mut Vec<Field>) {
+    let Val::Known(values) = state.value(name) else {
+        making.open(quoted);
+        return;
+    };
+    let several = name == "@" || name.ends_with("[@]") || !quoted && (name == "*" || name.ends_with("[*]"));
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            if several { making.end(word, all) } else { making.quoted(' ') }
+        }
+        match &value.shape {
+            Shape::Known if quoted => {
+                making.begun = true;
+                value.text.chars().for_each(|c| making.quoted(c));
+            }
+            Shape::Known => {
+                for c in value.text.chars() {
+                    if matches!(c, ' ' | '\t' | '\n') { making.end(word, all) } else { making.bare(c) }
+                }
+            }
+            // A file's name that matched: blanks in it split where there are no quotes.
+            Shape::Pattern(pattern) if quoted => {
+                making.patterned = true;
+                making.begun = true;
+                making.text.push_str(&value.text);
+                making.pattern.push_str(pattern);
+            }
+            Shape::Pattern(_) => making.open(false),
+            Shape::Open { .. } => making.open(quoted),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Names of variables: which may be set without a command doing something else for it. Pure.
+
+/// Variables that change how things look, and nothing else.
+const HARMLESS: [&str; 24] = [
+    "LANG", "LANGUAGE", "TZ", "TERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS",
+    "LINES", "RUST_LOG", "RUST_BACKTRACE", "CARGO_TERM_COLOR", "CI", "DEBUG", "NODE_ENV", "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED", "PYTHONIOENCODING", "UPDATE_EXPECT", "INSTA_UPDATE", "GOOS", "GOARCH", "VERBOSE",
+];
+
+/// Variables that programs or bash itself go by: what sets one of these changes what follows.
+const TELLING: [&str; 40] = [
+    "PATH", "IFS", "ENV", "HOME", "PWD", "OLDPWD", "CDPATH", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE", "PS0",
+    "PS1", "PS2", "PS3", "PS4", "PROMPT_COMMAND", "POSIXLY_CORRECT", "TMPDIR", "SHELL", "EDITOR", "VISUAL",
+    "PAGER", "MANPAGER", "BROWSER", "EXECIGNORE", "FUNCNEST", "TEXTDOMAIN", "TEXTDOMAINDIR", "HISTFILE",
+    "NODE_OPTIONS", "NODE_PATH", "RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER", "MAKEFLAGS", "CC", "CXX", "TAR_OPTIONS",
+    "GREP_OPTIONS", "RIPGREP_CONFIG_PATH",
+];
+
+const TELLING_BEGINNINGS: [&str; 12] =
+    ["LD_", "DYLD_", "BASH_", "GIT_", "SSH_", "PYTHON", "PERL", "RUBY", "JAVA_", "LESS", "GCONV_", "CARGO_"];
+
+/// Whether a variable may stand before any command.
+pub(super) fn is_harmless(name: &str) -> bool {
+    HARMLESS.contains(&name) || name.starts_with("LC_")
+}
+
+/// Whether a variable is one that bash or programs go by, so that a script that sets it is not understood.
+pub(super) fn is_telling(name: &str) -> bool {
+    let begins = TELLING_BEGINNINGS.iter().any(|begin| name.starts_with(begin));
+    !is_harmless(name) && (begins || TELLING.contains(&name))
+}

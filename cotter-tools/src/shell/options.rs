@@ -1,0 +1,287 @@
+//! Options and operands of one command, told apart by its row of the table. Pure.
+
+use cotter::tool::WordKind;
+
+use super::{
+    expand::{Field, Shape},
+    table::Row,
+};
+
+/// What a command was given.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// Options by name (`r`, `recursive`), with their values.
+    pub options: Vec<(String, Option<Field>)>,
+    pub operands: Vec<Field>,
+    /// Files that options name, to be read or to be written.
+    pub reads: Vec<Field>,
+    pub writes: Vec<Field>,
+    /// What each word is, those before the first one read here not included.
+    pub kinds: Vec<WordKind>,
+    /// An option that nobody knows.
+    pub unknown: Option<String>,
+    /// A word that could turn out to be an option.
+    pub open: Option<String>,
+    /// How many operands stand before `--`.
+    pub before_dashes: Option<usize>,
+    /// How many words were read.
+    pub read: usize,
+}
+
+/// Whether options may follow operands.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Until {
+    /// They may.
+    End,
+    /// What follows the first operand is somebody else's.
+    Operand,
+}
+
+/// What an option takes, by the sign behind it in the table.
+#[derive(Clone, Copy, PartialEq)]
+enum Takes {
+    Nothing,
+    /// `:` or `=`: a value.
+    Text,
+    /// `?`: a value, only together with it.
+    Maybe,
+    /// `<`: a file to read.
+    Read,
+    /// `>`: a file to write.
+    Write,
+    /// `!`: nothing, and it changes what the command may do.
+    Harm,
+    /// `~`: a value only together with it, and it changes what the command may do.
+    HarmMaybe,
+    /// `&`: a value, and it changes what the command may do.
+    HarmWith,
+}
+
+impl Takes {
+    fn of(sign: Option<char>) -> Option<Takes> {
+        Some(match sign? {
+            ':' | '=' => Takes::Text,
+            '?' => Takes::Maybe,
+            '<' => Takes::Read,
+            '>' => Takes::Write,
+            '!' => Takes::Harm,
+            '~' => Takes::HarmMaybe,
+            '&' => Takes::HarmWith,
+            _ => return None,
+        })
+    }
+
+    fn wants_a_value(self) -> bool {
+        matches!(self, Takes::Text | Takes::Read | Takes::Write | Takes::HarmWith)
+    }
+
+    fn kind(self) -> WordKind {
+        match self {
+            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => WordKind::UnknownOption,
+            _ => WordKind::Option,
+        }
+    }
+}
+
+impl Given {
+    /// Reads the words behind a command's name.
+    pub(super) fn read(row: &Row, fields: &[Field], until: Until) -> Given {
+        let mut given = Given::default();
+        let mut words = fields.iter();
+        let mut dashes = false;
+        while let Some(field) = words.next() {
+            let text = field.text.as_str();
+            if !dashes && field.is_known() && text == "--" {
+                dashes = true;
+                given.before_dashes = Some(given.operands.len());
+                given.kinds.push(WordKind::Option);
+                continue;
+            }
+            let dashed = text.starts_with('-') && text.len() > 1 && !matches!(field.shape, Shape::Open { leads: true, .. });
+            if dashes || !dashed {
+                if until == Until::Operand {
+                    break;
+                }
+                if !dashes && field.may_be_option() && !row.plain {
+                    given.open.get_or_insert_with(|| text.to_owned());
+                }
+                given.kinds.push(kind_of(field));
+                given.operands.push(field.clone());
+                continue;
+            }
+            let wanting = given.option(row, field);
+            if let Some((name, takes)) = wanting {
+                let value = words.next();
+                given.kinds.extend(value.map(|value| value_kind(value, takes)));
+                given.take(name, takes, value.cloned());
+            }
+        }
+        given.read = given.kinds.len();
+        given
+    }
+
+    /// Whether one of these options is given.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|(name, _)| names.contains(&name.as_str()))
+    }
+
+    /// The values of these options.
+    pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Field> {
+        self.options.iter().filter(|(name, _)| names.contains(&name.as_str())).filter_map(|(_, value)| value.as_ref())
+    }
+
+    /// One word that begins with a dash. What still wants a value is handed back.
+    fn option(&mut self, row: &Row, field: &Field) -> Option<(String, Takes)> {
+        let text = field.text.as_str();
+        if row.long_with_one_dash || text.starts_with("--") {
+            return self.long(row, field);
+        }
+        let digits = text.len() > 1 && text[1..].chars().all(|c| c.is_ascii_digit());
+        if digits && row.short.contains('#') && field.is_known() {
+            self.kinds.push(WordKind::Option);
+            return None;
+        }
+        let mut kind = WordKind::Option;
+        for (at, c) in text.char_indices().skip(1) {
+            let Some(takes) = short(row.short, c) else {
+                self.unknown.get_or_insert_with(|| text.to_owned());
+                kind = WordKind::UnknownOption;
+                break;
+            };
+            if takes.kind() == WordKind::UnknownOption {
+                kind = takes.kind();
+            }
+            let rest = &text[at + c.len_utf8()..];
+            if takes.wants_a_value() && rest.is_empty() {
+                self.kinds.push(kind);
+                return Some((c.to_string(), takes));
+            }
+            let valued = takes.wants_a_value() || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
+            let value = valued.then(|| field.without(&text[..at + c.len_utf8()])).flatten();
+            let ends = value.is_some();
+            self.take(c.to_string(), takes, value);
+            if ends {
+                break;
+            }
+        }
+        let kind = if field.is_open() && kind == WordKind::Option { WordKind::Open } else { kind };
+        self.kinds.push(kind);
+        None
+    }
+
+    fn long(&mut self, row: &Row, field: &Field) -> Option<(String, Takes)> {
+        let text = field.text.as_str();
+        let name = text.trim_start_matches('-');
+        let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
+        let Some(takes) = long(row.long, name) else {
+            self.unknown.get_or_insert_with(|| text.to_owned());
+            self.options.push((name.to_owned(), None));
+            self.kinds.push(WordKind::UnknownOption);
+            return None;
+        };
+        let fits = match takes {
+            Takes::Nothing | Takes::Harm => !valued && field.is_known(),
+            Takes::Maybe | Takes::HarmMaybe => valued || field.is_known(),
+            _ => true,
+        };
+        if !fits {
+            self.unknown.get_or_insert_with(|| text.to_owned());
+        }
+        let kind = match fits {
+            true if field.is_open() => WordKind::Open,
+            true => takes.kind(),
+            false => WordKind::UnknownOption,
+        };
+        self.kinds.push(kind);
+        if takes.wants_a_value() && !valued {
+            return Some((name.to_owned(), takes));
+        }
+        let value = text.find('=').filter(|_| valued).and_then(|at| field.without(&text[..=at]));
+        self.take(name.to_owned(), takes, value);
+        None
+    }
+
+    fn take(&mut self, name: String, takes: Takes, value: Option<Field>) {
+        match takes {
+            Takes::Read => self.reads.extend(value.clone()),
+            Takes::Write => self.writes.extend(value.clone()),
+            _ => {}
+        }
+        self.options.push((name, value));
+    }
+}
+
+/// What a word is that is no option.
+pub(super) fn kind_of(field: &Field) -> WordKind {
+    if field.is_open() { WordKind::Open } else { WordKind::Operand }
+}
+
+fn value_kind(field: &Field, takes: Takes) -> WordKind {
+    match takes {
+        _ if field.is_open() => WordKind::Open,
+        Takes::Text | Takes::Maybe => WordKind::Option,
+        Takes::HarmWith => WordKind::UnknownOption,
+        _ => WordKind::Operand,
+    }
+}
+
+/// What a short option takes, by a row such as `lan:f<`.
+fn short(spec: &str, wanted: char) -> Option<Takes> {
+    if wanted == '#' || Takes::of(Some(wanted)).is_some_and(|_| !matches!(wanted, '?' | '!')) {
+        return None;
+    }
+    let mut letters = spec.chars().peekable();
+    while let Some(c) = letters.next() {
+        let takes = Takes::of(letters.peek().copied());
+        if c == wanted && c.is_ascii_alphanumeric() {
+            return Some(takes.unwrap_or(Takes::Nothing));
+        }
+        if takes.is_some() {
+            letters.next();
+        }
+    }
+    None
+}
+
+/// What a long option takes, by a row such as `all color? file<`.
+fn long(spec: &str, wanted: &str) -> Option<Takes> {
+    spec.split_whitespace().find_map(|option| {
+        let rest = option.strip_prefix(wanted)?;
+        match rest.chars().next() {
+            None => Some(Takes::Nothing),
+            sign if rest.len() == 1 => Takes::of(sign),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::table::row_of;
+
+    fn check(line: &str, kinds: &str, unknown: Option<&str>) {
+        let fields: Vec<_> = line.split(' ').map(Field::known).collect();
+        let row = row_of(&fields[0].text).expect("a row");
+        let given = Given::read(row, &fields[1..], Until::End);
+        let shown: String = given.kinds.iter().map(|kind| match kind {
+            WordKind::Operand => 'o',
+            WordKind::Option => '-',
+            WordKind::UnknownOption => '!',
+            _ => '?',
+        }).collect();
+        assert_eq!((shown.as_str(), given.unknown.as_deref()), (kinds, unknown), "{line}");
+    }
+
+    #[test]
+    fn s11_an_option_that_is_not_in_the_row_is_unknown() {
+        check("ls -la src", "-o", None);
+        check("ls --color=auto --all src", "--o", None);
+        check("ls --colo src", "!o", Some("--colo"));
+        check("head -5 x", "-o", None);
+        check("head -n 5 x -n5", "--o-", None);
+        check("sort -o out in", "!oo", None);
+        check("sort -u --compress-program=x in", "-!o", Some("--compress-program=x"));
+        check("grep -e -x -- -y", "---o", None);
+    }
+}

@@ -1,0 +1,670 @@
+//! From a command line to a tree, by bash's own grammar. Pure.
+//!
+//! What bash would read in another way than a reader expects, or what differs from one version to the
+//! next, is refused with a reason instead of guessed. Nesting is bounded, so nothing here runs out of stack.
+
+use std::{cell::OnceCell, rc::Rc};
+
+use super::tree::{Assign, Link, Node, Redirect, Simple, Value, Word};
+
+/// The longest command line that is read.
+const LONGEST: usize = 64 * 1024;
+/// How deep things may be nested.
+const DEEPEST: usize = 60;
+
+/// Why a command line is not understood.
+pub(super) type Reason = String;
+type Parsed<T> = Result<T, Reason>;
+
+/// Words that open or close something where a command could stand.
+const RESERVED: [&str; 19] = [
+    "!", "{", "}", "[[", "if", "then", "elif", "else", "fi", "for", "select", "while", "until",
+    "do", "done", "case", "esac", "function", "coproc",
+];
+
+/// What is read before a reason was found, and the reason.
+pub(super) struct Script {
+    pub node: Node,
+    pub trouble: Option<Reason>,
+}
+
+/// Reads a whole command line.
+pub(super) fn parse(text: &str) -> Script {
+    parse_within(text, 0)
+}
+
+/// Reads a command line that stands within another.
+pub(super) fn parse_within(text: &str, depth: usize) -> Script {
+    if text.len() > LONGEST {
+        let trouble = Some("it is longer than 64 KB".into());
+        return Script { node: Node::Sequence(vec![]), trouble };
+    }
+    let mut parser = Parser { text, at: 0, depth, documents: vec![] };
+    let mut done = vec![];
+    let trouble = parser.list(&mut done, &[]).and_then(|()| parser.at_end()).err();
+    Script { node: Node::Sequence(done), trouble }
+}
+
+/// A here-document whose text was not reached yet.
+struct Document {
+    delimiter: String,
+    /// `<<-`: tabs at the beginning of its lines do not count.
+    strips: bool,
+    /// A quoted delimiter: nothing in the text means anything.
+    raw: bool,
+    body: Rc<OnceCell<Word>>,
+}
+
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    pub(super) depth: usize,
+    documents: Vec<Document>,
+}
+
+impl<'a> Parser<'a> {
+    /// For the text of a here-document.
+    pub(super) fn of_document(text: &'a str, depth: usize) -> Self {
+        Parser { text, at: 0, depth, documents: vec![] }
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(super) fn sees(&self, token: &str) -> bool {
+        self.rest().starts_with(token)
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let seen = self.sees(token);
+        if seen {
+            self.at += token.len();
+        }
+        seen
+    }
+
+    fn expect(&mut self, token: &str) -> Parsed<()> {
+        if self.take(token) { Ok(()) } else { Err(format!("`{token}` is missing")) }
+    }
+
+    fn at_end(&mut self) -> Parsed<()> {
+        match (self.peek(), self.documents.is_empty()) {
+            (None, true) => Ok(()),
+            (None, false) => Err("a here-document has no end".into()),
+            (Some(odd), _) => Err(format!("`{odd}` stands where a command should")),
+        }
+    }
+
+    /// One level deeper, as long as that is allowed.
+    pub(super) fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= DEEPEST {
+            return Err("it is nested too deeply".into());
+        }
+        self.depth += 1;
+        let parsed = inner(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    /// Passes over blanks, continued lines and comments.
+    fn blanks(&mut self) {
+        loop {
+            match self.rest().as_bytes() {
+                [b' ' | b'\t', ..] => self.at += 1,
+                [b'\\', b'\n', ..] => self.at += 2,
+                // Only ever asked for where a word could begin, which is where a comment may.
+                [b'#', ..] => self.at += self.rest().find('\n').unwrap_or(self.rest().len()),
+                _ => return,
+            }
+        }
+    }
+
+    /// Passes over lines that end, and reads the here-documents that follow them.
+    fn newlines(&mut self) -> Parsed<()> {
+        loop {
+            self.blanks();
+            if !self.take("\n") {
+                return Ok(());
+            }
+            self.read_documents()?;
+        }
+    }
+
+    /// Commands one after the other, up to the end of the text, a `)`, a `;;` or one of the words.
+    fn list(&mut self, done: &mut Vec<Node>, until: &[&str]) -> Parsed<()> {
+        loop {
+            self.newlines()?;
+            let ends = self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
+            if ends || until.iter().any(|word| self.sees_word(word)) {
+                return Ok(());
+            }
+            let node = self.chain()?;
+            self.blanks();
+            let background = self.sees("&") && !self.sees("&&") && !self.sees("&>");
+            if background {
+                self.at += 1;
+                done.push(Node::Background(Box::new(node)));
+                continue;
+            }
+            done.push(node);
+            let more = self.sees("\n") || self.sees(";") && !self.sees(";;") && !self.sees(";&");
+            if !more {
+                // What follows is an end, or what `newlines` and the caller stumble over.
+                self.blanks();
+                let ends = self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
+                return if ends { Ok(()) } else { Err(self.odd()) };
+            }
+            self.take(";");
+        }
+    }
+
+    fn odd(&self) -> Reason {
+        let word: String = self.rest().chars().take(20).take_while(|c| !c.is_whitespace()).collect();
+        format!("`{word}` stands where it should not")
+    }
+
+    /// A list as one node, which must not be empty.
+    fn body(&mut self, until: &[&str]) -> Parsed<Node> {
+        let mut done = vec![];
+        self.deeper(|parser| parser.list(&mut done, until))?;
+        if done.is_empty() { Err("a command is missing".into()) } else { Ok(Node::Sequence(done)) }
+    }
+
+    /// Whether a reserved word stands here, as a whole word.
+    fn sees_word(&self, word: &str) -> bool {
+        let Some(after) = self.rest().strip_prefix(word) else { return false };
+        after.chars().next().is_none_or(is_meta)
+    }
+
+    fn chain(&mut self) -> Parsed<Node> {
+        let first = self.pipeline()?;
+        let mut links = vec![];
+        loop {
+            self.blanks();
+            let link = if self.take("&&") {
+                Link::And
+            } else if self.take("||") {
+                Link::Or
+            } else {
+                return Ok(if links.is_empty() { first } else { Node::Chain(Box::new(first), links) });
+            };
+            self.newlines()?;
+            links.push((link, self.pipeline()?));
+        }
+    }
+
+    fn pipeline(&mut self) -> Parsed<Node> {
+        let mut turned = false;
+        self.blanks();
+        loop {
+            if self.sees_word("!") {
+                self.at += 1;
+                turned = !turned;
+            } else if self.sees_word("time") && self.times_more_than_words() {
+                self.at += "time".len();
+            } else {
+                break;
+            }
+            self.blanks();
+        }
+        let mut stages = vec![self.command()?];
+        loop {
+            self.blanks();
+            if self.sees("||") || !self.take("|") {
+                break;
+            }
+            self.take("&");
+            self.newlines()?;
+            stages.push(self.command()?);
+        }
+        let whole = if stages.len() == 1 { stages.remove(0) } else { Node::Pipeline(stages) };
+        Ok(if turned { Node::Not(Box::new(whole)) } else { whole })
+    }
+
+    /// Whether `time` stands before something that is no simple command. Else it is a name like others.
+    fn times_more_than_words(&self) -> bool {
+        let mut ahead = Parser { documents: vec![], ..*self };
+        ahead.at += "time".len();
+        ahead.blanks();
+        ahead.sees("(") || RESERVED.iter().any(|word| ahead.sees_word(word))
+    }
+
+    fn command(&mut self) -> Parsed<Node> {
+        self.deeper(Parser::command_here)
+    }
+
+    fn command_here(&mut self) -> Parsed<Node> {
+        self.blanks();
+        let Some(word) = RESERVED.iter().find(|word| self.sees_word(word)) else {
+            if self.sees("(") {
+                let node = if self.take("((") { self.arithmetic_command()? } else { self.subshell()? };
+                return self.redirected(node);
+            }
+            return match self.function_name()? {
+                Some(name) => self.function(name),
+                None => self.simple(),
+            };
+        };
+        self.at += word.len();
+        let node = match *word {
+            "{" => self.group()?,
+            "[[" => Node::Test(self.test_words()?),
+            "if" => self.condition()?,
+            "while" | "until" => {
+                let condition = self.body(&["do"])?;
+                Node::While(Box::new(condition), Box::new(self.do_group()?))
+            }
+            "for" | "select" => self.repeated(word)?,
+            "case" => self.case()?,
+            "function" => {
+                self.blanks();
+                let name = self.plain_name()?;
+                self.blanks();
+                if self.take("(") {
+                    self.blanks();
+                    self.expect(")")?;
+                }
+                return self.function(name);
+            }
+            "coproc" => return Err("`coproc` starts something that goes on by itself".into()),
+            _ => return Err(format!("`{word}` stands where a command should")),
+        };
+        self.redirected(node)
+    }
+
+    /// A compound command with the redirections behind it. The next word must not be part of it.
+    fn redirected(&mut self, node: Node) -> Parsed<Node> {
+        let mut redirects = vec![];
+        loop {
+            self.blanks();
+            match self.redirect()? {
+                Some(redirect) => redirects.push(redirect),
+                None => break,
+            }
+        }
+        Ok(if redirects.is_empty() { node } else { Node::Redirected(Box::new(node), redirects) })
+    }
+
+    fn subshell(&mut self) -> Parsed<Node> {
+        self.expect("(")?;
+        let body = self.body(&[])?;
+        self.expect(")")?;
+        Ok(Node::Subshell(Box::new(body)))
+    }
+
+    fn group(&mut self) -> Parsed<Node> {
+        let body = self.body(&["}"])?;
+        self.expect("}")?;
+        Ok(body)
+    }
+
+    fn do_group(&mut self) -> Parsed<Node> {
+        self.newlines()?;
+        self.expect_word("do")?;
+        let body = self.body(&["done"])?;
+        self.expect_word("done")?;
+        Ok(body)
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parsed<()> {
+        if self.sees_word(word) { self.expect(word) } else { Err(format!("`{word}` is missing")) }
+    }
+
+    fn condition(&mut self) -> Parsed<Node> {
+        let mut arms = vec![];
+        loop {
+            let condition = self.body(&["then"])?;
+            self.expect_word("then")?;
+            arms.push((condition, self.body(&["elif", "else", "fi"])?));
+            if self.sees_word("elif") {
+                self.at += "elif".len();
+                continue;
+            }
+            let otherwise = if self.sees_word("else") {
+                self.at += "else".len();
+                Some(Box::new(self.body(&["fi"])?))
+            } else {
+                None
+            };
+            self.expect_word("fi")?;
+            return Ok(Node::If(arms, otherwise));
+        }
+    }
+
+    fn repeated(&mut self, word: &str) -> Parsed<Node> {
+        self.blanks();
+        if word == "for" && self.take("((") {
+            let (_, within) = self.arithmetic()?;
+            if !within.is_empty() {
+                return Err("commands stand within `((…))`".into());
+            }
+            self.blanks();
+            self.take(";");
+            let doubt = Some("`for ((…))` evaluates names".to_owned());
+            return Ok(Node::Repeat { name: None, doubt, body: Box::new(self.do_group()?) });
+        }
+        let name = self.plain_name()?;
+        self.newlines()?;
+        let mut words = None;
+        if self.sees_word("in") {
+            self.at += "in".len();
+            let mut listed = vec![];
+            loop {
+                self.blanks();
+                if self.at_word() { listed.push(self.word()?) } else { break }
+            }
+            words = Some(listed);
+        }
+        self.take(";");
+        let body = Box::new(self.do_group()?);
+        Ok(match word {
+            "for" => Node::For { name, words, body },
+            _ => Node::Repeat { name: Some(name), doubt: None, body },
+        })
+    }
+
+    fn case(&mut self) -> Parsed<Node> {
+        self.blanks();
+        let mut words = vec![self.word()?];
+        self.newlines()?;
+        self.expect_word("in")?;
+        let mut bodies = vec![];
+        loop {
+            self.newlines()?;
+            if self.sees_word("esac") {
+                self.at += "esac".len();
+                return Ok(Node::Case { words, bodies });
+            }
+            self.take("(");
+            loop {
+                self.blanks();
+                words.push(self.word()?);
+                self.blanks();
+                if !self.take("|") {
+                    break;
+                }
+            }
+            self.expect(")")?;
+            let mut body = vec![];
+            self.deeper(|parser| parser.list(&mut body, &["esac"]))?;
+            bodies.push(Node::Sequence(body));
+            let next = self.take(";;&") || self.take(";;") || self.take(";&");
+            if !next && !self.sees_word("esac") {
+                return Err("`;;` is missing".into());
+            }
+        }
+    }
+
+    /// `name ( )`, where it stands here.
+    fn function_name(&mut self) -> Parsed<Option<String>> {
+        let end = self.rest().find(is_meta).unwrap_or(self.rest().len());
+        let name = &self.rest()[..end];
+        let mut ahead = Parser { documents: vec![], ..*self };
+        ahead.at += end;
+        ahead.blanks();
+        // Quotes, expansions and assignments are no function's name; they are read as words.
+        let plain = !name.is_empty() && !name.contains(['\'', '"', '\\', '$', '`', '=']);
+        if !plain || !ahead.take("(") {
+            return Ok(None);
+        }
+        ahead.blanks();
+        if !ahead.take(")") || name.contains(['*', '?', '[', '{', '~']) {
+            return Err(self.odd());
+        }
+        self.at = ahead.at;
+        Ok(Some(name.to_owned()))
+    }
+
+    fn function(&mut self, name: String) -> Parsed<Node> {
+        self.newlines()?;
+        let compound = self.sees("(")
+            || ["{", "[[", "if", "while", "until", "for", "case"].iter().any(|word| self.sees_word(word));
+        if !compound {
+            return Err(format!("the function `{name}` has no body in braces"));
+        }
+        Ok(Node::Function(name, Rc::new(self.command()?)))
+    }
+
+    /// A name of letters, digits and `_`.
+    fn plain_name(&mut self) -> Parsed<String> {
+        let end = self.rest().find(is_meta).unwrap_or(self.rest().len());
+        let name = &self.rest()[..end];
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(self.odd());
+        }
+        self.at += end;
+        Ok(name.to_owned())
+    }
+
+    fn arithmetic_command(&mut self) -> Parsed<Node> {
+        let (doubt, within) = self.arithmetic()?;
+        Ok(Node::Arithmetic { doubt, within })
+    }
+
+    /// Whether a word begins here.
+    pub(super) fn at_word(&self) -> bool {
+        let process = self.sees("<(") || self.sees(">(");
+        process || self.peek().is_some_and(|c| !is_meta(c))
+    }
+
+    fn simple(&mut self) -> Parsed<Node> {
+        let mut simple = Simple::default();
+        loop {
+            self.blanks();
+            if let Some(redirect) = self.redirect()? {
+                simple.redirects.push(redirect);
+                continue;
+            }
+            if !self.at_word() {
+                break;
+            }
+            let declares = simple.words.first().and_then(Word::bare).is_some_and(is_declaration);
+            let assign = if simple.words.is_empty() || declares { self.assign()? } else { None };
+            match assign {
+                Some(assign) => simple.assigns.push(assign),
+                None => simple.words.push(self.word()?),
+            }
+        }
+        if self.sees("(") {
+            return Err(self.odd());
+        }
+        let empty = simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty();
+        if empty { Err("a command is missing".into()) } else { Ok(Node::Simple(simple)) }
+    }
+
+    /// `name=…`, where it stands here.
+    fn assign(&mut self) -> Parsed<Option<Assign>> {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if end == 0 || rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(None);
+        }
+        let (name, mut after) = rest.split_at(end);
+        let mut subscript = None;
+        if let Some(inner) = after.strip_prefix('[') {
+            let closed = inner.find(']').filter(|&at| inner[at + 1..].starts_with(['=', '+']));
+            let Some(at) = closed else { return Ok(None) };
+            subscript = Some(inner[..at].to_owned());
+            after = &inner[at + 1..];
+        }
+        let append = after.starts_with("+=");
+        let Some(value) = after.strip_prefix(if append { "+=" } else { "=" }) else { return Ok(None) };
+        self.at = self.text.len() - value.len();
+        let value = if self.take("(") {
+            let mut words = vec![];
+            loop {
+                self.newlines()?;
+                if self.take(")") {
+                    break Value::List(words);
+                }
+                words.push(self.word()?);
+            }
+        } else {
+            Value::Word(self.word_or_nothing()?)
+        };
+        Ok(Some(Assign { name: name.to_owned(), subscript, append, value }))
+    }
+
+    /// A redirection, where one stands here.
+    fn redirect(&mut self) -> Parsed<Option<Redirect>> {
+        let rest = self.rest();
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let after = &rest[digits..];
+        if rest.starts_with('{') && names_a_descriptor(rest) {
+            return Err("a redirection names its descriptor by a variable".into());
+        }
+        let both = after.starts_with("&>");
+        let arrow = after.starts_with(['<', '>']) && (digits > 0 || !starts_process(after));
+        if !arrow && !(both && digits == 0) {
+            return Ok(None);
+        }
+        self.at += digits;
+        if self.take("<<<") {
+            self.blanks();
+            let word = self.word()?;
+            return Ok(Some(Redirect::Text(Rc::new(OnceCell::from(word)))));
+        }
+        if self.sees("<<") {
+            return self.document().map(Some);
+        }
+        for copy in ["<&", ">&"] {
+            if self.take(copy) {
+                return self.copied(copy, digits > 0).map(Some);
+            }
+        }
+        let operators = ["&>>", "&>", "<>", ">>", ">|", ">", "<"];
+        let operator = operators.into_iter().find(|operator| self.take(operator)).unwrap_or_default();
+        self.blanks();
+        if !self.at_word() {
+            return Err("a redirection names no file".into());
+        }
+        let word = self.word()?;
+        Ok(Some(match operator {
+            "<" => Redirect::From(word),
+            "<>" => Redirect::Both(word),
+            _ => Redirect::To(word),
+        }))
+    }
+
+    /// What follows `<&` or `>&`: a descriptor, or a file for both streams.
+    fn copied(&mut self, operator: &str, numbered: bool) -> Parsed<Redirect> {
+        self.blanks();
+        let word = self.word()?;
+        let descriptor = word.bare().is_some_and(|text| {
+            text == "-" || {
+                let number = text.strip_suffix('-').unwrap_or(text);
+                !number.is_empty() && number.chars().all(|c| c.is_ascii_digit())
+            }
+        });
+        match (descriptor, operator) {
+            (true, _) => Ok(Redirect::Copy),
+            (false, ">&") if !numbered => Ok(Redirect::To(word)),
+            _ => Err(format!("where `{operator}{}` leads is not known", word.source)),
+        }
+    }
+
+    /// The head of a here-document. Its text is read when the line ends.
+    fn document(&mut self) -> Parsed<Redirect> {
+        self.at += 2;
+        let strips = self.take("-");
+        while self.take(" ") || self.take("\t") {}
+        let (mut delimiter, mut raw) = (String::new(), false);
+        while let Some(c) = self.peek().filter(|&c| !is_meta(c)) {
+            self.at += c.len_utf8();
+            match c {
+                '\'' | '"' => {
+                    raw = true;
+                    let end = self.rest().find(c).ok_or("a quote is never closed")?;
+                    delimiter.push_str(&self.rest()[..end]);
+                    self.at += end + 1;
+                }
+                '\\' => {
+                    raw = true;
+                    let next = self.peek().ok_or("a backslash stands at the end")?;
+                    delimiter.push(next);
+                    self.at += next.len_utf8();
+                }
+                '$' | '`' => return Err("a here-document's end is not plain text".into()),
+                _ => delimiter.push(c),
+            }
+        }
+        if delimiter.is_empty() || delimiter.contains(['\n', '\\', '$', '`']) {
+            return Err("a here-document's end is not plain text".into());
+        }
+        let body = Rc::new(OnceCell::new());
+        self.documents.push(Document { delimiter, strips, raw, body: body.clone() });
+        Ok(Redirect::Text(body))
+    }
+
+    /// Reads the text of the here-documents that the line before announced.
+    fn read_documents(&mut self) -> Parsed<()> {
+        for document in std::mem::take(&mut self.documents) {
+            let mut body = String::new();
+            loop {
+                let rest = self.rest();
+                let Some((line, _)) = rest.split_once('\n').or((!rest.is_empty()).then_some((rest, ""))) else {
+                    return Err("a here-document has no end".into());
+                };
+                self.at = (self.at + line.len() + 1).min(self.text.len());
+                let line = if document.strips { line.trim_start_matches('\t') } else { line };
+                if line == document.delimiter {
+                    break;
+                }
+                if !document.raw && line.ends_with('\\') {
+                    return Err("a line of a here-document goes on in the next".into());
+                }
+                body.push_str(line);
+                body.push('\n');
+            }
+            let word = if document.raw {
+                Word { pieces: vec![super::tree::Piece::Quoted(body.clone())], source: body }
+            } else {
+                super::words::of_document(&body, self.depth)?
+            };
+            _ = document.body.set(word);
+        }
+        Ok(())
+    }
+
+    /// Commands between `$(` or `<(` and their end.
+    pub(super) fn substituted(&mut self) -> Parsed<Node> {
+        if !self.documents.is_empty() {
+            return Err("a here-document begins before a substitution on its line".into());
+        }
+        let mut done = vec![];
+        self.deeper(|parser| parser.list(&mut done, &[]))?;
+        if !self.documents.is_empty() {
+            return Err("a here-document has no end".into());
+        }
+        self.expect(")")?;
+        Ok(Node::Sequence(done))
+    }
+}
+
+/// Characters that end a word.
+pub(super) fn is_meta(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '|' | '&' | ';' | '(' | ')' | '<' | '>')
+}
+
+fn starts_process(text: &str) -> bool {
+    text.starts_with("<(") || text.starts_with(">(")
+}
+
+/// `{name}>`: a descriptor that gets its number when it runs.
+fn names_a_descriptor(text: &str) -> bool {
+    text.find('}').is_some_and(|end| {
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        end > 1 && text[1..end].chars().all(name) && text[end + 1..].starts_with(['<', '>'])
+    })
+}
+
+/// Commands whose arguments may be assignments.
+pub(super) fn is_declaration(name: &str) -> bool {
+    matches!(name, "export" | "declare" | "typeset" | "local" | "readonly")
+}

@@ -1,0 +1,159 @@
+//! `sed`: what its script does. A script of commands that only change text is safe; any other runs code. Pure.
+
+use cotter::{permission::Zone, tool::WordKind};
+
+use super::{judge::Judged, options::Given};
+
+/// What follows from a script and from `-i`.
+pub(super) fn refine(given: &Given, judged: &mut Judged) {
+    let mut scripts: Vec<_> = given.values(&["e", "expression"]).collect();
+    let mut operands = given.operands.as_slice();
+    let in_place = given.has(&["i", "in-place"]);
+    // `sed -i '' …` is how BSD says that there is no suffix.
+    if in_place && operands.first().is_some_and(|field| field.text.is_empty() && field.is_known()) {
+        operands = &operands[1..];
+    }
+    if scripts.is_empty() && !given.has(&["f", "file"]) {
+        scripts.extend(operands.first());
+        operands = operands.get(1..).unwrap_or_default();
+    }
+    let plain = scripts.iter().all(|script| script.literal().is_some_and(is_plain));
+    let unknown = given.unknown.is_some() || given.has(&["f", "file", "follow-symlinks"]);
+    judged.zone = match (plain && !unknown && judged.doubts.is_empty(), in_place) {
+        (true, true) => Zone::Workspace,
+        (true, false) => Zone::Safe,
+        (false, _) => judged.zone.max(Zone::Build),
+    };
+    if in_place {
+        judged.reads.clear();
+        judged.writes.extend(operands.iter().cloned());
+    }
+    debug_assert!(given.kinds.iter().all(|kind| *kind != WordKind::Name));
+}
+
+/// Whether a script has nothing but commands that look at text and change it.
+fn is_plain(script: &str) -> bool {
+    let mut reader = Reader { rest: script };
+    while !reader.rest.is_empty() {
+        if reader.command().is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl Reader<'_> {
+    fn next(&mut self) -> Option<char> {
+        let c = self.rest.chars().next()?;
+        self.rest = &self.rest[c.len_utf8()..];
+        Some(c)
+    }
+
+    fn skip(&mut self, signs: &str) {
+        self.rest = self.rest.trim_start_matches(|c| signs.contains(c));
+    }
+
+    /// One command with its addresses. Nothing: it is not one that is known to be plain.
+    fn command(&mut self) -> Option<()> {
+        self.skip(" \t\n;");
+        if self.rest.is_empty() {
+            return Some(());
+        }
+        self.address()?;
+        if self.rest.starts_with(',') {
+            self.next();
+            self.skip(" \t+~");
+            self.address()?;
+        }
+        self.skip(" \t!");
+        match self.next()? {
+            'p' | 'd' | 'D' | 'P' | 'g' | 'G' | 'h' | 'H' | 'x' | 'n' | 'N' | '=' | '{' | '}' | 'q' => {
+                self.skip("0123456789 \t");
+                (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}', 'p', 'd', 'n', 'N'])).then_some(())
+            }
+            'y' => self.parts(),
+            's' => {
+                self.parts()?;
+                self.skip("gpiI0123456789");
+                (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}', ' '])).then_some(())
+            }
+            // A line of text, up to the end of the script: what follows cannot be another command.
+            'a' | 'i' | 'c' if !self.rest.contains('\n') => {
+                self.rest = "";
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// A line's number, `$`, a step, or a regular expression.
+    fn address(&mut self) -> Option<()> {
+        match self.rest.chars().next() {
+            Some('0'..='9' | '$') => self.skip("0123456789$~"),
+            Some('/') => {
+                self.next();
+                self.until('/')?;
+                self.skip("I");
+            }
+            // `\cREGEXc` and whatever else.
+            Some('\\') => return None,
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Both parts of `s/a/b/`.
+    fn parts(&mut self) -> Option<()> {
+        let sign = self.next().filter(|c| !c.is_alphanumeric() && *c != '\\' && *c != '\n')?;
+        self.until(sign)?;
+        self.until(sign)
+    }
+
+    /// Up to the next sign that is neither escaped nor in brackets.
+    fn until(&mut self, sign: char) -> Option<()> {
+        loop {
+            match self.next()? {
+                '\\' => _ = self.next()?,
+                // Where a bracket ends is told apart in too many ways.
+                '[' if self.rest.contains(sign) && bracket_holds(self.rest, sign) => return None,
+                c if c == sign => return Some(()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether the sign stands before the bracket is closed.
+fn bracket_holds(rest: &str, sign: char) -> bool {
+    let inner = rest.strip_prefix('^').unwrap_or(rest);
+    let inner = inner.strip_prefix(']').unwrap_or(inner);
+    let close = inner.find(']').unwrap_or(inner.len());
+    inner[..close].contains(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s11_a_script_that_writes_or_runs_is_not_plain() {
+        let plain = [
+            "s/a/b/", "s/a/b/g", "s|a/b|c|gI", "1,5p", "/x/d", "$p", "10q", "/a/,/b/p", "s/a/b/;s/c/d/", "y/ab/cd/",
+            "/^#/!d", "2~3p", "s/[a-z]*/x/g", "1a hello", "1,$s/\\//x/", "/foo/{p;q}", "s/a/b/ ; p",
+        ];
+        for script in plain {
+            assert!(is_plain(script), "{script}");
+        }
+        let other = [
+            "1e rm x", "e", "s/a/rm x/e", "s/a/b/w out", "w out", "r /etc/passwd", "s/a/b/ge", "1,5w x", "R x", "W x",
+            "s/[/]/x/e", "\\%x%e", "y/a/b/e", "1i x\n1e rm", "Fp", "b end", "s/a/b/m", "l;e rm",
+        ];
+        for script in other {
+            assert!(!is_plain(script), "{script}");
+        }
+    }
+}

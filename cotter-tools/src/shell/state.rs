@@ -1,0 +1,242 @@
+//! What is known at one point of a script: where it runs, what its names hold.
+
+use std::{path::PathBuf, rc::Rc};
+
+use cotter::Place;
+
+use super::{expand::Field, tree::Node};
+
+/// The most folders a script may be in at one point before nobody knows.
+const FOLDERS: usize = 4;
+
+/// What a name holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Val {
+    /// These words.
+    Known(Vec<Field>),
+    /// Only known when it runs.
+    Open,
+}
+
+/// What is known at one point of a script. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct State(Rc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    base: Place,
+    /// Folders it may be in. None: anywhere.
+    folders: Vec<Place>,
+    names: Vec<(String, Val)>,
+    /// Functions; nothing where it is not known which.
+    functions: Vec<(String, Option<Rc<Node>>)>,
+    /// `$1`, `$2` …
+    arguments: Val,
+    home: Option<String>,
+}
+
+impl State {
+    /// At the beginning: no names, no functions, no arguments.
+    pub(super) fn new(place: &Place) -> Self {
+        State(Rc::new(Inner {
+            base: place.clone(),
+            folders: vec![place.clone()],
+            names: vec![],
+            functions: vec![],
+            arguments: Val::Known(vec![]),
+            home: place.home().and_then(|home| home.to_str()).map(str::to_owned),
+        }))
+    }
+
+    /// As another shell begins that is started here.
+    pub(super) fn afresh(&self, arguments: Vec<Field>) -> Self {
+        let mut state = self.clone();
+        let inner = state.change();
+        inner.names.clear();
+        inner.functions.clear();
+        inner.arguments = Val::Known(arguments);
+        state
+    }
+
+    fn change(&mut self) -> &mut Inner {
+        Rc::make_mut(&mut self.0)
+    }
+
+    pub(super) fn home(&self) -> Option<&str> {
+        match self.0.names.iter().any(|(name, _)| name == "HOME") {
+            true => None,
+            false => self.0.home.as_deref(),
+        }
+    }
+
+    /// The folders it may be in; none where that is not known.
+    pub(super) fn folders(&self) -> &[Place] {
+        &self.0.folders
+    }
+
+    /// The same in a folder below or elsewhere, by its path.
+    pub(super) fn go(&mut self, folder: Option<&[PathBuf]>) {
+        let at = |path: &PathBuf| self.0.base.clone().with_cwd(path);
+        let places = folder.unwrap_or_default().iter().map(at).collect();
+        self.change().folders = places;
+    }
+
+    pub(super) fn set(&mut self, name: &str, val: Val) {
+        let names = &mut self.change().names;
+        match names.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = val,
+            None => names.push((name.to_owned(), val)),
+        }
+    }
+
+    /// What a name holds, as it stands in `$name` or `${name[@]}`.
+    pub(super) fn value(&self, name: &str) -> Val {
+        if let Ok(number) = name.parse::<usize>() {
+            return match (&self.0.arguments, number) {
+                (Val::Known(words), 1..) => {
+                    Val::Known(words.get(number - 1).cloned().into_iter().collect())
+                }
+                _ => Val::Open,
+            };
+        }
+        if name == "@" || name == "*" {
+            return self.0.arguments.clone();
+        }
+        let (plain, subscript) = name.strip_suffix(']').and_then(|name| name.split_once('[')).unwrap_or((name, ""));
+        let held = self.0.names.iter().find(|(known, _)| known == plain).map(|(_, val)| val);
+        match (held, subscript) {
+            (Some(Val::Known(words)), "" | "0") => Val::Known(words.first().cloned().into_iter().collect()),
+            (Some(Val::Known(words)), "@" | "*") => Val::Known(words.clone()),
+            (Some(Val::Known(words)), index) => match index.parse::<usize>() {
+                Ok(index) => Val::Known(words.get(index).cloned().into_iter().collect()),
+                Err(_) => Val::Open,
+            },
+            (Some(Val::Open), _) => Val::Open,
+            (None, "") => self.given(plain),
+            (None, _) => Val::Open,
+        }
+    }
+
+    /// What is known of the surroundings.
+    fn given(&self, name: &str) -> Val {
+        let text = match (name, self.0.folders.as_slice()) {
+            ("HOME", _) => self.0.home.clone(),
+            ("PWD", [place]) => place.cwd().to_str().map(str::to_owned),
+            _ => None,
+        };
+        text.map_or(Val::Open, |text| Val::Known(vec![Field::known(text)]))
+    }
+
+    pub(super) fn arguments(&self) -> Val {
+        self.0.arguments.clone()
+    }
+
+    pub(super) fn set_arguments(&mut self, arguments: Val) {
+        self.change().arguments = arguments;
+    }
+
+    pub(super) fn define(&mut self, name: &str, body: Rc<Node>) {
+        let functions = &mut self.change().functions;
+        functions.retain(|(known, _)| known != name);
+        functions.push((name.to_owned(), Some(body)));
+    }
+
+    /// The function of that name. Something within: which one is not known.
+    pub(super) fn function(&self, name: &str) -> Option<Option<Rc<Node>>> {
+        self.0.functions.iter().find(|(known, _)| known == name).map(|(_, body)| body.clone())
+    }
+
+    /// What holds whichever of two ways was taken.
+    pub(super) fn join(mut self, other: &State) -> State {
+        if self.is(other) {
+            return self;
+        }
+        let theirs = &other.0;
+        let ours = self.change();
+        join_folders(&mut ours.folders, &theirs.folders);
+        let their = |name: &str| theirs.names.iter().find(|(known, _)| known == name).map(|(_, val)| val);
+        for (name, val) in &mut ours.names {
+            if their(name) != Some(&*val) {
+                *val = Val::Open;
+            }
+        }
+        for (name, _) in &theirs.names {
+            if !ours.names.iter().any(|(known, _)| known == name) {
+                ours.names.push((name.clone(), Val::Open));
+            }
+        }
+        let same = |a: &Option<Rc<Node>>, b: Option<&Option<Rc<Node>>>| match (a, b) {
+            (Some(a), Some(Some(b))) => Rc::ptr_eq(a, b),
+            _ => false,
+        };
+        let their = |name: &str| theirs.functions.iter().find(|(known, _)| known == name).map(|(_, body)| body);
+        for (name, body) in &mut ours.functions {
+            if !same(body, their(name)) {
+                *body = None;
+            }
+        }
+        for (name, _) in &theirs.functions {
+            if !ours.functions.iter().any(|(known, _)| known == name) {
+                ours.functions.push((name.clone(), None));
+            }
+        }
+        if ours.arguments != theirs.arguments {
+            ours.arguments = Val::Open;
+        }
+        self
+    }
+
+    /// Whether both know the same.
+    pub(super) fn is(&self, other: &State) -> bool {
+        let (a, b) = (&self.0, &other.0);
+        let bodies = |inner: &Inner| -> Vec<_> {
+            let at = |body: &Option<Rc<Node>>| body.as_ref().map(Rc::as_ptr);
+            inner.functions.iter().map(|(name, body)| (name.clone(), at(body))).collect()
+        };
+        Rc::ptr_eq(a, b)
+            || a.names == b.names
+                && a.arguments == b.arguments
+                && a.folders.iter().map(Place::cwd).eq(b.folders.iter().map(Place::cwd))
+                && bodies(a) == bodies(b)
+    }
+}
+
+fn join_folders(ours: &mut Vec<Place>, theirs: &[Place]) {
+    if ours.is_empty() || theirs.is_empty() {
+        ours.clear();
+        return;
+    }
+    for place in theirs {
+        if !ours.iter().any(|known| known.cwd() == place.cwd()) {
+            ours.push(place.clone());
+        }
+    }
+    if ours.len() > FOLDERS {
+        ours.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn two_ways_know_what_both_knew() {
+        let at = State::new(&Place::new(Path::new("/work")));
+        let known = |text: &str| Val::Known(vec![Field::known(text)]);
+        let (mut a, mut b) = (at.clone(), at);
+        a.set("same", known("1"));
+        b.set("same", known("1"));
+        a.set("other", known("1"));
+        b.set("other", known("2"));
+        b.set("late", known("3"));
+        b.go(Some(&["/work/sub".into()]));
+        let both = a.join(&b);
+        assert_eq!(both.value("same"), known("1"));
+        assert_eq!([both.value("other"), both.value("late")], [Val::Open, Val::Open]);
+        let folders: Vec<_> = both.folders().iter().map(Place::cwd).collect();
+        assert_eq!(folders, [Path::new("/work"), Path::new("/work/sub")]);
+    }
+}

@@ -1,0 +1,724 @@
+//! Goes through a script as bash would, and keeps what each command would touch.
+//!
+//! Both ways of every condition are taken, loops until nothing new is learned, functions where they are
+//! called. A command may succeed or fail, and what is known then may differ: after `cd x && …` it runs in
+//! `x`, after `cd x; …` it may still be where it was.
+
+use std::{path::PathBuf, rc::Rc};
+
+use cotter::{
+    Place, paths,
+    permission::Zone,
+    tool::{Command, Doubt, Facts, Word as Told, WordKind},
+};
+
+use super::{
+    expand::{self, Field, Shape},
+    glob,
+    judge::{Judged, judge},
+    parse,
+    state::{State, Val},
+    tree::{Link, Node, Redirect, Simple, Value, Word},
+    wrappers::Inner,
+};
+
+/// How deep functions, scripts and groups may be nested.
+const DEEPEST: usize = 70;
+/// The most commands that are looked at.
+const MOST: usize = 1500;
+/// The most times a loop is gone through before nothing is known.
+const ROUNDS: usize = 6;
+
+pub(super) struct Walk<'a> {
+    pub(super) place: &'a Place,
+    pub(super) facts: Facts,
+    /// The next pipeline's number, and the one everything is part of.
+    next: u32,
+    within: Option<u32>,
+    depth: usize,
+    seen: usize,
+    /// Functions under way, with how many processes were split off when each was called.
+    calls: Vec<(String, usize)>,
+    /// Names that end with the function under way.
+    locals: Vec<String>,
+    forks: usize,
+    /// Where the output of all commands goes.
+    outputs: Vec<PathBuf>,
+    /// What is known where a function returns, or a loop is left.
+    pub(super) returns: Vec<State>,
+    pub(super) escapes: Vec<State>,
+}
+
+/// What is known after a command that succeeded, and after one that failed. Nothing: it never comes there.
+pub(super) struct Outcome {
+    pub ok: Option<State>,
+    pub failed: Option<State>,
+}
+
+impl Outcome {
+    pub(super) fn same(state: State) -> Self {
+        Outcome { ok: Some(state.clone()), failed: Some(state) }
+    }
+
+    pub(super) fn never() -> Self {
+        Outcome { ok: None, failed: None }
+    }
+
+    fn either(self) -> Option<State> {
+        join(self.ok, self.failed)
+    }
+}
+
+fn join(a: Option<State>, b: Option<State>) -> Option<State> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.join(&b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// How a command is called: what goes with it besides its words.
+#[derive(Clone, Default)]
+pub(super) struct Call {
+    pub number: u32,
+    pub writes_to: Vec<PathBuf>,
+    /// What it is given to read, where that is known.
+    pub input: Option<Field>,
+    pub by: By,
+}
+
+/// Who answers to a command's name.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(super) enum By {
+    /// Functions, then the shell itself, then programs.
+    #[default]
+    All,
+    /// The shell itself, then programs.
+    Shell,
+    Program,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(place: &'a Place) -> Self {
+        Walk {
+            place,
+            facts: Facts::zone(Zone::Safe),
+            next: 0,
+            within: None,
+            depth: 0,
+            seen: 0,
+            calls: vec![],
+            locals: vec![],
+            forks: 0,
+            outputs: vec![],
+            returns: vec![],
+            escapes: vec![],
+        }
+    }
+
+    pub(super) fn unclear(&mut self, why: impl Into<String>) {
+        self.facts.zone = self.facts.zone.max(Zone::Build);
+        self.doubt(Doubt::NotUnderstood(why.into()));
+    }
+
+    fn doubt(&mut self, doubt: Doubt) {
+        if !self.facts.doubts.contains(&doubt) && self.facts.doubts.len() < 20 {
+            self.facts.doubts.push(doubt);
+        }
+    }
+
+    pub(super) fn run(&mut self, node: &Node, state: State) -> Outcome {
+        if self.depth >= DEEPEST || self.seen >= MOST {
+            self.unclear("it runs more commands than can be looked at");
+            return Outcome::same(state);
+        }
+        self.depth += 1;
+        let outcome = self.step(node, state);
+        self.depth -= 1;
+        outcome
+    }
+
+    fn step(&mut self, node: &Node, state: State) -> Outcome {
+        match node {
+            Node::Simple(simple) => self.simple(simple, state),
+            Node::Sequence(nodes) => self.sequence(nodes, state),
+            Node::Chain(first, links) => self.chain(first, links, state),
+            Node::Pipeline(stages) => self.pipeline(stages, &state),
+            Node::Not(inner) => {
+                let Outcome { ok, failed } = self.run(inner, state);
+                Outcome { ok: failed, failed: ok }
+            }
+            Node::Background(inner) => self.forked(inner, &state),
+            Node::Subshell(inner) => {
+                self.aside_here(inner, &state);
+                Outcome::same(state)
+            }
+            Node::Redirected(inner, redirects) => self.redirected(inner, redirects, state),
+            Node::If(arms, otherwise) => self.condition(arms, otherwise.as_deref(), state),
+            Node::While(condition, body) => self.repeat(state, |walk, entry| {
+                let Outcome { ok, failed } = walk.run(condition, entry);
+                let after = ok.and_then(|state| walk.run(body, state).either());
+                join(after, failed)
+            }),
+            Node::For { name, words, body } => self.each(name, words.as_deref(), body, state),
+            Node::Repeat { name, doubt, body } => {
+                if let Some(doubt) = doubt {
+                    self.unclear(doubt.clone());
+                }
+                let mut state = state;
+                if let Some(name) = name {
+                    state.set(name, Val::Open);
+                }
+                self.repeat(state, |walk, entry| walk.run(body, entry).either())
+            }
+            Node::Case { words, bodies } => self.case(words, bodies, state),
+            Node::Function(name, body) => {
+                let mut state = state;
+                state.define(name, body.clone());
+                Outcome::same(state)
+            }
+            Node::Test(words) => {
+                self.look_into(words.iter(), &state);
+                self.test(words, &state);
+                Outcome::same(state)
+            }
+            Node::Arithmetic { doubt, within } => {
+                if let Some(doubt) = doubt {
+                    self.unclear(doubt.clone());
+                }
+                within.iter().for_each(|node| self.aside(node, &state));
+                Outcome::same(state)
+            }
+        }
+    }
+
+    fn sequence(&mut self, nodes: &[Node], state: State) -> Outcome {
+        let mut outcome = Outcome::same(state);
+        for (index, node) in nodes.iter().enumerate() {
+            let before = if index == 0 { outcome.ok } else { outcome.either() };
+            let Some(state) = before else { return Outcome::never() };
+            outcome = self.run(node, state);
+        }
+        outcome
+    }
+
+    fn chain(&mut self, first: &Node, links: &[(Link, Node)], state: State) -> Outcome {
+        let Outcome { mut ok, mut failed } = self.run(first, state);
+        for (link, node) in links {
+            let taken = if *link == Link::And { ok.take() } else { failed.take() };
+            let Some(state) = taken else { continue };
+            let next = self.run(node, state);
+            ok = join(ok, next.ok);
+            failed = join(failed, next.failed);
+        }
+        Outcome { ok, failed }
+    }
+
+    /// Every stage runs by itself, so that what one changes no other sees.
+    fn pipeline(&mut self, stages: &[Node], state: &State) -> Outcome {
+        let outer = self.within;
+        self.within = Some(self.number());
+        self.forks += 1;
+        for stage in stages {
+            self.aside_here(stage, state);
+        }
+        self.forks -= 1;
+        self.within = outer;
+        Outcome::same(state.clone())
+    }
+
+    fn forked(&mut self, inner: &Node, state: &State) -> Outcome {
+        self.forks += 1;
+        self.aside_here(inner, state);
+        self.forks -= 1;
+        Outcome::same(state.clone())
+    }
+
+    /// Runs something in a shell of its own.
+    fn aside_here(&mut self, node: &Node, state: &State) {
+        let kept = (std::mem::take(&mut self.returns), std::mem::take(&mut self.escapes));
+        self.run(node, state.clone());
+        (self.returns, self.escapes) = kept;
+    }
+
+    /// Runs something whose output does not go where that of the rest does.
+    pub(super) fn aside(&mut self, node: &Node, state: &State) {
+        let kept = (self.within.take(), std::mem::take(&mut self.outputs));
+        self.aside_here(node, state);
+        (self.within, self.outputs) = kept;
+    }
+
+    /// The commands within words, and what is doubtful about them.
+    fn look_into<'w>(&mut self, words: impl Iterator<Item = &'w Word> + Clone, state: &State) {
+        for node in expand::within(words.clone()) {
+            self.aside(node, state);
+        }
+        for doubt in expand::doubts(words) {
+            self.unclear(doubt.clone());
+        }
+    }
+
+    fn redirected(&mut self, inner: &Node, redirects: &[Redirect], state: State) -> Outcome {
+        let (writes_to, _) = self.redirects(redirects, &state);
+        let outer = self.outputs.len();
+        self.outputs.extend(writes_to);
+        let outcome = self.run(inner, state);
+        self.outputs.truncate(outer);
+        outcome
+    }
+
+    fn condition(&mut self, arms: &[(Node, Node)], otherwise: Option<&Node>, state: State) -> Outcome {
+        let (mut reached, mut after) = (Some(state), None);
+        for (condition, body) in arms {
+            let Some(state) = reached.take() else { break };
+            let Outcome { ok, failed } = self.run(condition, state);
+            let done = ok.and_then(|state| self.run(body, state).either());
+            after = join(after, done);
+            reached = failed;
+        }
+        let rest = match (reached, otherwise) {
+            (Some(state), Some(body)) => self.run(body, state).either(),
+            (state, _) => state,
+        };
+        join(after, rest).map_or_else(Outcome::never, Outcome::same)
+    }
+
+    fn case(&mut self, words: &[Word], bodies: &[Node], state: State) -> Outcome {
+        self.look_into(words.iter(), &state);
+        let mut after = Some(state.clone());
+        for body in bodies {
+            // What falls through was in an earlier body first.
+            let entry = after.clone().unwrap_or_else(|| state.clone());
+            after = join(after, self.run(body, entry).either());
+        }
+        after.map_or_else(Outcome::never, Outcome::same)
+    }
+
+    /// Goes through a loop until nothing new is learned.
+    fn repeat(&mut self, state: State, mut round: impl FnMut(&mut Self, State) -> Option<State>) -> Outcome {
+        let outer = std::mem::take(&mut self.escapes);
+        let mut entry = state;
+        for index in 0..=ROUNDS {
+            let mark = self.mark();
+            let mut after = round(self, entry.clone());
+            for escape in std::mem::take(&mut self.escapes) {
+                after = join(after, Some(escape));
+            }
+            let known = join(Some(entry.clone()), after).unwrap_or_else(|| entry.clone());
+            if known.is(&entry) {
+                break;
+            }
+            if index == ROUNDS {
+                self.unclear("a loop changes something again and again");
+                break;
+            }
+            self.rewind(mark);
+            entry = known;
+        }
+        self.escapes = outer;
+        Outcome::same(entry)
+    }
+
+    fn each(&mut self, name: &str, words: Option<&[Word]>, body: &Node, state: State) -> Outcome {
+        let items = match words {
+            None => match state.arguments() {
+                Val::Known(items) => items,
+                Val::Open => vec![Field::open("$@")],
+            },
+            Some(words) => {
+                self.look_into(words.iter(), &state);
+                match expand::fields(words, &state) {
+                    Ok(items) => items,
+                    Err(why) => {
+                        self.unclear(why);
+                        vec![Field::open("…")]
+                    }
+                }
+            }
+        };
+        let known = items.len() <= 16 && !items.iter().any(Field::is_open);
+        let values = match known {
+            true => items.into_iter().map(|item| Val::Known(vec![item])).collect(),
+            false => vec![Val::Open],
+        };
+        self.repeat(state, |walk, entry| {
+            let mut after = None;
+            for value in &values {
+                let mut state = entry.clone();
+                state.set(name, value.clone());
+                after = join(after, walk.run(body, state).either());
+            }
+            after
+        })
+    }
+
+    /// How much is known, so that it can be taken back.
+    fn mark(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    fn rewind(&mut self, mark: Facts) {
+        self.facts = mark;
+    }
+
+    /// The number of the pipeline a command is part of.
+    fn number(&mut self) -> u32 {
+        self.within.unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+
+    fn simple(&mut self, simple: &Simple, state: State) -> Outcome {
+        self.seen += 1;
+        let values = simple.assigns.iter().flat_map(|assign| match &assign.value {
+            Value::Word(word) => std::slice::from_ref(word),
+            Value::List(words) => words.as_slice(),
+        });
+        self.look_into(values, &state);
+        self.look_into(simple.words.iter(), &state);
+        let (writes_to, input) = self.redirects(&simple.redirects, &state);
+        let number = self.number();
+        let call = Call { number, writes_to, input, by: By::All };
+        if simple.words.is_empty() {
+            if !simple.redirects.is_empty() {
+                self.tell(vec![], Zone::Safe, &call);
+            }
+            return self.assign_all(&simple.assigns, state);
+        }
+        let fields = match expand::fields(&simple.words, &state) {
+            Ok(fields) => fields,
+            Err(why) => {
+                self.unclear(why);
+                simple.words.iter().map(|word| Field::open(word.source.clone())).collect()
+            }
+        };
+        if simple.words[0].bare().is_some_and(parse::is_declaration) {
+            return self.declare(&fields, &simple.assigns, state, &call);
+        }
+        for assign in &simple.assigns {
+            if !super::names::is_harmless(&assign.name) || assign.subscript.is_some() {
+                self.unclear(format!("`{}=…` before a command may change what it does", assign.name));
+            }
+        }
+        self.command(fields, state, &call)
+    }
+
+    /// A command with its words, whoever answers to its name.
+    pub(super) fn command(&mut self, fields: Vec<Field>, state: State, call: &Call) -> Outcome {
+        let Some(name) = fields.first() else { return Outcome::same(state) };
+        let Some(name) = name.literal().map(str::to_owned) else {
+            self.unclear(format!("`{}` is only known when it runs", name.text));
+            let words = super::judge::plain_words(&fields).into_iter();
+            let open = |(field, kind): (Field, WordKind)| {
+                let kind = if field.is_known() { kind } else { WordKind::Open };
+                (field, kind)
+            };
+            self.tell(words.map(open).collect(), Zone::Build, call);
+            return Outcome::same(state);
+        };
+        if call.by == By::All {
+            match state.function(&name) {
+                Some(Some(body)) => return self.function(&name, &body, &fields, state, call),
+                Some(None) => self.unclear(format!("which function `{name}` is, is not known")),
+                None => {}
+            }
+        }
+        if call.by != By::Program
+            && let Some(outcome) = self.builtin(&name, &fields, &state, call)
+        {
+            return outcome;
+        }
+        self.program(&fields, &state, call);
+        Outcome::same(state)
+    }
+
+    /// A function's body where it is called, with its arguments.
+    fn function(&mut self, name: &str, body: &Rc<Node>, fields: &[Field], state: State, call: &Call) -> Outcome {
+        self.tell(super::judge::plain_words(fields), Zone::Safe, call);
+        if let Some((_, forks)) = self.calls.iter().find(|(called, _)| called == name) {
+            if self.forks > *forks {
+                self.facts.zone = Zone::Never;
+                self.doubt(Doubt::Destructive(format!("`{name}` starts itself again and again")));
+            }
+            self.unclear(format!("the function `{name}` calls itself"));
+            return Outcome::same(state);
+        }
+        self.calls.push((name.to_owned(), self.forks));
+        let outer = (std::mem::take(&mut self.returns), state.arguments());
+        let locals = std::mem::take(&mut self.locals);
+        let mut inner = state;
+        inner.set_arguments(match fields[1..].iter().any(Field::is_open) {
+            true => Val::Open,
+            false => Val::Known(fields[1..].to_vec()),
+        });
+        let writes = self.outputs.len();
+        self.outputs.extend(call.writes_to.iter().cloned());
+        let mut after = self.run(body, inner).either();
+        self.outputs.truncate(writes);
+        for returned in std::mem::replace(&mut self.returns, outer.0) {
+            after = join(after, Some(returned));
+        }
+        self.calls.pop();
+        let locals = std::mem::replace(&mut self.locals, locals);
+        let Some(mut after) = after else { return Outcome::never() };
+        locals.iter().for_each(|name| after.set(name, Val::Open));
+        after.set_arguments(outer.1);
+        Outcome::same(after)
+    }
+
+    /// A name that means something else once the function under way is left.
+    pub(super) fn locals(&mut self, name: &str) {
+        if !self.calls.is_empty() {
+            self.locals.push(name.to_owned());
+        }
+    }
+
+    /// A program, and what it runs in turn.
+    fn program(&mut self, fields: &[Field], state: &State, call: &Call) {
+        let judged = judge(fields);
+        let mut inner_state = state.clone();
+        if let Some(folder) = &judged.folder {
+            self.go(folder, &mut inner_state);
+        }
+        let inner = self.note(judged, &inner_state, call);
+        for inner in inner {
+            self.seen += 1;
+            if self.depth >= DEEPEST || self.seen >= MOST {
+                self.unclear("it runs more commands than can be looked at");
+                return;
+            }
+            self.depth += 1;
+            self.inner(inner, &inner_state, call);
+            self.depth -= 1;
+        }
+    }
+
+    fn inner(&mut self, inner: Inner, state: &State, call: &Call) {
+        let by = |by: By| Call { by, writes_to: vec![], ..call.clone() };
+        match inner {
+            Inner::Program(fields) => _ = self.command(fields, state.clone(), &by(By::Program)),
+            Inner::Command(fields) => _ = self.command(fields, state.clone(), &by(By::Shell)),
+            Inner::Here(fields) => _ = self.command(fields, state.clone(), &by(By::All)),
+            Inner::Script { shell, text, arguments } => match text.literal() {
+                Some(script) => {
+                    let outer = self.within.replace(call.number);
+                    self.script(&shell, script, state.afresh(arguments));
+                    self.within = outer;
+                }
+                None => self.unclear(format!("what `{shell} -c` runs is only known when it runs")),
+            },
+            Inner::Input { shell } => match call.input.as_ref().and_then(Field::literal) {
+                Some(script) => {
+                    let script = script.to_owned();
+                    self.script(&shell, &script, state.afresh(vec![]));
+                }
+                None => self.unclear(format!("`{shell}` runs what it reads")),
+            },
+        }
+    }
+
+    /// A script that another shell runs.
+    fn script(&mut self, shell: &str, text: &str, state: State) {
+        if shell != "bash" && shell != "rbash" && !is_common(text, shell) {
+            self.unclear(format!("`{shell}` may read it in another way than bash"));
+        }
+        let kept = (std::mem::take(&mut self.returns), std::mem::take(&mut self.escapes));
+        self.text(text, state);
+        (self.returns, self.escapes) = kept;
+    }
+
+    /// Reads a text as commands, and runs them.
+    pub(super) fn text(&mut self, text: &str, state: State) -> Outcome {
+        let script = parse::parse_within(text, self.depth.min(50));
+        let outcome = self.run(&script.node, state);
+        if let Some(trouble) = script.trouble {
+            self.unclear(trouble);
+        }
+        outcome
+    }
+
+    /// Keeps what a command was found to touch. What it runs in turn is handed back.
+    pub(super) fn note(&mut self, judged: Judged, state: &State, call: &Call) -> Vec<Inner> {
+        let mut zone = judged.zone;
+        for field in &judged.reads {
+            zone = zone.max(self.reads(field, state));
+        }
+        for field in &judged.writes {
+            zone = zone.max(self.writes(field, state).0);
+        }
+        for field in &judged.removes {
+            zone = zone.max(self.removal(field, state));
+        }
+        for host in judged.hosts {
+            if !self.facts.hosts.contains(&host) {
+                self.facts.hosts.push(host);
+            }
+        }
+        for doubt in judged.doubts {
+            if matches!(doubt, Doubt::NotUnderstood(_)) {
+                zone = zone.max(Zone::Build);
+            }
+            self.doubt(doubt);
+        }
+        self.tell(judged.words, zone, call);
+        judged.inner
+    }
+
+    /// One more command.
+    pub(super) fn tell(&mut self, words: Vec<(Field, WordKind)>, zone: Zone, call: &Call) {
+        let words = words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
+        let mut writes_to = call.writes_to.clone();
+        writes_to.extend(self.outputs.iter().cloned());
+        self.facts.zone = self.facts.zone.max(zone);
+        self.facts.commands.push(Command { words, zone, writes_to, pipeline: call.number });
+    }
+
+    /// Redirections: where output goes, and what is given as input.
+    fn redirects(&mut self, redirects: &[Redirect], state: &State) -> (Vec<PathBuf>, Option<Field>) {
+        let (mut to, mut input) = (vec![], None);
+        for redirect in redirects {
+            let text = match redirect {
+                Redirect::Text(body) => body.get(),
+                Redirect::From(word) | Redirect::To(word) | Redirect::Both(word) => Some(word),
+                Redirect::Copy => None,
+            };
+            let Some(word) = text else { continue };
+            self.look_into(std::iter::once(word), state);
+            let field = match self.target(word, redirect, state) {
+                Some(field) => field,
+                None => continue,
+            };
+            match redirect {
+                Redirect::Text(_) => input = Some(field),
+                Redirect::From(_) => self.raise_read(&field, state),
+                _ => {
+                    if matches!(redirect, Redirect::Both(_)) {
+                        self.raise_read(&field, state);
+                    }
+                    let (zone, paths) = self.writes(&field, state);
+                    self.facts.zone = self.facts.zone.max(zone);
+                    to.extend(paths);
+                }
+            }
+        }
+        (to, input)
+    }
+
+    fn raise_read(&mut self, field: &Field, state: &State) {
+        let zone = self.reads(field, state);
+        self.facts.zone = self.facts.zone.max(zone);
+    }
+
+    /// What a redirection leads to. Nothing: no file.
+    fn target(&mut self, word: &Word, redirect: &Redirect, state: &State) -> Option<Field> {
+        if matches!(word.pieces.as_slice(), [super::tree::Piece::Process(_)]) {
+            return None;
+        }
+        if matches!(redirect, Redirect::Text(_)) {
+            return expand::single(word, state).ok();
+        }
+        // A pattern or several words may be one file, or an error.
+        let field = match expand::fields(std::slice::from_ref(word), state) {
+            Ok(mut fields) if fields.len() == 1 => fields.remove(0),
+            _ => Field::open(word.source.clone()),
+        };
+        let socket = field.text.starts_with("/dev/tcp/") || field.text.starts_with("/dev/udp/");
+        if socket {
+            self.facts.zone = self.facts.zone.max(Zone::Network);
+            self.unclear(format!("`{}` opens a connection", field.text));
+            return None;
+        }
+        Some(field)
+    }
+
+    pub(super) fn reads(&mut self, field: &Field, state: &State) -> Zone {
+        let paths = self.touched(field, state);
+        let zone = paths.iter().map(|path| self.place.zone_of_read(path)).max();
+        for path in paths {
+            if !self.facts.reads.contains(&path) {
+                self.facts.reads.push(path);
+            }
+        }
+        zone.unwrap_or(Zone::Safe)
+    }
+
+    pub(super) fn writes(&mut self, field: &Field, state: &State) -> (Zone, Vec<PathBuf>) {
+        let paths = self.touched(field, state);
+        let zone = paths.iter().map(|path| self.place.zone_of_write(path)).max();
+        for path in &paths {
+            if !self.facts.writes.contains(path) {
+                self.facts.writes.push(path.clone());
+            }
+        }
+        (zone.unwrap_or(Zone::Safe), paths)
+    }
+
+    /// Whether what is removed is the person's home, or holds it.
+    fn removal(&mut self, field: &Field, state: &State) -> Zone {
+        let spelled = field.text.trim_matches('"').trim_end_matches(['/', '*']);
+        let unknown_home = field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
+        let Some(home) = self.place.home() else {
+            return if unknown_home { Zone::Never } else { Zone::Safe };
+        };
+        let whole = Field::known(match &field.shape {
+            Shape::Pattern(_) => field.text.trim_end_matches('*').to_owned(),
+            _ => field.text.clone(),
+        });
+        let holds = field.is_open() && unknown_home
+            || !field.is_open() && self.touched(&whole, state).iter().any(|path| home.starts_with(path));
+        if holds { Zone::Never } else { Zone::Safe }
+    }
+
+    /// The paths a word stands for, links resolved.
+    pub(super) fn touched(&mut self, field: &Field, state: &State) -> Vec<PathBuf> {
+        let text = field.text.as_str();
+        if text.is_empty() {
+            return vec![];
+        }
+        if field.is_open() {
+            self.unclear(format!("`{text}` is only known when it runs"));
+            return vec![];
+        }
+        let absolute = text.starts_with('/');
+        let base = [self.place.clone()];
+        let folders = if absolute { &base[..] } else { state.folders() };
+        if folders.is_empty() {
+            self.unclear(format!("where `{text}` lies depends on a folder nobody knows"));
+            return vec![];
+        }
+        let mut found = vec![];
+        for place in folders {
+            let names = match &field.shape {
+                Shape::Pattern(pattern) => glob::matches(pattern, place.cwd()).unwrap_or_default(),
+                _ => vec![],
+            };
+            if names.is_empty() {
+                let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
+                let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
+                let spelled = if field.is_known() { text } else { folder };
+                found.extend(paths::touched(if spelled.is_empty() { "." } else { spelled }, place));
+            }
+            found.extend(names.iter().flat_map(|name| paths::touched(name, place)));
+        }
+        found
+    }
+
+    /// Goes to a folder that a word names, where that is known.
+    pub(super) fn go(&mut self, folder: &Field, state: &mut State) {
+        let paths = self.touched(folder, state);
+        match folder.is_known() && !paths.is_empty() {
+            true => state.go(Some(&paths)),
+            false => state.go(None),
+        }
+    }
+}
+
+/// Whether every shell reads a text as bash does: words, quotes and the plainest operators.
+fn is_common(text: &str, shell: &str) -> bool {
+    let odd = match shell {
+        "sh" | "dash" | "ash" => &["$'", "$\"", "&>", ">&", "|&", "<<<", "<(", ">(", "((", "[[", "{", "function", ";&", "~+"][..],
+        _ => &["$", "`", "<", "&>", ">&", "|&", "(", "[", "{", "*", "?", "~", "=", "^", "#", "!", "\\", "function"][..],
+    };
+    let copies = text.replace("2>&1", "").replace(">&2", "");
+    !odd.iter().any(|sign| copies.contains(sign))
+}

@@ -1,0 +1,455 @@
+//! The words of a command line: quotes, escapes and expansions, by bash's rules. Pure.
+
+use super::{
+    parse::{Parser, Reason, is_meta, parse_within},
+    tree::{Node, Piece, Word},
+};
+
+type Parsed<T> = Result<T, Reason>;
+
+/// The text of a here-document whose delimiter is not quoted: expansions mean something, quotes do not.
+pub(super) fn of_document(text: &str, depth: usize) -> Parsed<Word> {
+    let mut parser = Parser::of_document(text, depth);
+    let mut pieces = Pieces::default();
+    while let Some(c) = parser.peek() {
+        parser.quoted_piece(c, &mut pieces, Inside::Document)?;
+    }
+    Ok(Word { source: text.to_owned(), pieces: pieces.done() })
+}
+
+/// What text stands in: double quotes, or a here-document, where a `"` is one.
+#[derive(Clone, Copy, PartialEq)]
+enum Inside {
+    Quotes,
+    Document,
+}
+
+/// Pieces of a word, text of one kind joined.
+#[derive(Default)]
+struct Pieces(Vec<Piece>);
+
+impl Pieces {
+    fn bare(&mut self, c: char) {
+        match self.0.last_mut() {
+            Some(Piece::Bare(text)) => text.push(c),
+            _ => self.0.push(Piece::Bare(c.into())),
+        }
+    }
+
+    fn quoted(&mut self, new: &str) {
+        match self.0.last_mut() {
+            Some(Piece::Quoted(text)) => text.push_str(new),
+            _ => self.0.push(Piece::Quoted(new.into())),
+        }
+    }
+
+    fn quoted_char(&mut self, c: char) {
+        self.quoted(c.encode_utf8(&mut [0; 4]));
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.0.push(piece);
+    }
+
+    fn done(self) -> Vec<Piece> {
+        self.0
+    }
+}
+
+impl Parser<'_> {
+    /// A word. There must be one.
+    pub(super) fn word(&mut self) -> Parsed<Word> {
+        if !self.at_word() {
+            return Err(match self.peek() {
+                Some(odd) => format!("`{}` stands where a word should", odd.escape_debug()),
+                None => "a word is missing".into(),
+            });
+        }
+        self.word_or_nothing()
+    }
+
+    /// A word, or an empty one where none stands.
+    pub(super) fn word_or_nothing(&mut self) -> Parsed<Word> {
+        let start = self.at;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
+        let end = self.rest().find(|c| !plain(c)).unwrap_or(self.rest().len());
+        if end > 0 && self.rest()[end..].chars().next().is_none_or(is_blank_end) {
+            self.at += end;
+            let text = self.text[start..self.at].to_owned();
+            return Ok(Word { pieces: vec![Piece::Bare(text.clone())], source: text });
+        }
+        let mut pieces = Pieces::default();
+        while let Some(c) = self.peek() {
+            if self.sees("<(") || self.sees(">(") {
+                self.at += 2;
+                pieces.push(Piece::Process(self.substituted()?));
+                continue;
+            }
+            if is_meta(c) {
+                break;
+            }
+            self.piece(c, &mut pieces)?;
+        }
+        Ok(Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() })
+    }
+
+    /// One piece outside of quotes.
+    fn piece(&mut self, c: char, pieces: &mut Pieces) -> Parsed<()> {
+        match c {
+            '\\' => {
+                self.at += 1;
+                match self.peek() {
+                    Some('\n') => self.at += 1,
+                    Some(next) => {
+                        self.at += next.len_utf8();
+                        pieces.quoted_char(next);
+                    }
+                    None => return Err("a backslash stands at the end".into()),
+                }
+            }
+            '\'' => {
+                self.at += 1;
+                let end = self.rest().find('\'').ok_or("a quote is never closed")?;
+                pieces.quoted(&self.rest()[..end]);
+                self.at += end + 1;
+            }
+            '"' => self.double_quoted(pieces)?,
+            '$' if self.sees("$'") => {
+                self.at += 2;
+                self.escaped(pieces)?;
+            }
+            '$' if self.sees("$\"") => {
+                self.at += 1;
+                self.double_quoted(pieces)?;
+            }
+            '$' | '`' => self.expansion(c, pieces, false)?,
+            _ => {
+                self.at += c.len_utf8();
+                pieces.bare(c);
+            }
+        }
+        Ok(())
+    }
+
+    fn double_quoted(&mut self, pieces: &mut Pieces) -> Parsed<()> {
+        self.at += 1;
+        // Empty quotes are a word too.
+        pieces.quoted("");
+        loop {
+            match self.peek() {
+                None => return Err("a quote is never closed".into()),
+                Some('"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(c) => self.quoted_piece(c, pieces, Inside::Quotes)?,
+            }
+        }
+    }
+
+    /// One piece inside of double quotes or a here-document.
+    fn quoted_piece(&mut self, c: char, pieces: &mut Pieces, inside: Inside) -> Parsed<()> {
+        if c == '$' || c == '`' {
+            return self.expansion(c, pieces, true);
+        }
+        self.at += c.len_utf8();
+        let next = self.peek().filter(|_| c == '\\');
+        match next {
+            Some('\n') => self.at += 1,
+            Some(next @ ('$' | '`' | '\\')) => {
+                self.at += 1;
+                pieces.quoted_char(next);
+            }
+            Some('"') if inside == Inside::Quotes => {
+                self.at += 1;
+                pieces.quoted("\"");
+            }
+            _ => pieces.quoted_char(c),
+        }
+        Ok(())
+    }
+
+    /// `$'…'`, after its first quote.
+    fn escaped(&mut self, pieces: &mut Pieces) -> Parsed<()> {
+        pieces.quoted("");
+        loop {
+            let c = self.peek().ok_or("a quote is never closed")?;
+            self.at += c.len_utf8();
+            match c {
+                '\'' => return Ok(()),
+                '\\' => {
+                    let decoded = self.escape()?;
+                    if decoded.is_control() && decoded != '\n' && decoded != '\t' {
+                        return Err("`$'…'` holds a control character".into());
+                    }
+                    pieces.quoted_char(decoded);
+                }
+                _ => pieces.quoted_char(c),
+            }
+        }
+    }
+
+    /// What follows a backslash in `$'…'`. An unknown escape keeps its backslash in bash: refused.
+    fn escape(&mut self) -> Parsed<char> {
+        let c = self.peek().ok_or("a quote is never closed")?;
+        self.at += c.len_utf8();
+        let simple = match c {
+            'n' => '\n',
+            't' => '\t',
+            '\\' | '\'' | '"' | '?' => c,
+            'x' => return self.code(16, 2),
+            'u' => return self.code(16, 4),
+            'U' => return self.code(16, 8),
+            '0'..='7' => {
+                self.at -= 1;
+                return self.code(8, 3);
+            }
+            _ => return Err(format!("`\\{c}` in `$'…'` is an unusual escape")),
+        };
+        Ok(simple)
+    }
+
+    fn code(&mut self, radix: u32, most: usize) -> Parsed<char> {
+        let digits = self.rest().chars().take(most).take_while(|c| c.is_digit(radix)).count();
+        let code = u32::from_str_radix(&self.rest()[..digits], radix).ok();
+        self.at += digits;
+        let wide = radix == 16 && most > 2;
+        // Bytes above ASCII are half of a character at best.
+        let decoded = code.filter(|&code| wide || code < 0x80).and_then(char::from_u32);
+        decoded.ok_or_else(|| "`$'…'` holds no plain character".into())
+    }
+
+    /// `$…` or a back quote.
+    fn expansion(&mut self, c: char, pieces: &mut Pieces, quoted: bool) -> Parsed<()> {
+        if c == '`' {
+            let node = self.back_quoted(quoted)?;
+            pieces.push(Piece::Open { within: vec![node], doubt: None, quoted });
+            return Ok(());
+        }
+        self.at += 1;
+        if self.sees("((") {
+            self.at += 2;
+            let (doubt, within) = self.arithmetic()?;
+            pieces.push(Piece::Open { within, doubt, quoted });
+        } else if self.sees("(") {
+            self.at += 1;
+            let node = self.substituted()?;
+            pieces.push(Piece::Open { within: vec![node], doubt: None, quoted });
+        } else if self.sees("{") {
+            self.at += 1;
+            let piece = self.deeper(|parser| parser.braced(quoted))?;
+            pieces.push(piece);
+        } else if self.sees("[") {
+            return Err("`$[…]` evaluates names".into());
+        } else {
+            match self.name() {
+                Some(name) => pieces.push(Piece::Variable { name, quoted }),
+                None => pieces.quoted("$"),
+            }
+        }
+        Ok(())
+    }
+
+    /// A variable's name, where one stands here: a word, a digit or a sign.
+    fn name(&mut self) -> Option<String> {
+        let rest = self.rest();
+        let c = rest.chars().next()?;
+        let length = match c {
+            'a'..='z' | 'A'..='Z' | '_' => {
+                rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len())
+            }
+            '0'..='9' | '@' | '*' | '#' | '?' | '-' | '$' | '!' => 1,
+            _ => return None,
+        };
+        self.at += length;
+        Some(rest[..length].to_owned())
+    }
+
+    /// `${…}`, after its brace.
+    fn braced(&mut self, quoted: bool) -> Parsed<Piece> {
+        let start = self.at;
+        if self.sees("!") {
+            return Err("`${!…}` names a variable by a variable".into());
+        }
+        let counts = self.sees("#") && !self.sees("#}");
+        if counts {
+            self.at += 1;
+        }
+        let mut name = self.name().ok_or("`${` names no variable")?;
+        // More than one digit.
+        while name.starts_with(|c: char| c.is_ascii_digit()) && self.peek().is_some_and(|c| c.is_ascii_digit()) {
+            name.extend(self.peek());
+            self.at += 1;
+        }
+        if self.sees("[") {
+            let end = self.rest().find(']').ok_or("`[` is never closed")?;
+            let subscript = &self.rest()[1..end];
+            let plain = matches!(subscript, "@" | "*")
+                || !subscript.is_empty() && subscript.chars().all(|c| c.is_ascii_digit());
+            if !plain {
+                return Err(format!("the subscript `[{subscript}]` is evaluated"));
+            }
+            name = format!("{name}[{subscript}]");
+            self.at += end + 1;
+        }
+        if self.sees("}") {
+            self.at += 1;
+            return Ok(match counts {
+                true => Piece::Open { within: vec![], doubt: None, quoted },
+                false => Piece::Variable { name, quoted },
+            });
+        }
+        if self.sees("@") {
+            return Err(format!("`${{{}` may evaluate what a variable holds", &self.text[start..=self.at]));
+        }
+        let assigns = self.sees("=") || self.sees(":=");
+        let slice = self.sees(":") && !["-", "+", "=", "?"].iter().any(|op| self.rest()[1..].starts_with(op));
+        let body = self.at;
+        let within = self.braced_rest(quoted)?;
+        let text = &self.text[body..self.at - 1];
+        if slice && text.contains(|c: char| !c.is_ascii_digit() && !": -".contains(c)) {
+            return Err("a slice of a variable is evaluated".into());
+        }
+        if assigns {
+            return Err(format!("`${{{name}=…}}` assigns where it is used"));
+        }
+        Ok(Piece::Open { within, doubt: None, quoted })
+    }
+
+    /// The rest of `${…}` up to its brace, and the commands within.
+    fn braced_rest(&mut self, quoted: bool) -> Parsed<Vec<Node>> {
+        let mut pieces = Pieces::default();
+        loop {
+            let c = self.peek().ok_or("`${` is never closed")?;
+            match c {
+                '}' => {
+                    self.at += 1;
+                    break;
+                }
+                '\'' if quoted => return Err("a single quote stands within `\"${…}\"`".into()),
+                '<' | '>' => return Err("a redirection stands within `${…}`".into()),
+                _ => self.piece(c, &mut pieces)?,
+            }
+        }
+        let mut within = vec![];
+        for piece in pieces.done() {
+            match piece {
+                Piece::Open { within: nodes, doubt: None, .. } => within.extend(nodes),
+                Piece::Open { doubt: Some(doubt), .. } => return Err(doubt),
+                _ => {}
+            }
+        }
+        Ok(within)
+    }
+
+    /// A command in back quotes. Bash takes some backslashes away before it reads it.
+    fn back_quoted(&mut self, quoted: bool) -> Parsed<Node> {
+        self.at += 1;
+        let mut inner = String::new();
+        loop {
+            let c = self.peek().ok_or("a back quote is never closed")?;
+            self.at += c.len_utf8();
+            match c {
+                '`' => break,
+                '\\' => match self.peek() {
+                    Some(next @ ('$' | '`' | '\\')) => {
+                        self.at += 1;
+                        inner.push(next);
+                    }
+                    Some('"') if quoted => return Err("escaped quotes stand in back quotes".into()),
+                    _ => inner.push('\\'),
+                },
+                _ => inner.push(c),
+            }
+        }
+        let depth = self.depth;
+        self.deeper(|_| {
+            let script = parse_within(&inner, depth + 1);
+            script.trouble.map_or(Ok(script.node), Err)
+        })
+    }
+
+    /// An arithmetic expression up to its `))`: what is doubtful about it, and commands within.
+    pub(super) fn arithmetic(&mut self) -> Parsed<(Option<Reason>, Vec<Node>)> {
+        let (mut open, mut doubt, mut within) = (0usize, None, vec![]);
+        loop {
+            let c = self.peek().ok_or("`((` is never closed")?;
+            match c {
+                ')' if open == 0 => {
+                    if !self.sees("))") {
+                        return Err("`((` is closed by a single `)`".into());
+                    }
+                    self.at += 2;
+                    return Ok((doubt, within));
+                }
+                '\'' | '"' | '`' | '\\' | '#' | '{' | '}' => {
+                    return Err(format!("`{c}` stands in an arithmetic expression"));
+                }
+                '$' if self.sees("$(") && !self.sees("$((") => {
+                    self.at += 2;
+                    doubt = Some("arithmetic evaluates what a command prints".into());
+                    within.push(self.substituted()?);
+                    continue;
+                }
+                'a'..='z' | 'A'..='Z' | '_' | '$' => {
+                    doubt.get_or_insert_with(|| "arithmetic evaluates what names hold".into());
+                }
+                '(' => open += 1,
+                ')' => open -= 1,
+                _ => {}
+            }
+            self.at += c.len_utf8();
+        }
+    }
+
+    /// The words of `[[ … ]]`, operators among them, up to its end.
+    pub(super) fn test_words(&mut self) -> Parsed<Vec<Word>> {
+        let mut words: Vec<Word> = vec![];
+        loop {
+            while self.peek().is_some_and(|c| matches!(c, ' ' | '\t' | '\n')) {
+                self.at += 1;
+            }
+            if self.sees("<(") || self.sees(">(") {
+                return Err("a process substitution stands in `[[ … ]]`".into());
+            }
+            let regex = words.last().is_some_and(|word| word.bare() == Some("=~"));
+            if regex {
+                words.push(self.regex()?);
+                continue;
+            }
+            let operator = ["&&", "||", "<", ">", "(", ")"].into_iter().find(|sign| self.sees(sign));
+            if let Some(sign) = operator {
+                self.at += sign.len();
+                words.push(Word { source: sign.into(), pieces: vec![Piece::Bare(sign.into())] });
+                continue;
+            }
+            let word = self.word()?;
+            if word.bare() == Some("]]") {
+                return Ok(words);
+            }
+            words.push(word);
+        }
+    }
+
+    /// What follows `=~`. Brackets belong to it, blanks end it.
+    fn regex(&mut self) -> Parsed<Word> {
+        let (start, mut pieces) = (self.at, Pieces::default());
+        while let Some(c) = self.peek() {
+            match c {
+                ' ' | '\t' | '\n' => break,
+                ';' | '&' | '<' | '>' => return Err("a regular expression holds an operator".into()),
+                '(' | ')' | '|' => {
+                    self.at += 1;
+                    pieces.quoted_char(c);
+                }
+                _ => self.piece(c, &mut pieces)?,
+            }
+        }
+        Ok(Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() })
+    }
+}
+
+/// Where a plain word surely ends: a blank or an operator, but not one that might go on with the word.
+fn is_blank_end(c: char) -> bool {
+    is_meta(c) && c != '<' && c != '>' && c != '('
+}

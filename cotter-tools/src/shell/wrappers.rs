@@ -1,0 +1,334 @@
+//! Commands that run other commands: what they run in turn. Pure.
+
+use cotter::{permission::Zone, tool::WordKind};
+
+use super::{
+    expand::{Field, Shape},
+    judge::{Judged, plain_words},
+    options::{Given, Until, kind_of},
+    table::{Row, Takes},
+};
+
+/// A command that another one runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Inner {
+    /// A program with its words. No function and no builtin goes by its name.
+    Program(Vec<Field>),
+    /// A command of this shell, functions aside: `command ls`, `builtin cd x`.
+    Command(Vec<Field>),
+    /// A command of this shell, functions too: `time f`.
+    Here(Vec<Field>),
+    /// A script for a shell, with the arguments it is given.
+    Script { shell: String, text: Field, arguments: Vec<Field> },
+    /// A shell that runs what it reads from its input.
+    Input { shell: String },
+}
+
+/// A command that is nothing but a way to run another: its options, and how many words stand before it.
+struct Wrapper {
+    row: Row,
+    before: usize,
+    assigns: bool,
+}
+
+const fn wrapper(name: &'static str, zone: Zone, before: usize, short: &'static str, long: &'static str) -> Wrapper {
+    let row = Row { name, zone, takes: Takes::Text, short, long, plain: false, long_with_one_dash: false };
+    Wrapper { row, before, assigns: false }
+}
+
+const fn assigning(name: &'static str, zone: Zone, short: &'static str, long: &'static str) -> Wrapper {
+    Wrapper { assigns: true, ..wrapper(name, zone, 0, short, long) }
+}
+
+static WRAPPERS: [Wrapper; 26] = [
+    assigning("sudo", Zone::Machine, "nbHEkSAPu:g:p:C:D<h:R<r:t:T:U:", "non-interactive background set-home preserve-env? stdin user= group= prompt= chdir<"),
+    wrapper("doas", Zone::Machine, 0, "nsu:C<", ""),
+    assigning("env", Zone::Safe, "i0u:C<v", "ignore-environment null unset= chdir< debug"),
+    wrapper("nice", Zone::Safe, 0, "n:#", "adjustment="),
+    wrapper("nohup", Zone::Safe, 0, "", ""),
+    wrapper("time", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
+    wrapper("gtime", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
+    wrapper("timeout", Zone::Safe, 1, "k:s:v", "kill-after= signal= foreground preserve-status verbose"),
+    wrapper("gtimeout", Zone::Safe, 1, "k:s:v", "kill-after= signal= foreground preserve-status verbose"),
+    wrapper("stdbuf", Zone::Safe, 0, "i:o:e:", "input= output= error="),
+    wrapper("setsid", Zone::Safe, 0, "cfw", "ctty fork wait"),
+    wrapper("ionice", Zone::Safe, 0, "c:n:t", "class= classdata= ignore"),
+    wrapper("chrt", Zone::Machine, 1, "bfior", "batch fifo idle other rr"),
+    wrapper("taskset", Zone::Safe, 1, "c", "cpu-list"),
+    wrapper("unbuffer", Zone::Safe, 0, "p", ""),
+    wrapper("caffeinate", Zone::Safe, 0, "dimsut:", ""),
+    wrapper("chronic", Zone::Safe, 0, "ev", ""),
+    wrapper("strace", Zone::Build, 0, "fqve:s:o>tTrcyn", ""),
+    wrapper("ltrace", Zone::Build, 0, "fe:s:o>tTrc", ""),
+    wrapper("xvfb-run", Zone::Build, 0, "a", "auto-servernum"),
+    wrapper("firejail", Zone::Machine, 0, "", ""),
+    wrapper("unshare", Zone::Machine, 0, "rmnpuifUC", ""),
+    wrapper("nsenter", Zone::Machine, 0, "", ""),
+    wrapper("chroot", Zone::Machine, 1, "", ""),
+    wrapper("runuser", Zone::Machine, 0, "u:", ""),
+    wrapper("setarch", Zone::Safe, 1, "R", ""),
+];
+
+/// What a command is that runs another one, where the name is one of those.
+pub(super) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.row.name == name) {
+        return Some(simple(wrapper, fields));
+    }
+    Some(match name {
+        "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" | "rbash" => shell(name, fields),
+        "su" => su(fields),
+        "command" | "builtin" | "exec" => builtin(name, fields),
+        "busybox" | "toybox" => {
+            let mut judged = Judged::new(Zone::Safe);
+            judged.words = plain_words(fields);
+            if fields.len() > 1 {
+                judged.inner.push(Inner::Program(fields[1..].to_vec()));
+            }
+            judged
+        }
+        "xargs" | "gxargs" => xargs(fields),
+        "parallel" | "entr" => asking(fields, "runs what it reads"),
+        "watch" => watch(fields),
+        "script" | "expect" | "at" | "batch" => asking(fields, "runs commands in its own way"),
+        "flock" => flock(fields),
+        "ssh" | "mosh" => ssh(fields),
+        "find" | "gfind" => super::find::judge(fields),
+        _ => return None,
+    })
+}
+
+/// A command with nothing but its own options before the one it runs.
+fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(wrapper.row.zone);
+    let given = Given::read(&wrapper.row, &fields[1..], Until::Operand);
+    let mut kinds = vec![WordKind::Name];
+    kinds.extend(&given.kinds);
+    judged.reads.extend(given.reads.iter().cloned());
+    judged.writes.extend(given.writes.iter().cloned());
+    judged.folder = given.values(&["C", "D", "chdir"]).next().cloned();
+    if let Some(unknown) = &given.unknown {
+        judged.unclear(format!("`{} {unknown}` has an option nobody knows", wrapper.row.name));
+    }
+    let mut rest = &fields[1 + given.read..];
+    while wrapper.assigns {
+        let Some(name) = rest.first().and_then(assigned) else { break };
+        if !super::names::is_harmless(name) {
+            judged.unclear(format!("`{name}=…` may change what a command does"));
+        }
+        kinds.push(kind_of(&rest[0]));
+        rest = &rest[1..];
+    }
+    let before = wrapper.before.min(rest.len());
+    kinds.extend(rest[..before].iter().map(kind_of));
+    let rest = &rest[before..];
+    kinds.extend(rest.iter().map(kind_of));
+    judged.words = fields.iter().cloned().zip(kinds).collect();
+    if !rest.is_empty() {
+        let inner = if wrapper.row.name == "time" { Inner::Here } else { Inner::Program };
+        judged.inner.push(inner(rest.to_vec()));
+    }
+    judged
+}
+
+/// The name in `name=value`.
+fn assigned(field: &Field) -> Option<&str> {
+    let (name, _) = field.text.split_once('=')?;
+    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let named = letters && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
+    (named && !matches!(field.shape, Shape::Open { leads: true, .. })).then_some(name)
+}
+
+/// A command that is not looked into.
+fn asking(fields: &[Field], why: &str) -> Judged {
+    let mut judged = Judged::new(Zone::Build);
+    judged.words = plain_words(fields);
+    judged.unclear(format!("`{}` {why}", fields[0].text));
+    judged
+}
+
+static SHELL: Row = Row {
+    name: "bash",
+    zone: Zone::Build,
+    takes: Takes::Text,
+    short: "ceuxvlno:",
+    long: "noprofile norc posix login verbose",
+    plain: false,
+    long_with_one_dash: false,
+};
+
+fn shell(name: &str, fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::Safe);
+    judged.words = plain_words(fields);
+    let given = Given::read(&SHELL, &fields[1..], Until::Operand);
+    if let Some(unknown) = given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version") {
+        judged.unclear(format!("`{name} {unknown}` has an option nobody knows"));
+    }
+    for ((_, kind), read) in judged.words[1..].iter_mut().zip(&given.kinds) {
+        *kind = *read;
+    }
+    let rest = &fields[1 + given.read..];
+    let reads_input = given.unknown.as_deref() == Some("-s");
+    match rest.split_first() {
+        _ if given.has(&["version"]) => {}
+        Some((text, arguments)) if given.has(&["c"]) => {
+            // The first argument is `$0`.
+            let arguments = arguments.get(1..).unwrap_or_default().to_vec();
+            judged.inner.push(Inner::Script { shell: name.into(), text: text.clone(), arguments });
+        }
+        Some((script, _)) if !reads_input => {
+            judged.raise(Zone::Build);
+            judged.reads.push(script.clone());
+        }
+        _ => judged.inner.push(Inner::Input { shell: name.into() }),
+    }
+    judged
+}
+
+fn su(fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::Machine);
+    judged.words = plain_words(fields);
+    let at = fields.iter().position(|field| field.text == "-c" || field.text == "--command");
+    if let Some(text) = at.and_then(|at| fields.get(at + 1)) {
+        judged.inner.push(Inner::Script { shell: "sh".into(), text: text.clone(), arguments: vec![] });
+    }
+    judged
+}
+
+fn builtin(name: &str, fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::Safe);
+    judged.words = plain_words(fields);
+    let first = fields.get(1).map(|field| field.text.as_str()).unwrap_or_default();
+    if name == "command" && matches!(first, "-v" | "-V") {
+        judged.words[1].1 = WordKind::Option;
+        return judged;
+    }
+    let skip = match first {
+        "--" => 2,
+        "-p" if name == "command" => 2,
+        _ if first.starts_with('-') => {
+            judged.unclear(format!("`{name} {first}` has an option nobody knows"));
+            1
+        }
+        _ => 1,
+    };
+    let rest = fields.get(skip..).unwrap_or_default().to_vec();
+    if !rest.is_empty() {
+        judged.inner.push(if name == "exec" { Inner::Program(rest) } else { Inner::Command(rest) });
+    }
+    judged
+}
+
+static XARGS: Row = Row {
+    name: "xargs",
+    zone: Zone::Safe,
+    takes: Takes::Text,
+    short: "0rtxn:P:L:s:I:d:E:",
+    long: "null no-run-if-empty verbose exit max-args= max-procs= max-lines? max-chars= replace? delimiter=",
+    plain: false,
+    long_with_one_dash: false,
+};
+
+/// What `xargs` appends is only known when it runs.
+fn xargs(fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::Safe);
+    judged.words = plain_words(fields);
+    let given = Given::read(&XARGS, &fields[1..], Until::Operand);
+    if let Some(unknown) = &given.unknown {
+        judged.unclear(format!("`xargs {unknown}` has an option nobody knows"));
+    }
+    for ((_, kind), read) in judged.words[1..].iter_mut().zip(&given.kinds) {
+        *kind = *read;
+    }
+    let mut program = fields[1 + given.read..].to_vec();
+    if program.is_empty() {
+        program.push(Field::known("echo"));
+    }
+    let input = Field { text: "…".into(), shape: Shape::Open { splits: true, leads: true } };
+    let place = given.values(&["I", "replace"]).next().map(|field| field.text.clone());
+    match place.filter(|place| !place.is_empty()) {
+        Some(place) => {
+            for field in &mut program {
+                if field.text.contains(&place) {
+                    let leads = field.text.starts_with(&place);
+                    field.shape = Shape::Open { splits: false, leads };
+                }
+            }
+        }
+        None => program.push(input),
+    }
+    judged.inner.push(Inner::Program(program));
+    judged
+}
+
+static WATCH: Row = Row {
+    name: "watch",
+    zone: Zone::Safe,
+    takes: Takes::Text,
+    short: "n:d?tgxebcpq:",
+    long: "interval= differences? no-title chgexit exec errexit beep color precise",
+    plain: false,
+    long_with_one_dash: false,
+};
+
+fn watch(fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::Safe);
+    judged.words = plain_words(fields);
+    let given = Given::read(&WATCH, &fields[1..], Until::Operand);
+    if let Some(unknown) = &given.unknown {
+        judged.unclear(format!("`watch {unknown}` has an option nobody knows"));
+    }
+    let rest = &fields[1 + given.read..];
+    match rest.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
+        Some(words) if !words.is_empty() => {
+            let text = Field::known(words.join(" "));
+            judged.inner.push(Inner::Script { shell: "sh".into(), text, arguments: vec![] });
+        }
+        Some(_) => {}
+        None => judged.unclear("what `watch` runs is only known when it runs"),
+    }
+    judged
+}
+
+fn flock(fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::Workspace);
+    judged.words = plain_words(fields);
+    match fields.get(1..) {
+        Some([file, rest @ ..]) if !file.text.starts_with('-') && !rest.is_empty() => {
+            judged.writes.push(file.clone());
+            match rest {
+                [flag, text, ..] if flag.text == "-c" => judged.inner.push(Inner::Script {
+                    shell: "sh".into(),
+                    text: text.clone(),
+                    arguments: vec![],
+                }),
+                _ => judged.inner.push(Inner::Program(rest.to_vec())),
+            }
+        }
+        _ => judged.unclear("`flock` is given options"),
+    }
+    judged
+}
+
+static SSH: Row = Row {
+    name: "ssh",
+    zone: Zone::External,
+    takes: Takes::Text,
+    short: "46AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o&p:Q:R:S:W:w:",
+    long: "",
+    plain: false,
+    long_with_one_dash: false,
+};
+
+/// What runs elsewhere runs elsewhere: the host counts, and that it does.
+fn ssh(fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::External);
+    judged.words = plain_words(fields);
+    let given = Given::read(&SSH, &fields[1..], Until::Operand);
+    if given.has(&["o", "F"]) || given.unknown.is_some() {
+        judged.unclear("an option of `ssh` may run a command here");
+    }
+    if let Some(host) = fields.get(1 + given.read) {
+        judged.speaks_to(host);
+    }
+    judged
+}
