@@ -2,15 +2,7 @@
 
 use cotter::permission::Zone;
 
-use super::{
-    expand::Field,
-    git,
-    judge::Judged,
-    options::Given,
-    sed,
-    table::Row,
-    wrappers::Inner,
-};
+use super::{expand::Field, git, judge::Judged, options::Given, sed, table::Row, wrappers::Inner};
 
 /// Our own program: it answers questions and gives trust, so an agent may only look through it.
 pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {

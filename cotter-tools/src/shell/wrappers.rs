@@ -148,7 +148,9 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
     }
     let mut rest = &fields[1 + given.read..];
     let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
-    for (field, name) in rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?))) {
+    for (field, name) in
+        rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
+    {
         if !super::names::is_harmless(name) {
             judged.unclear(format!("`{name}=…` may change what a command does"));
         }
