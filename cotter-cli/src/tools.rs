@@ -7,7 +7,7 @@ use cotter_tools::{
     ask_user::AskUser,
     bash::Bash,
     delegate::Delegate,
-    files,
+    fetch, files,
     mcp::{Mcp, Servers, Surroundings},
     memory::{self, Memory},
     process::{Environment, Runner},
@@ -24,6 +24,7 @@ pub(crate) fn furnish(
     let runner = runner(values)?;
     let builder = builder
         .extend(files::tools)
+        .extend(fetch::tools)
         .tool(Bash::new(runner))
         .hook(AskUser::default())
         .hook(Delegate);

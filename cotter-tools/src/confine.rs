@@ -73,6 +73,8 @@ pub struct Confinement {
     pub reads: Vec<PathBuf>,
     /// Files and folders it may read, run and write, with all below.
     pub writes: Vec<PathBuf>,
+    /// The same, but only where protected paths within can be mounted read-only.
+    pub guarded_writes: Vec<PathBuf>,
     /// Closed to it, also inside of what is open.
     pub closed: Vec<PathBuf>,
     /// Not to be written, also inside of what may be written.
@@ -102,6 +104,7 @@ impl Confinement {
             },
             reads: reads(place, runner),
             writes: vec![temp.into()],
+            guarded_writes: vec![],
             closed: vec![],
             protected: vec![],
         };
@@ -132,8 +135,9 @@ impl Confinement {
     /// What git needs outside the project, and what must not be written in what is open.
     fn open_repositories(&mut self, facts: &Facts, place: &Place) {
         let folders = protect::folders(place);
-        for folder in &folders {
-            self.writes.extend(protect::worktree(folder).into_iter().flat_map(|git| git.writes()));
+        for git in folders.iter().filter_map(|folder| protect::worktree(folder)) {
+            self.writes.extend(git.writes());
+            self.guarded_writes.push(git.common);
         }
         let approved = |path: &PathBuf| {
             let named = |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
@@ -144,13 +148,13 @@ impl Confinement {
         self.protected = protected;
     }
 
-    pub(crate) fn lists(&self) -> [&Vec<PathBuf>; 4] {
-        [&self.reads, &self.writes, &self.closed, &self.protected]
+    pub(crate) fn lists(&self) -> [&Vec<PathBuf>; 5] {
+        [&self.reads, &self.writes, &self.guarded_writes, &self.closed, &self.protected]
     }
 
     pub(crate) fn from_lists(network: Network, lists: Vec<Vec<PathBuf>>) -> Option<Self> {
-        let [reads, writes, closed, protected] = lists.try_into().ok()?;
-        Some(Confinement { network, reads, writes, closed, protected })
+        let [reads, writes, guarded_writes, closed, protected] = lists.try_into().ok()?;
+        Some(Confinement { network, reads, writes, guarded_writes, closed, protected })
     }
 }
 

@@ -12,6 +12,7 @@ pub mod process;
 pub mod confine;
 #[cfg(unix)]
 pub mod bash;
+#[cfg(unix)]
 pub mod files;
 pub mod fetch;
 pub mod ask_user;

@@ -44,7 +44,10 @@ impl Confinement {
         let read = AccessFs::from_read(AT_BEST);
         let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
         let write = AccessFs::from_all(AT_BEST) & !devices;
-        for (paths, access) in [(&self.reads, read), (&self.writes, write)] {
+        let guarded = if mounted { write } else { read };
+        for (paths, access) in
+            [(&self.reads, read), (&self.writes, write), (&self.guarded_writes, guarded)]
+        {
             for path in paths {
                 rules = self.open(rules, path, access, mounted)?;
             }

@@ -13,7 +13,10 @@ use super::Confinement;
 const MOST: u64 = 16 * 1024 * 1024;
 
 /// How protected paths were.
-pub(crate) struct Guard(Vec<(PathBuf, Was)>);
+pub(crate) struct Guard {
+    was: Vec<(PathBuf, Was)>,
+    closed: Vec<PathBuf>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Was {
@@ -42,13 +45,14 @@ impl Guard {
             let about = path.symlink_metadata();
             !mounted || about.is_err() || about.is_ok_and(|about| about.is_symlink())
         });
-        Guard(watched.map(|path| (path.clone(), Was::look(path, &mut room))).collect())
+        let was = watched.map(|path| (path.clone(), Was::look(path, &mut room))).collect();
+        Guard { was, closed: confinement.closed.clone() }
     }
 
     /// Makes everything as it was, and says what was not.
     pub(crate) fn put_back(self) -> Vec<String> {
         let mut remarks = vec![];
-        for (path, was) in self.0 {
+        for (path, was) in self.was {
             let mut room = MOST;
             let is = Was::look(&path, &mut room);
             if is == was {
@@ -64,9 +68,12 @@ impl Guard {
                 (Was::Absent, _) => "it was taken away again".into(),
                 _ => "it was put back as it was".into(),
             };
-            remarks.push(format!(
-                "the command changed {shown}, which decides what runs later and was not approved: {after}"
-            ));
+            let why = if self.closed.contains(&path) {
+                "is closed to commands"
+            } else {
+                "decides what runs later and was not approved"
+            };
+            remarks.push(format!("the command changed {shown}, which {why}: {after}"));
         }
         remarks
     }

@@ -41,12 +41,10 @@ impl Confinement {
             if about.is_symlink() {
                 continue;
             }
-            let above = path
-                .parent()
-                .into_iter()
-                .filter(|above| !self.writes.iter().any(|root| root == above));
+            let mut roots = self.writes.iter().chain(&self.guarded_writes);
+            let above = path.parent().filter(|above| !roots.any(|root| root == above));
             let above = above.map(|above| Planned { path: above.into(), read_only: false });
-            for one in above.chain([Planned { path: path.clone(), read_only: true }]) {
+            for one in above.into_iter().chain([Planned { path: path.clone(), read_only: true }]) {
                 if !planned.iter().any(|known| known.path == one.path) {
                     planned.push(one);
                 }

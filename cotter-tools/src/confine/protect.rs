@@ -38,17 +38,16 @@ pub(super) fn paths(folders: &[PathBuf]) -> Vec<PathBuf> {
 fn repository(folder: &Path) -> Vec<PathBuf> {
     let dot_git = folder.join(".git");
     if let Some(git) = worktree(folder) {
-        let mut paths = vec![dot_git];
-        paths.extend(deciding(&git.own));
-        paths.extend(deciding(&git.common));
-        return paths;
+        return std::iter::once(dot_git).chain(deciding_in_all(&git.common)).collect();
     }
-    if !dot_git.is_dir() {
-        return vec![];
-    }
-    let mut paths = deciding(&dot_git);
+    if dot_git.is_dir() { deciding_in_all(&dot_git) } else { vec![] }
+}
+
+/// The same of a repository with its submodules and worktrees.
+fn deciding_in_all(git: &Path) -> Vec<PathBuf> {
+    let mut paths = deciding(git);
     for inner in ["modules", "worktrees"] {
-        let entries = fs::read_dir(dot_git.join(inner)).into_iter().flatten().flatten();
+        let entries = fs::read_dir(git.join(inner)).into_iter().flatten().flatten();
         paths.extend(entries.flat_map(|entry| deciding(&entry.path())));
     }
     paths

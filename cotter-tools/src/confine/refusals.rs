@@ -88,6 +88,12 @@ impl Confinement {
         if cotter::place::is_system(path) || path.starts_with("/dev") {
             return Some(format!("writing to {shown} was refused: it is the system's"));
         }
+        if path.components().any(|name| name.as_os_str() == ".git") {
+            return Some(format!(
+                "writing to {shown} was refused: of a repository outside the project only what a \
+                 commit needs is open"
+            ));
+        }
         let root = if path.is_dir() { path } else { path.parent()? };
         let root = root.display();
         let what = if below(&self.reads) { "writing to" } else { "access to" };

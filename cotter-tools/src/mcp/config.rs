@@ -1,6 +1,11 @@
 //! Which servers there are, as a person's settings say: read strictly, every mistake with its place.
 
-use std::{collections::BTreeMap, fmt, path::Path, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use cotter::settings::{Document, Node, SettingsError, Written};
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -322,4 +327,190 @@ fn headers(node: Node<'_>) -> Result<Vec<(HeaderName, String)>, SettingsError> {
         Ok((name, node.string()?.to_owned()))
     };
     node.object()?.entries().map(header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use expect_test::{Expect, expect};
+
+    /// What a person would see: the servers, or the error with its hint.
+    fn check(entries: &str, expected: Expect) {
+        let document = Document::parse("mcp.json", entries);
+        let read = document.and_then(|document| Servers::read(document.root()));
+        expected.assert_eq(&match read {
+            Ok(servers) => servers.iter().map(shown).collect::<Vec<_>>().join("\n"),
+            Err(error) => match error.hint() {
+                Some(hint) => format!("error: {error}\nhint: {hint}"),
+                None => format!("error: {error}"),
+            },
+        });
+    }
+
+    fn shown(server: &McpServer) -> String {
+        let tools = ["get", "set", "drop"].into_iter().filter(|tool| server.has(tool));
+        let reads = ["get", "set"].into_iter().filter(|tool| server.read_only.matches(tool));
+        let (tools, reads): (Vec<_>, Vec<_>) = (tools.collect(), reads.collect());
+        let McpServer { name, transport, timeout, start_timeout, .. } = server;
+        format!("{name}: {transport:?} has {tools:?} reads {reads:?} {timeout:?} {start_timeout:?}")
+    }
+
+    #[test]
+    fn servers_are_read() {
+        check(
+            r#"{
+                "notes": {"command": "npx", "args": ["-y", "x@1"], "env": {"TOKEN": "hush"}, "cwd": "sub"},
+                "bare": {"type": "stdio", "command": "/bin/x"},
+                "web": {
+                    "type": "http", "url": "https://me:hush@example.org/mcp", "headers": {"X-Key": "hush"},
+                    "tools": {"allow": ["*et"], "deny": ["s*"]}, "readOnly": ["get"],
+                    "timeoutMs": 5, "startTimeoutMs": 7
+                },
+                "untold": {"url": "http://127.0.0.1:1/"}
+            }"#,
+            expect![[r#"
+                notes: stdio "npx" ["-y", "x@1"] ["TOKEN"] Some("sub") has ["get", "set", "drop"] reads [] 60s 30s
+                bare: stdio "/bin/x" [] [] None has ["get", "set", "drop"] reads [] 60s 30s
+                web: http https://example.org/mcp ["x-key"] has ["get"] reads ["get"] 5ms 7ms
+                untold: http http://127.0.0.1:1/ [] has ["get", "set", "drop"] reads [] 60s 30s"#]],
+        );
+        check("{}", expect![""]);
+    }
+
+    #[test]
+    fn mistakes_name_their_place() {
+        check(r#"[]"#, expect!["error: mcp.json:1:1: $: expected an object, found a list"]);
+        check(
+            r#"{"a": {"comand": "x"}}"#,
+            expect![[r#"
+            error: mcp.json:1:8: $.a.comand: unknown key `comand`
+            hint: did you mean `command`?"#]],
+        );
+        check(r#"{"a": {"args": []}}"#, expect!["error: mcp.json:1:7: $.a: missing key `command`"]);
+        check(
+            r#"{"a": {"command": "x", "url": "http://y/"}}"#,
+            expect![[r#"
+            error: mcp.json:1:8: $.a.command: unknown key `command`
+            hint: known keys are `url`, `headers`, `type`, `tools`, `readOnly`, `timeoutMs`, `startTimeoutMs`"#]],
+        );
+        check(
+            r#"{"a": {"type": "stdio", "command": "x", "url": "http://y/"}}"#,
+            expect![[r#"
+            error: mcp.json:1:41: $.a.url: unknown key `url`
+            hint: known keys are `command`, `args`, `env`, `cwd`, `type`, `tools`, `readOnly`, `timeoutMs`, `startTimeoutMs`"#]],
+        );
+        check(
+            r#"{"a": {"type": "sse", "url": "http://y/sse"}}"#,
+            expect![[r#"
+            error: mcp.json:1:16: $.a.type: servers of the older kind `sse` are not supported
+            hint: many of them also speak `http`, at an address that ends in `/mcp`"#]],
+        );
+        check(
+            r#"{"a": {"type": "htp", "url": "http://y/"}}"#,
+            expect![[r#"
+            error: mcp.json:1:16: $.a.type: expected one of `stdio`, `http`, `streamable-http`, `sse`, found the string `htp`
+            hint: did you mean `http`?"#]],
+        );
+    }
+
+    #[test]
+    fn mistakes_in_values_name_their_place_and_no_secret() {
+        check(
+            r#"{"a": {"url": "ftp://hush@y/"}}"#,
+            expect![
+                "error: mcp.json:1:15: $.a.url: expected an address that begins with https:// or http://"
+            ],
+        );
+        check(
+            r#"{"a": {"url": "http://y/", "headers": {"a b": ""}}}"#,
+            expect![[
+                r#"error: mcp.json:1:40: $.a.headers["a b"]: this cannot be a header's name"#
+            ]],
+        );
+        check(
+            r#"{"a": {"url": "http://y/", "headers": {"Accept": "*"}}}"#,
+            expect![
+                "error: mcp.json:1:40: $.a.headers.Accept: the header `accept` is the protocol's own"
+            ],
+        );
+        check(
+            r#"{"a": {"command": "x", "env": {"A=B": ""}}}"#,
+            expect![[
+                r#"error: mcp.json:1:32: $.a.env["A=B"]: a variable's name has letters, digits and `_`"#
+            ]],
+        );
+        check(
+            r#"{"a": {"command": "x", "env": {"A": 1}}}"#,
+            expect!["error: mcp.json:1:37: $.a.env.A: expected a string, found the number 1"],
+        );
+        check(
+            r#"{"a": {"command": "x", "tools": {"allow": ["a", "{"]}}}"#,
+            expect![
+                "error: mcp.json:1:49: $.a.tools.allow[1]: error parsing glob '{': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)"
+            ],
+        );
+        check(
+            r#"{"a": {"command": "x", "tools": {"alow": []}}}"#,
+            expect![[r#"
+            error: mcp.json:1:34: $.a.tools.alow: unknown key `alow`
+            hint: did you mean `allow`?"#]],
+        );
+        check(
+            r#"{"a": {"command": "x", "readOnly": true}}"#,
+            expect!["error: mcp.json:1:36: $.a.readOnly: expected a list, found `true`"],
+        );
+        check(
+            r#"{"a": {"command": "x", "timeoutMs": 0}}"#,
+            expect![
+                "error: mcp.json:1:37: $.a.timeoutMs: expected a whole number from 1 to 86400000, found the number 0"
+            ],
+        );
+    }
+
+    #[test]
+    fn s9_names_that_could_be_taken_apart_in_two_ways_are_refused() {
+        for name in ["", "a__b", "_a", "a_", "a b", "a.b", "ä", &"x".repeat(33)] {
+            let entries = format!("{{{name:?}: {{\"command\": \"x\"}}}}");
+            let document = Document::parse("mcp.json", &entries).expect("it is JSON");
+            let error = Servers::read(document.root()).expect_err("no such name");
+            assert_eq!(error.message(), NAMES, "{name}");
+        }
+        check(
+            r#"{"a_b-C9": {"command": "x"}}"#,
+            expect![[
+                r#"a_b-C9: stdio "x" [] [] None has ["get", "set", "drop"] reads [] 60s 30s"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_file_has_them_under_one_key() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = folder.path().join("mcp.json");
+        assert!(Servers::load(&path).expect("no file is no error").is_none());
+        std::fs::write(&path, r#"{"mcpServers": {"a": {"command": "x"}}}"#).expect("writable");
+        let servers = Servers::load(&path).expect("it is good").expect("it is there");
+        assert_eq!(servers.iter().map(|server| server.name().as_str()).collect::<Vec<_>>(), ["a"]);
+        std::fs::write(&path, r#"{"servers": {}}"#).expect("writable");
+        let error = Servers::load(&path).expect_err("no such key");
+        expect!["unknown key `servers`"].assert_eq(error.message());
+    }
+
+    #[test]
+    fn the_nearest_entry_of_a_name_wins() {
+        let server = |name: &str, command: &str| {
+            let (args, env, cwd) = (vec![], BTreeMap::new(), None);
+            let transport = Transport::Stdio { command: command.into(), args, env, cwd };
+            McpServer::new(name, transport).expect("it is a name")
+        };
+        let near: Servers = [server("a", "near"), server("a", "again")].into_iter().collect();
+        let far: Servers = [server("a", "far"), server("b", "far")].into_iter().collect();
+        let both: Vec<_> =
+            near.or(far).into_iter().map(|server| format!("{:?}", server.transport)).collect();
+        expect![[r#"
+            stdio "near" [] [] None
+            stdio "far" [] [] None"#]]
+        .assert_eq(&both.join("\n"));
+    }
 }

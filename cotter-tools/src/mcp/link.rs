@@ -27,7 +27,7 @@ use rmcp::{
     service::{
         ClientInitializeError, NotificationContext, Peer, PeerRequestOptions, RunningService,
     },
-    transport::IntoTransport,
+    transport::{DynamicTransportError, IntoTransport},
 };
 use serde_json::Value;
 use tokio::{
@@ -263,8 +263,11 @@ impl Connection {
                 format!("the server sent more than {MESSAGE_BYTES} bytes at once and was ended")
             }
             ServiceError::TransportClosed => "the server ended while it was asked".into(),
+            ServiceError::TransportSend(error) if is_gone(error) => {
+                "the server ended while it was asked".into()
+            }
             ServiceError::TransportSend(error) => {
-                format!("the server cannot be reached: {}", words(&*error.error))
+                format!("it failed on the way: {}", words(&*error.error))
             }
             cause => words(cause),
         }
@@ -301,10 +304,19 @@ where
         let served = rmcp::serve_client(client, transport).await;
         served.map_err(|cause| match &cause {
             ClientInitializeError::ConnectionClosed(_) => "it ended before it had answered".into(),
+            ClientInitializeError::TransportError { error, .. } if is_gone(error) => {
+                "it ended before it had answered".into()
+            }
             ClientInitializeError::TransportError { error, .. } => words(&*error.error),
             cause => words(cause),
         })
     })
+}
+
+/// Whether a program that was written to is not there any more.
+fn is_gone(error: &DynamicTransportError) -> bool {
+    let cause = error.error.downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// The tools of a page, and where the next one begins. A list in which something is of a wrong kind is

@@ -104,11 +104,6 @@ impl Pins {
         })
     }
 
-    /// Forgets a server: its next list is taken as it comes. Whether it was there.
-    pub fn forget(path: &Path, server: &str) -> Result<bool, PinsError> {
-        Pins::change(path, |pins| Ok(pins.servers.remove(server).is_some()))
-    }
-
     /// Takes in what a server lists. Pure.
     pub(super) fn see(
         &mut self,

@@ -106,8 +106,11 @@ mod tests {
 
     #[test]
     fn texts_pictures_and_the_rest() {
-        check(json!({"content": [{"type": "text", "text": "hello"}]}), expect![""]);
-        check(json!({"content": []}), expect![""]);
+        check(
+            json!({"content": [{"type": "text", "text": "hello"}]}),
+            expect![[r#"Text("hello")"#]],
+        );
+        check(json!({"content": []}), expect![[r#"Text("(The tool answered nothing.)")"#]]);
         let png = "iVBORw0KGgoAAAANSUhEUg==";
         check(
             json!({"content": [
@@ -121,22 +124,37 @@ mod tests {
                 {"type": "resource", "resource": {"uri": "demo://c", "blob": png}},
                 {"type": "resource_link", "uri": "demo://d", "name": "d", "description": "more"},
             ]}),
-            expect![""],
+            expect![[
+                r#"Parts([Text("look"), Image { media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUg==" }, Text("[something of type `image/png` left out, 20 bytes in base64]"), Text("[something of type `image/png` left out, 27 bytes in base64]"), Text("[a sound of type `audio/wav\\u{202e}` left out, 4 bytes in base64]"), Text("[demo://a]\nwords"), Text("[demo://b]\n[something of type `x/y` left out, 4 bytes in base64]"), Image { media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUg==" }, Text("[a link to demo://d, `d`: more]")])"#
+            ]],
         );
     }
 
     #[test]
     fn data_stands_in_for_words_that_are_missing() {
-        check(json!({"structuredContent": {"n": 1}}), expect![""]);
+        check(
+            json!({"structuredContent": {"n": 1}}),
+            expect![[r#"
+            Text("{\"n\":1}")
+            data {"n":1}"#]],
+        );
         check(
             json!({"content": [{"type": "text", "text": "one"}], "structuredContent": {"n": 1}}),
-            expect![""],
+            expect![[r#"
+                Text("one")
+                data {"n":1}"#]],
         );
     }
 
     #[test]
     fn what_a_server_calls_an_error_is_a_failure() {
-        check(json!({"content": [{"type": "text", "text": "no"}], "isError": true}), expect![""]);
-        check(json!({"content": [], "isError": true}), expect![""]);
+        check(
+            json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
+            expect!["failed: no"],
+        );
+        check(
+            json!({"content": [], "isError": true}),
+            expect!["failed: (The tool answered nothing.)"],
+        );
     }
 }

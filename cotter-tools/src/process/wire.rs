@@ -196,6 +196,7 @@ mod tests {
             network: Network::Off,
             reads: vec!["/usr".into()],
             writes: vec!["/work".into(), "/tmp/a b".into()],
+            guarded_writes: vec!["/other/.git".into()],
             closed: vec![],
             protected: vec!["/work/.git/hooks".into()],
         };

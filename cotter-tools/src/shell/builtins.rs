@@ -163,7 +163,7 @@ impl Walk<'_> {
                 if state.folders().len() != 1 {
                     later.go(None);
                 }
-                self.text(&script.to_owned(), later);
+                self.text(script, later);
             }
             Some(None) => self.unclear("what `trap` runs is only known when it runs"),
             None => {}
@@ -259,9 +259,7 @@ impl Walk<'_> {
     /// Assignments without a command.
     pub(super) fn assign_all(&mut self, assigns: &[Assign], mut state: State) -> Outcome {
         for assign in assigns {
-            if names::is_telling(&assign.name) {
-                self.unclear(format!("`{}=…` changes what later commands do", assign.name));
-            }
+            self.named(&assign.name);
             self.assign(assign, &mut state);
         }
         Outcome::same(state)

@@ -6,6 +6,9 @@ use super::{
     tree::{Node, Piece, Word},
 };
 
+/// What a process substitution becomes: the name of a pipe.
+pub(super) const PIPE: &str = "/dev/fd/63";
+
 /// The most words that braces may make of one.
 const MOST: usize = 256;
 
@@ -168,8 +171,7 @@ fn atoms(word: &Word) -> Vec<Atom<'_>> {
             Piece::Quoted(text) => atoms.extend(text.chars().map(Atom::Quoted)),
             Piece::Variable { name, quoted } => atoms.push(Atom::Variable(name, *quoted)),
             Piece::Open { quoted, .. } => atoms.push(Atom::Open(*quoted)),
-            // A name such as `/dev/fd/63`: one word.
-            Piece::Process(_) => atoms.push(Atom::Open(true)),
+            Piece::Process(_) => atoms.extend(PIPE.chars().map(Atom::Quoted)),
         }
     }
     atoms
@@ -283,8 +285,10 @@ fn tilde(atoms: &mut Vec<Atom<'_>>, state: &State) {
 struct Making {
     text: String,
     pattern: String,
-    /// An unquoted `*`, `?` or `[` was seen.
+    /// An unquoted `*`, `?` or `[…]` was seen.
     patterned: bool,
+    /// An unquoted `[` was seen.
+    bracket: bool,
     /// Whether there is a word, though it may be empty.
     begun: bool,
     open: Option<(bool, bool)>,
@@ -292,7 +296,8 @@ struct Making {
 
 impl Making {
     fn bare(&mut self, c: char) {
-        self.patterned |= matches!(c, '*' | '?' | '[');
+        self.bracket |= c == '[';
+        self.patterned |= matches!(c, '*' | '?') || c == ']' && self.bracket;
         self.text.push(c);
         self.pattern.push(c);
         self.begun = true;

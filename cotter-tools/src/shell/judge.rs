@@ -219,7 +219,7 @@ fn note_options(row: &Row, given: &Given, judged: &mut Judged) {
     if let Some(open) = &given.open
         && row.zone != Zone::Build
     {
-        judged.unclear(format!("`{open}` could turn out to be an option"));
+        judged.unclear(open.clone());
     }
     judged.reads.extend(given.reads.iter().filter(|field| field.text != "-").cloned());
     judged.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());

@@ -29,7 +29,7 @@ const HARMLESS: [&str; 24] = [
 ];
 
 /// Variables that programs or bash itself go by: what sets one of these changes what follows.
-const TELLING: [&str; 40] = [
+const TELLING: [&str; 50] = [
     "PATH",
     "IFS",
     "ENV",
@@ -70,6 +70,16 @@ const TELLING: [&str; 40] = [
     "TAR_OPTIONS",
     "GREP_OPTIONS",
     "RIPGREP_CONFIG_PATH",
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "OPTIND",
+    "HISTCMD",
+    "DIRSTACK",
+    "GROUPS",
+    "FUNCNAME",
+    "COMP_WORDBREAKS",
 ];
 
 const TELLING_BEGINNINGS: [&str; 12] = [

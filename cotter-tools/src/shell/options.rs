@@ -1,11 +1,27 @@
 //! Options and operands of one command, told apart by its row of the table. Pure.
 
-use cotter::tool::WordKind;
+use cotter::{permission::Zone, tool::WordKind};
 
 use super::{
     expand::{Field, Shape},
     table::Row,
 };
+
+/// Options behind `--` that tools hand on, and that change nothing of what may run.
+const PASSED_ON: [&str; 12] = [
+    "--nocapture",
+    "--no-capture",
+    "--exact",
+    "--ignored",
+    "--include-ignored",
+    "--show-output",
+    "--test-threads",
+    "--skip",
+    "--list",
+    "-D",
+    "-W",
+    "-A",
+];
 
 /// What a command was given.
 #[derive(Debug, Default)]
@@ -20,7 +36,7 @@ pub(super) struct Given {
     pub kinds: Vec<WordKind>,
     /// An option that nobody knows.
     pub unknown: Option<String>,
-    /// A word that could turn out to be an option.
+    /// Why a word could turn out to be an option.
     pub open: Option<String>,
     /// How many operands stand before `--`.
     pub before_dashes: Option<usize>,
@@ -107,9 +123,14 @@ impl Given {
                     break;
                 }
                 if !dashes && field.may_be_option() && !row.plain {
-                    given.open.get_or_insert_with(|| text.to_owned());
+                    given.open.get_or_insert_with(|| match field.is_open() {
+                        true => format!("`{text}` is only known when it runs"),
+                        false => format!("`{text}` could turn out to be an option"),
+                    });
                 }
-                given.kinds.push(kind_of(field));
+                let passed_on = dashes && row.zone == Zone::Build && text.starts_with('-');
+                let unknown = passed_on && !PASSED_ON.iter().any(|known| text.starts_with(known));
+                given.kinds.push(if unknown { WordKind::UnknownOption } else { kind_of(field) });
                 given.operands.push(field.clone());
                 continue;
             }

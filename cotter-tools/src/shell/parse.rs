@@ -28,12 +28,7 @@ pub(super) struct Script {
     pub trouble: Option<Reason>,
 }
 
-/// Reads a whole command line.
-pub(super) fn parse(text: &str) -> Script {
-    parse_within(text, 0)
-}
-
-/// Reads a command line that stands within another.
+/// Reads a command line that stands so deep within another.
 pub(super) fn parse_within(text: &str, depth: usize) -> Script {
     if text.len() > LONGEST {
         let trouble = Some("it is longer than 64 KB".into());
@@ -481,7 +476,9 @@ impl<'a> Parser<'a> {
                 None => simple.words.push(self.word()?),
             }
         }
-        if self.sees("(") {
+        let reserved =
+            simple.words.first().and_then(Word::bare).is_some_and(|word| RESERVED.contains(&word));
+        if self.sees("(") || reserved {
             return Err(self.odd());
         }
         let empty =
@@ -534,7 +531,8 @@ impl<'a> Parser<'a> {
         }
         let both = after.starts_with("&>");
         let arrow = after.starts_with(['<', '>']) && (digits > 0 || !starts_process(after));
-        if !arrow && !(both && digits == 0) {
+        let plain_both = both && digits == 0;
+        if !arrow && !plain_both {
             return Ok(None);
         }
         self.at += digits;

@@ -2,13 +2,7 @@
 
 use cotter::permission::Zone;
 
-use super::{
-    expand::{Field, Shape},
-    judge::Judged,
-    options::Given,
-    sed,
-    table::Row,
-};
+use super::{expand::Field, git, judge::Judged, options::Given, sed, table::Row, wrappers::Inner};
 
 /// Our own program: it answers questions and gives trust, so an agent may only look through it.
 pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
@@ -23,15 +17,15 @@ pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
         [group, "list" | "show" | "check", ..] => !group.starts_with('-'),
         _ => false,
     };
-    if !looks {
-        judged.raise(Zone::Never);
-    }
+    judged.zone = if looks { Zone::Safe } else { Zone::Never };
 }
 
 /// Options that stand before a command within another.
 pub(super) fn global(name: &str, given: &Given, judged: &mut Judged) {
     if matches!(name, "git") {
         judged.folder = given.values(&["C"]).last().cloned();
+        let places = given.values(&["git-dir", "work-tree", "exec-path"]);
+        judged.reads.extend(places.cloned());
     }
 }
 
@@ -49,7 +43,7 @@ pub(super) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
 /// What follows from options and operands together.
 pub(super) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
-        "git" => git(row.name, given, judged),
+        "git" => git::refine(row.name, given, judged),
         "curl" | "wget" => web(given, judged),
         "sed" => sed::refine(given, judged),
         "npm" | "gh" | "docker" | "kubectl" | "terraform" | "helm" | "aws" => {
@@ -59,147 +53,6 @@ pub(super) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
         "rm" | "rmdir" | "unlink" | "shred" | "truncate" | "mv" | "chmod" | "chown" | "chgrp"
         | "dd" | "rsync" | "tar" | "gzip" | "gunzip" => files(row.name, given, judged),
         _ => others(row.name, given, judged),
-    }
-}
-
-fn git(name: &str, given: &Given, judged: &mut Judged) {
-    let any = |names: &[&str]| given.has(names);
-    let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
-    let second = given.operands.get(1).map(|field| field.text.as_str()).unwrap_or_default();
-    let everything = |field: &Field| {
-        matches!(field.text.as_str(), "." | "./" | ":/" | "..")
-            || matches!(field.shape, Shape::Pattern(_))
-    };
-    match name {
-        "git push" => {
-            let forced = any(&["f", "force", "force-with-lease", "mirror", "d", "delete", "prune"]);
-            let refs =
-                given.operands.iter().skip(1).any(|field| field.text.starts_with(['+', ':']));
-            if forced || refs {
-                judged.destroys("`git push` overwrites or deletes what is elsewhere");
-            }
-            if first.contains(['/', ':']) {
-                judged.speaks_to(&given.operands[0]);
-            }
-        }
-        "git clone" | "git ls-remote" | "git fetch" | "git pull" => remote(name, given, judged),
-        "git reset" if any(&["hard"]) => judged.destroys("`git reset --hard` throws changes away"),
-        "git clean" => {
-            if any(&["f", "force"]) && !any(&["n", "dry-run"]) {
-                judged.destroys("`git clean -f` deletes files git does not know");
-            }
-            if any(&["n", "dry-run"]) && !any(&["f", "force"]) {
-                judged.zone = if given.unknown.is_some() { judged.zone } else { Zone::Safe };
-                judged.reads.append(&mut judged.writes);
-            }
-        }
-        "git checkout" | "git restore" | "git switch" => {
-            let staged = any(&["staged", "S"]) && !any(&["worktree", "W"]);
-            let all = given.operands.iter().any(everything) && !staged;
-            if all || any(&["f", "force", "discard-changes"]) {
-                judged.destroys(format!("`{name}` throws changes away"));
-            }
-        }
-        "git branch" => {
-            let changes = any(&[
-                "d",
-                "delete",
-                "m",
-                "move",
-                "M",
-                "c",
-                "C",
-                "copy",
-                "f",
-                "force",
-                "u",
-                "set-upstream-to",
-                "unset-upstream",
-                "edit-description",
-            ]);
-            if any(&["D"]) || any(&["d", "delete"]) && any(&["f", "force"]) {
-                judged.destroys("`git branch -D` deletes a branch with what only it has");
-            }
-            let lists = any(&[
-                "l",
-                "list",
-                "a",
-                "all",
-                "r",
-                "remotes",
-                "contains",
-                "no-contains",
-                "merged",
-                "no-merged",
-                "points-at",
-                "show-current",
-                "sort",
-                "format",
-            ]);
-            if any(&["D"]) || changes || !given.operands.is_empty() && !lists {
-                judged.only(given, Zone::Workspace);
-            }
-        }
-        "git tag" => {
-            let lists = any(&[
-                "l",
-                "list",
-                "n",
-                "contains",
-                "no-contains",
-                "merged",
-                "no-merged",
-                "points-at",
-            ]);
-            if any(&["d", "delete", "f", "force"]) || !given.operands.is_empty() && !lists {
-                judged.only(given, Zone::Workspace);
-            }
-            if any(&["s", "sign", "v", "verify"]) {
-                judged.raise(Zone::Build);
-            }
-        }
-        "git stash drop" | "git stash clear" => {
-            judged.destroys(format!("`{name}` throws changes away"))
-        }
-        "git stash" if !first.is_empty() => judged.raise(Zone::Build),
-        "git filter-branch" | "git filter-repo" => {
-            judged.destroys(format!("`{name}` rewrites history"))
-        }
-        "git reflog expire" | "git reflog delete" => {
-            judged.destroys(format!("`{name}` forgets what was"))
-        }
-        "git update-ref" if any(&["d"]) => judged.destroys("`git update-ref -d` deletes a branch"),
-        "git symbolic-ref" if !second.is_empty() => judged.raise(Zone::Workspace),
-        "git config" if !second.is_empty() || given.unknown.is_some() => {
-            judged.raise(Zone::Build);
-            judged.writes.push(Field::known(".git/config"));
-        }
-        "git remote" if !first.is_empty() => judged.writes.push(Field::known(".git/config")),
-        "git log" | "git show" | "git diff" if any(&["show-signature"]) => {
-            judged.raise(Zone::Build)
-        }
-        "git init" if given.operands.is_empty() => judged.writes.push(Field::known(".")),
-        _ => {}
-    }
-}
-
-fn remote(name: &str, given: &Given, judged: &mut Judged) {
-    let Some(address) = given.operands.first() else { return };
-    let text = address.text.as_str();
-    let is_address = text.contains("://") || text.contains('@') || text.contains(':');
-    if text.contains("::") {
-        judged.unclear("`git` would run a helper for this address");
-    } else if is_address || !address.is_known() {
-        judged.speaks_to(address);
-    } else if text.starts_with(['/', '.']) || name == "git clone" {
-        judged.hosts.clear();
-        judged.reads.push(address.clone());
-    }
-    if name == "git clone" {
-        let folder = given.operands.get(1).cloned();
-        let from = text.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
-        let named = Field::known(from.trim_end_matches(".git"));
-        judged.writes.push(folder.unwrap_or(named));
     }
 }
 
@@ -225,7 +78,7 @@ fn web(given: &Given, judged: &mut Judged) {
     ];
     let methods = given.values(&["X", "request", "method"]);
     let asks = |field: &Field| matches!(field.literal(), Some("GET" | "HEAD" | "OPTIONS"));
-    let changes = !methods.map(asks).all(|asks| asks);
+    let changes = { methods }.any(|method| !asks(method));
     if changes || given.has(&sends) && !given.has(&["G", "get"]) {
         judged.raise(Zone::External);
     }
@@ -346,11 +199,9 @@ fn files(name: &str, given: &Given, judged: &mut Judged) {
         "dd" => dd(given, judged),
         "rsync" => rsync(given, judged),
         "tar" => tar(given, judged),
-        "gzip" | "gunzip" => {
-            if given.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]) {
-                judged.reads.append(&mut judged.writes);
-                judged.only(given, Zone::Safe);
-            }
+        "gzip" | "gunzip" if given.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]) => {
+            judged.reads.append(&mut judged.writes);
+            judged.only(given, Zone::Safe);
         }
         _ => {}
     }
@@ -448,14 +299,34 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
         "cp" | "ln" | "install" if given.operands.len() == 1 => {
             judged.writes.push(Field::known("."))
         }
+        "python" | "python3" | "perl" | "ruby" | "node" | "php" => {
+            let script =
+                given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
+            let told = given.has(&["m", "V", "v", "version", "test", "help", "h"])
+                || given.unknown.is_some();
+            if script.is_none() && !told {
+                judged.inner.push(Inner::Input { shell: name.to_owned() });
+            }
+        }
+        "source" | "." if given.operands.iter().any(is_pipe) => {
+            judged.unclear(format!("`{name}` runs what it reads"))
+        }
+        "unzip" if !given.has(&["l", "v", "t", "p", "d"]) => judged.writes.push(Field::known(".")),
         "unzip" if given.has(&["l", "v", "t", "p"]) => judged.only(given, Zone::Safe),
         _ => {}
     }
 }
 
+/// Whether a word is a pipe, or standard input by its name.
+pub(super) fn is_pipe(field: &Field) -> bool {
+    field.text.starts_with("/dev/fd/")
+        || field.text.starts_with("/proc/self/fd/")
+        || field.text == "/dev/stdin"
+}
+
 impl Judged {
     /// Reaches this far and no further, as long as every option was known.
-    fn only(&mut self, given: &Given, zone: Zone) {
+    pub(super) fn only(&mut self, given: &Given, zone: Zone) {
         let plain = given.unknown.is_none()
             && self.doubts.iter().all(|doubt| matches!(doubt, cotter::tool::Doubt::Destructive(_)));
         self.zone = if plain { zone } else { self.zone.max(zone) };

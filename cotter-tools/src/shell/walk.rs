@@ -4,11 +4,15 @@
 //! called. A command may succeed or fail, and what is known then may differ: after `cd x && …` it runs in
 //! `x`, after `cd x; …` it may still be where it was.
 
-use std::{path::PathBuf, rc::Rc};
+use std::{
+    path::{Path, PathBuf},
+    rc::Rc,
+};
 
 use cotter::{
     Place, paths,
     permission::Zone,
+    place::is_harmless,
     tool::{Command, Doubt, Facts, Word as Told, WordKind},
 };
 
@@ -16,7 +20,7 @@ use super::{
     expand::{self, Field, Shape},
     glob,
     judge::{Judged, judge},
-    parse,
+    parse, second,
     state::{State, Val},
     tree::{Link, Node, Redirect, Simple, Value, Word},
     wrappers::Inner,
@@ -166,12 +170,16 @@ impl<'a> Walk<'a> {
                 }
                 let mut state = state;
                 if let Some(name) = name {
+                    self.named(name);
                     state.set(name, Val::Open);
                 }
                 self.repeat(state, |walk, entry| walk.run(body, entry).either())
             }
             Node::Case { words, bodies } => self.case(words, bodies, state),
             Node::Function(name, body) => {
+                if name == "command_not_found_handle" {
+                    self.unclear("`command_not_found_handle` runs for names nobody knows");
+                }
                 let mut state = state;
                 state.define(name, body.clone());
                 Outcome::same(state)
@@ -328,6 +336,7 @@ impl<'a> Walk<'a> {
     }
 
     fn each(&mut self, name: &str, words: Option<&[Word]>, body: &Node, state: State) -> Outcome {
+        self.named(name);
         let items = match words {
             None => match state.arguments() {
                 Val::Known(items) => items,
@@ -358,6 +367,13 @@ impl<'a> Walk<'a> {
             }
             after
         })
+    }
+
+    /// A name that is set.
+    pub(super) fn named(&mut self, name: &str) {
+        if super::names::is_telling(name) {
+            self.unclear(format!("`{name}=…` changes what later commands do"));
+        }
     }
 
     /// How much is known, so that it can be taken back.
@@ -527,6 +543,8 @@ impl<'a> Walk<'a> {
                 None => self.unclear(format!("what `{shell} -c` runs is only known when it runs")),
             },
             Inner::Input { shell } => match call.input.as_ref().and_then(Field::literal) {
+                // A program in another language, as much code as with `-c`.
+                Some(_) if !is_shell(&shell) => {}
                 Some(script) => {
                     let script = script.to_owned();
                     self.script(&shell, &script, state.afresh(vec![]));
@@ -549,9 +567,16 @@ impl<'a> Walk<'a> {
     /// Reads a text as commands, and runs them.
     pub(super) fn text(&mut self, text: &str, state: State) -> Outcome {
         let script = parse::parse_within(text, self.depth.min(50));
-        let outcome = self.run(&script.node, state);
-        if let Some(trouble) = script.trouble {
-            self.unclear(trouble);
+        let outcome = self.run(&script.node, state.clone());
+        if let Some(why) = script.trouble {
+            self.unclear(why);
+            // What cannot be read as a whole may still run in part: its commands count as far as they show.
+            for words in second::read(text, second::SALVAGED).commands {
+                let call = Call { number: self.number(), by: By::Shell, ..Call::default() };
+                self.command(words.into_iter().map(Field::known).collect(), state.clone(), &call);
+            }
+        } else if let Some(why) = second::read(text, second::COMPARED).differs(&script.node) {
+            self.unclear(why);
         }
         outcome
     }
@@ -705,6 +730,10 @@ impl<'a> Walk<'a> {
             self.unclear(format!("`{text}` is only known when it runs"));
             return vec![];
         }
+        // Links such as `/dev/stderr` lead to whatever this process has there, which says nothing.
+        if is_harmless(Path::new(text)) && !text.contains("..") {
+            return vec![text.into()];
+        }
         let absolute = text.starts_with('/');
         let base = [self.place.clone()];
         let folders = if absolute { &base[..] } else { state.folders() };
@@ -737,6 +766,10 @@ impl<'a> Walk<'a> {
             false => state.go(None),
         }
     }
+}
+
+fn is_shell(name: &str) -> bool {
+    name.ends_with("sh")
 }
 
 /// Whether every shell reads a text as bash does: words, quotes and the plainest operators.

@@ -99,7 +99,13 @@ impl Parser<'_> {
             '\\' => {
                 self.at += 1;
                 match self.peek() {
-                    Some('\n') => self.at += 1,
+                    // A word that goes on in the next line may be read before the lines are joined.
+                    Some('\n') => {
+                        self.at += 1;
+                        if self.peek().is_some_and(|c| !is_blank_end(c)) {
+                            return Err("a word goes on in the next line".into());
+                        }
+                    }
                     Some(next) => {
                         self.at += next.len_utf8();
                         pieces.quoted_char(next);
@@ -246,6 +252,9 @@ impl Parser<'_> {
                 Some(name) => pieces.push(Piece::Variable { name, quoted }),
                 None => pieces.quoted("$"),
             }
+            if self.sees("\\\n") {
+                return Err("a variable's name may go on in the next line".into());
+            }
         }
         Ok(())
     }
@@ -267,9 +276,9 @@ impl Parser<'_> {
 
     /// `${…}`, after its brace.
     fn braced(&mut self, quoted: bool) -> Parsed<Piece> {
-        let start = self.at;
         if self.sees("!") {
-            return Err("`${!…}` names a variable by a variable".into());
+            self.at += 1;
+            return self.doubtful("`${!…}` names a variable by a variable", quoted);
         }
         let counts = self.sees("#") && !self.sees("#}");
         if counts {
@@ -289,7 +298,8 @@ impl Parser<'_> {
             let plain = matches!(subscript, "@" | "*")
                 || !subscript.is_empty() && subscript.chars().all(|c| c.is_ascii_digit());
             if !plain {
-                return Err(format!("the subscript `[{subscript}]` is evaluated"));
+                let why = format!("the subscript `[{subscript}]` is evaluated");
+                return self.doubtful(&why, quoted);
             }
             name = format!("{name}[{subscript}]");
             self.at += end + 1;
@@ -302,10 +312,8 @@ impl Parser<'_> {
             });
         }
         if self.sees("@") {
-            return Err(format!(
-                "`${{{}` may evaluate what a variable holds",
-                &self.text[start..=self.at]
-            ));
+            return self
+                .doubtful(&format!("`${{{name}@…}}` may evaluate what a variable holds"), quoted);
         }
         let assigns = self.sees("=") || self.sees(":=");
         let slice = self.sees(":")
@@ -313,13 +321,18 @@ impl Parser<'_> {
         let body = self.at;
         let within = self.braced_rest(quoted)?;
         let text = &self.text[body..self.at - 1];
-        if slice && text.contains(|c: char| !c.is_ascii_digit() && !": -".contains(c)) {
-            return Err("a slice of a variable is evaluated".into());
-        }
-        if assigns {
-            return Err(format!("`${{{name}=…}}` assigns where it is used"));
-        }
-        Ok(Piece::Open { within, doubt: None, quoted })
+        let doubt = if slice && text.contains(|c: char| !c.is_ascii_digit() && !": -".contains(c)) {
+            Some("a slice of a variable is evaluated".into())
+        } else {
+            assigns.then(|| format!("`${{{name}=…}}` assigns where it is used"))
+        };
+        Ok(Piece::Open { within, doubt, quoted })
+    }
+
+    /// The rest of a `${…}` that evaluates something.
+    fn doubtful(&mut self, why: &str, quoted: bool) -> Parsed<Piece> {
+        let within = self.braced_rest(quoted)?;
+        Ok(Piece::Open { within, doubt: Some(why.into()), quoted })
     }
 
     /// The rest of `${…}` up to its brace, and the commands within.

@@ -6,6 +6,7 @@ use super::{
     expand::{Field, Shape},
     judge::{Judged, plain_words},
     options::{Given, Until, kind_of},
+    special::is_pipe,
     table::{Row, Takes},
 };
 
@@ -146,14 +147,16 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
         judged.unclear(format!("`{} {unknown}` has an option nobody knows", wrapper.row.name));
     }
     let mut rest = &fields[1 + given.read..];
-    while wrapper.assigns {
-        let Some(name) = rest.first().and_then(assigned) else { break };
+    let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
+    for (field, name) in
+        rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
+    {
         if !super::names::is_harmless(name) {
             judged.unclear(format!("`{name}=…` may change what a command does"));
         }
-        kinds.push(kind_of(&rest[0]));
-        rest = &rest[1..];
+        kinds.push(kind_of(field));
     }
+    rest = &rest[rest.iter().take_while(assigned).count()..];
     let before = wrapper.before.min(rest.len());
     kinds.extend(rest[..before].iter().map(kind_of));
     let rest = &rest[before..];
@@ -167,7 +170,7 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
 }
 
 /// The name in `name=value`.
-fn assigned(field: &Field) -> Option<&str> {
+fn assigned_name(field: &Field) -> Option<&str> {
     let (name, _) = field.text.split_once('=')?;
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let named = letters && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -213,7 +216,7 @@ fn shell(name: &str, fields: &[Field]) -> Judged {
             let arguments = arguments.get(1..).unwrap_or_default().to_vec();
             judged.inner.push(Inner::Script { shell: name.into(), text: text.clone(), arguments });
         }
-        Some((script, _)) if !reads_input => {
+        Some((script, _)) if !reads_input && !is_pipe(script) => {
             judged.raise(Zone::Build);
             judged.reads.push(script.clone());
         }

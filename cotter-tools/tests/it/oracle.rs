@@ -42,9 +42,10 @@ fn missing(script: &str, project: &Project) -> Vec<String> {
     if !is_understood(&facts) {
         return vec![];
     }
-    let told: BTreeSet<_> = facts.commands.iter().map(|c| c.words[0].text.as_str()).collect();
-    let names = found.names.difference(&found.functions);
-    names.filter(|name| !told.contains(name.as_str())).cloned().collect()
+    let told = facts.commands.iter().filter_map(|command| command.words.first());
+    let told: BTreeSet<_> = told.map(|word| word.text.as_str()).collect();
+    let missing = found.names.iter().filter(|name| !told.contains(name.as_str()));
+    missing.filter(|name| !found.functions.contains(*name)).cloned().collect()
 }
 
 #[test]
@@ -83,6 +84,8 @@ fn every_command_that_another_parser_finds_in_random_scripts_is_told() {
 #[derive(Default)]
 struct Found {
     names: BTreeSet<String>,
+    /// Functions that are not called, or not yet looked into: nothing of them runs.
+    waiting: Vec<ast::FunctionDefinition>,
     functions: BTreeSet<String>,
 }
 
@@ -90,7 +93,17 @@ impl Found {
     /// None where the other parser does not understand it.
     fn in_script(script: &str) -> Option<Found> {
         let mut found = Found::default();
-        found.script(script, 0).then_some(found)
+        let mut understood = found.script(script, 0);
+        let called = |found: &Found| {
+            let mut waiting = found.waiting.iter();
+            waiting.position(|function| found.names.contains(&function.fname.value))
+        };
+        while let Some(at) = called(&found) {
+            let function = found.waiting.swap_remove(at);
+            understood &=
+                found.compound(&function.body.0, 0) && found.redirects(function.body.1.as_ref(), 0);
+        }
+        understood.then_some(found)
     }
 
     fn script(&mut self, script: &str, depth: usize) -> bool {
@@ -122,8 +135,8 @@ impl Found {
             }
             Parsed::Function(function) => {
                 self.functions.insert(function.fname.value.clone());
-                self.compound(&function.body.0, depth)
-                    && self.redirects(function.body.1.as_ref(), depth)
+                self.waiting.push(function.clone());
+                true
             }
             Parsed::ExtendedTest(test, redirects) => {
                 self.test(&test.expr, depth) && self.redirects(redirects.as_ref(), depth)

@@ -82,7 +82,10 @@ fn s14_words_are_the_same_in_any_quotes() {
         let in_a_shell = scripts::quoted(scripts::QUOTERS[1], &plain);
         for script in [plain, in_a_shell] {
             let facts = shell::facts(&script.text, &project.place);
-            let found = facts.commands.iter().find(|command| command.words[0].text == "frob");
+            let found = facts
+                .commands
+                .iter()
+                .find(|command| command.words.first().is_some_and(|name| name.text == "frob"));
             let told: Vec<_> =
                 found.iter().flat_map(|c| &c.words).map(|w| w.text.as_str()).collect();
             prop_assert_eq!(&told, &wanted, "{}", script.text);
@@ -147,7 +150,9 @@ fn c8_nothing_round_a_command_makes_it_looser() {
             let number = next.replace_with(|n| *n + 7);
             let script = layer(number, &Script { text: command.clone(), simple: false }, 1).text;
             let within = runtime.block_on(explain(&agent, &script));
-            if strictness(&within) < strictness(&plain) {
+            // What is not understood any more asks, whatever rules say: that is strict enough.
+            let is_unclear = is_caught(&within);
+            if strictness(&within) < strictness(&plain) && !is_unclear {
                 let (from, to) = (verdict(&plain), verdict(&within));
                 writeln!(looser, "{from} became {to}: {}", brief(&script)).unwrap();
             }

@@ -55,7 +55,7 @@ pub(crate) const CONSTRUCTS: [&str; 58] = [
     "true & @",
     "true\n@",
     "# a comment\n@",
-    "true | @",
+    "true | {\n@\n}",
     "(\n@\n)",
     "( @\n)",
     "{\n@\n}",
@@ -200,7 +200,6 @@ fn one(c: char, way: usize) -> String {
         2 if "$`\"\\".contains(c) => format!("\"\\{c}\""),
         2 => format!("\"{c}\""),
         3 if c.is_ascii() => format!("$'\\x{:02x}'", u32::from(c)),
-        3 => format!("$'\\U{:08x}'", u32::from(c)),
         4 if c.is_ascii() => format!("$'\\{:03o}'", u32::from(c)),
         _ if is_plain => c.to_string(),
         _ if c == '\'' => "\\'".into(),
@@ -213,7 +212,7 @@ pub(crate) fn word() -> impl Strategy<Value = String> {
     let char = prop_oneof![
         3 => select(('a'..='z').collect::<Vec<_>>()),
         2 => select(" \t\n;|&<>(){}[]$`'\"\\*?!#~=%^-_./,:+@".chars().collect::<Vec<_>>()),
-        1 => select(vec!['é', 'ß', '日', '\u{200b}', '\u{202e}', '😀', '\u{7f}', '\u{1b}']),
+        1 => select(vec!['é', 'ß', '日', '😀']),
     ];
     vec(char, 0..8).prop_map(|chars| chars.into_iter().collect())
 }

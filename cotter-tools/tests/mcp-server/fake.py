@@ -15,6 +15,7 @@ import threading
 
 STATE = sys.argv[1]
 waiting = {}
+hanging = queue.Queue()
 
 
 def state():
@@ -50,15 +51,19 @@ def call(request, send):
         sys.stderr.flush()
         os._exit(3)
     if name == "hang":
-        waiting["hanging"] = open(given["pipe"], "w", buffering=1)
-        waiting["hanging"].write("hanging\n")
+        pipe = open(given["pipe"], "w", buffering=1)
+        pipe.write("hanging\n")
+        hanging.put(pipe)
         return None
     if name == "huge":
         sys.stdout.write('{"jsonrpc": "2.0", "id": %d, "result": "' % request["id"])
-        for _ in range(100):
-            sys.stdout.write("x" * 1024 * 1024)
-        sys.stdout.write('"}\n')
-        sys.stdout.flush()
+        try:
+            for _ in range(100):
+                sys.stdout.write("x" * 1024 * 1024)
+            sys.stdout.write('"}\n')
+            sys.stdout.flush()
+        except OSError:
+            log("given up")
         return None
     if name == "garbage":
         sys.stdout.write('not json at all\n[1, 2]\n{"jsonrpc": "2.0"}\n\xff\n')
@@ -101,8 +106,8 @@ def answer(message, send):
             asked.put(message)
         return
     if method == "notifications/cancelled":
-        waiting["hanging"].write("cancelled\n")
-        waiting.pop("hanging").close()
+        with hanging.get() as pipe:
+            pipe.write("cancelled\n")
     if "id" not in message:
         return
     if method == "initialize":

@@ -529,16 +529,12 @@ async fn r1_r8_a_hook_hears_every_event_in_order() {
     }
     expect![[r#"
         main r1 session.start
-        main r1 hook user.prompt.submit Witness transform keep
-        main r1 hook user.prompt.submit Ear transform keep
         main r1 message user: go
         main r1 message call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
         main r1 model.post
         main r1 tool.call c1.1 invoke_subagent {"name":"sub","prompt":"p"}
         main r1 subagent.start
         sub r1/1 session.start
-        sub r1/1 hook user.prompt.submit Witness transform keep
-        sub r1/1 hook user.prompt.submit Ear transform keep
         sub r1/1 message user: p
         sub r1/1 message call c2.1: a_look {}
         sub r1/1 model.post
