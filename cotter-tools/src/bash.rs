@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     confine::{self, Confinement, protect},
     process::{Chunk, Ended, Exit, Job, Runner, Running, StartError, Stream},
+    shell,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -83,7 +84,12 @@ impl Tool for Bash {
 /// What a command line in a folder of the place touches.
 pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
     let place = place.clone().with_cwd(&folder(input, place));
-    let mut facts = Facts::unknown();
+    let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
+    if let Some(cwd) = input["cwd"].as_str() {
+        let there = cotter::paths::touched(cwd, &place);
+        facts.zone = there.iter().map(|path| place.zone_of_read(path)).fold(facts.zone, Zone::max);
+        facts.reads.extend(there);
+    }
     if facts.zone == Zone::Safe && runs_git(&facts) && protect::brings_programs(&place) {
         facts.zone = Zone::Build;
     }
