@@ -227,7 +227,8 @@ async fn renderers_get_the_streams_apart() {
         .assert_eq(&json!(data).to_string());
 }
 
-/// P8: a handler's program gets its words as they are, and one that fails is no error.
+/// P8: a handler's program gets its words as they are, one that fails is no error, and what a person would
+/// have to be asked about is not run when nobody is there.
 #[tokio::test]
 async fn p8_a_handlers_program_runs_by_way_of_bash() {
     let scratch = Scratch::new();
@@ -237,7 +238,9 @@ async fn p8_a_handlers_program_runs_by_way_of_bash() {
             let controls = permit.cx().controls();
             let mut told = String::new();
             let words = vec!["%s|", "a b", "$(touch x)", "it's", "*", "-n", "x\ny", ""];
-            for (program, args) in [("printf", words), ("ls", vec!["nowhere"])] {
+            for (program, args) in
+                [("printf", words), ("ls", vec!["nowhere"]), ("sudo", vec!["true"])]
+            {
                 let done = controls.exec(program, args, ExecOptions::default()).await;
                 told += &match done {
                     Ok(done) => format!("{:?} {:?} {:?}\n", done.stdout, done.code, done.killed),
@@ -260,6 +263,7 @@ async fn p8_a_handlers_program_runs_by_way_of_bash() {
         call c1.1: tool {}
         result c1.1: "a b|$(touch x)|it's|*|-n|x\ny||" Some(0) false
         "" Some(2) false
+        denied: Permission denied for `bash`: nobody is there to be asked. Do not retry this exact call.
         assistant: done
     "#]]
     .assert_eq(&transcript(&agent.main_session().await.unwrap()));
