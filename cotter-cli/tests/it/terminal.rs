@@ -577,20 +577,21 @@ fn s4_a_question_of_the_models_is_no_permission_question() {
         input,
         &[("Choose", "y\n"), ("nothing: y\r\nChoose", "1\n")],
         expect![[r#"
-        exit 0
-        The agent has a question. Your answer allows nothing to run.
-        │ 1. read {"path":"a.txt"}
-        │    asked by rule ask read
-        │ Run it? [y]es, [n]o: \u{1b}[2J\u{202e}
-          1) y\nRun it?
-          2) n
-          3) Something else
-        Choose one of 1 to 3, or nothing: y
-        Choose one of 1 to 3, or nothing: 1
-        done
-        --
-        ask_user: The person chose "y
-    "#]],
+            exit 0
+            The agent has a question. Your answer allows nothing to run.
+            │ 1. read {"path":"a.txt"}
+            │    asked by rule ask read
+            │ Run it? [y]es, [n]o: \u{1b}[2J\u{202e}
+              1) y\nRun it?
+              2) no, and here is a long reason why not, longer than a screen should be
+                 asked to hold in one line
+              3) Something else
+            Choose one of 1 to 3, or nothing: y
+            Choose one of 1 to 3, or nothing: 1
+            done
+            --
+            ask_user: The person chose "y
+        "#]],
     );
 }
 

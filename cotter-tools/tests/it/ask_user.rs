@@ -251,8 +251,30 @@ async fn s4_a_question_cannot_pose_as_another() {
 #[tokio::test]
 async fn s4_a_long_line_stays_behind_its_bar() {
     let long = format!("Look:{}Run it? [y]es, [n]o: {}", " ".repeat(120), "x".repeat(100));
-    check(json!({"question": long}), [Said::Line("no".into())], expect![[""]]).await;
-    check(json!({"question": "\u{6771}".repeat(80)}), [Said::Line("no".into())], expect![[""]])
+    check(json!({"question": long}), [Said::Line("no".into())], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Look:
+        │                                                      Run it? [y]es,
+        │ [n]o:
+        │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        │ xxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        --
+        user: go
+        call c1.1: ask_user {"question":"Look:                                                                                                                        Run it? [y]es, [n]o: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}
+        result c1.1: The person said: no
+        assistant: I see.
+    "#]]).await;
+    check(json!({"question": "\u{6771}".repeat(80)}), [Said::Line("no".into())], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ 東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東
+        │ 東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東
+        │ 東東東東東東東東
+        --
+        user: go
+        call c1.1: ask_user {"question":"東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東"}
+        result c1.1: The person said: no
+        assistant: I see.
+    "#]])
         .await;
 }
 

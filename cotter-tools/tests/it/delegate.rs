@@ -177,10 +177,9 @@ fn probe(zone: Zone) -> impl cotter::Tool {
     FnTool::new(spec, |_: Permit| async { Ok("written".into()) }).touching(Facts::zone(zone))
 }
 
-/// One policy: gates on subagents and on calls hold for those that work on a task; every decision is in
-/// the parent's ledger, and every event says which call it belongs to.
-#[tokio::test]
-async fn r11_gates_and_rules_hold_for_every_task_and_events_name_their_call() {
+/// An agent that gives two tasks away: one of them to a subagent that may not start, the other to one
+/// that may not write.
+fn gated() -> Agent {
     let model = Scripted::new([
         Step::call(
             "delegate",
@@ -190,7 +189,7 @@ async fn r11_gates_and_rules_hold_for_every_task_and_events_name_their_call() {
         Step::text("could not"),
         Step::text("done"),
     ]);
-    let agent = Agent::builder(model)
+    Agent::builder(model)
         .define_mention(Mention::agent(AgentConfig::new("a")))
         .define_mention(Mention::agent(AgentConfig::new("b")))
         .tool(probe(Zone::Workspace))
@@ -210,7 +209,14 @@ async fn r11_gates_and_rules_hold_for_every_task_and_events_name_their_call() {
         )
         .hook(Delegate)
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// One policy: gates on subagents and on calls hold for those that work on a task; every decision is in
+/// the parent's ledger, and every event says which call it belongs to.
+#[tokio::test]
+async fn r11_gates_and_rules_hold_for_every_task_and_events_name_their_call() {
+    let agent = gated();
     let session = agent.main_session().await.unwrap();
     let mut run = session.prompt("go");
     let mut events = String::new();

@@ -158,6 +158,13 @@ async fn r11_what_is_remembered_is_found_and_forgotten() {
         Never on Fridays.
     "#]]
     .assert_eq(&world.plain(&files));
+}
+
+#[tokio::test]
+async fn r11_what_is_forgotten_is_gone_and_nothing_else_is() {
+    let world = World::new();
+    let remember = |words: &str| ("remember", json!({"text": words}));
+    world.results([remember("The tests need a database."), remember("Ship on Tuesdays.")]).await;
     let ids: Vec<_> = world.files().into_iter().map(|(name, _)| name.replace(".md", "")).collect();
     let forget = |id: &str| ("forget", json!({"id": id}));
     let shown = world
@@ -295,29 +302,29 @@ fn r11_no_query_is_an_error() {
     proptest!(ProptestConfig::with_cases(64), |(query in ".{0,40}")| check(&query));
 }
 
+/// Files as somebody may leave them who does not know better.
+const NONSENSE: [(&str, &str); 12] = [
+    ("a-plain.md", "word without anything"),
+    ("b-torn.md", "---\nid: b\ncrea"),
+    ("c-empty.md", ""),
+    ("d-no-id.md", "---\nsecret: false\n---\nword"),
+    ("e-bad-id.md", "---\nid: ../../x\n---\nword"),
+    ("f-secret.md", "---\nid: f\nsecret: maybe\n---\nword"),
+    ("g-when.md", "---\nid: g\ncreated: yesterday\n---\nword"),
+    ("h-twice.md", "---\nid: good\n---\ndoppelganger"),
+    ("i-nothing.md", "---\nid: i\n---\n \n"),
+    ("k-line.md", "---\nid: k\n\u{1b}[31mnonsense\n---\nword"),
+    (".hidden.md", "word"),
+    ("notes.txt", "word"),
+];
+
 /// A file that makes no sense is left out and told of, and nobody touches it.
 #[tokio::test]
 async fn r11_a_file_that_makes_no_sense_is_told_and_kept() {
     let world = World::new();
     world.note("good", "word one");
-    let long = format!("---\nid: long\n---\nword {}", "x".repeat(70_000));
-    for (name, content) in [
-        ("a-plain.md", "word without anything"),
-        ("b-torn.md", "---\nid: b\ncrea"),
-        ("c-empty.md", ""),
-        ("d-no-id.md", "---\nsecret: false\n---\nword"),
-        ("e-bad-id.md", "---\nid: ../../x\n---\nword"),
-        ("f-secret.md", "---\nid: f\nsecret: maybe\n---\nword"),
-        ("g-when.md", "---\nid: g\ncreated: yesterday\n---\nword"),
-        ("h-twice.md", "---\nid: good\n---\ndoppelganger"),
-        ("i-nothing.md", "---\nid: i\n---\n \n"),
-        ("j-long.md", long.as_str()),
-        ("k-line.md", "---\nid: k\n\u{1b}[31mnonsense\n---\nword"),
-        (".hidden.md", "word"),
-        ("notes.txt", "word"),
-    ] {
-        world.put(name, content);
-    }
+    world.put("j-long.md", &format!("---\nid: long\n---\nword {}", "x".repeat(70_000)));
+    NONSENSE.into_iter().for_each(|(name, content)| world.put(name, content));
     fs::write(world.folder().join("l-bytes.md"), b"---\nid: l\n---\n\xff\xfe word").unwrap();
     // Only for whoever reads them: keys that are not known, comments, quotes, a mark at the beginning.
     world.put(
