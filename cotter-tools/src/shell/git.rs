@@ -16,8 +16,20 @@ pub(super) fn refine(name: &str, given: &Given, judged: &mut Judged) {
         "git branch" => branch(given, judged),
         "git tag" => tag(given, judged),
         "git clean" => clean(given, judged),
-        "git config" | "git remote" | "git symbolic-ref" | "git init" | "git stash" => settings(name, given, judged),
-        "git log" | "git show" | "git diff" if given.has(&["show-signature"]) => judged.raise(Zone::Build),
+        "git config" | "git remote" | "git symbolic-ref" | "git init" | "git stash" => {
+            settings(name, given, judged)
+        }
+        "git submodule" | "git bisect"
+            if given
+                .operands
+                .iter()
+                .any(|field| matches!(field.text.as_str(), "foreach" | "run")) =>
+        {
+            judged.unclear(format!("`{name}` runs a command again and again"));
+        }
+        "git log" | "git show" | "git diff" if given.has(&["show-signature"]) => {
+            judged.raise(Zone::Build)
+        }
         _ => throws_away(name, given, judged),
     }
 }
@@ -53,12 +65,37 @@ fn remote(name: &str, given: &Given, judged: &mut Judged) {
 
 fn branch(given: &Given, judged: &mut Judged) {
     let changes = given.has(&[
-        "d", "delete", "D", "m", "move", "M", "c", "C", "copy", "f", "force", "u", "set-upstream-to",
-        "unset-upstream", "edit-description",
+        "d",
+        "delete",
+        "D",
+        "m",
+        "move",
+        "M",
+        "c",
+        "C",
+        "copy",
+        "f",
+        "force",
+        "u",
+        "set-upstream-to",
+        "unset-upstream",
+        "edit-description",
     ]);
     let lists = given.has(&[
-        "l", "list", "a", "all", "r", "remotes", "contains", "no-contains", "merged", "no-merged", "points-at",
-        "show-current", "sort", "format",
+        "l",
+        "list",
+        "a",
+        "all",
+        "r",
+        "remotes",
+        "contains",
+        "no-contains",
+        "merged",
+        "no-merged",
+        "points-at",
+        "show-current",
+        "sort",
+        "format",
     ]);
     if given.has(&["D"]) || given.has(&["d", "delete"]) && given.has(&["f", "force"]) {
         judged.destroys("`git branch -D` deletes a branch with what only it has");
@@ -69,7 +106,16 @@ fn branch(given: &Given, judged: &mut Judged) {
 }
 
 fn tag(given: &Given, judged: &mut Judged) {
-    let lists = given.has(&["l", "list", "n", "contains", "no-contains", "merged", "no-merged", "points-at"]);
+    let lists = given.has(&[
+        "l",
+        "list",
+        "n",
+        "contains",
+        "no-contains",
+        "merged",
+        "no-merged",
+        "points-at",
+    ]);
     if given.has(&["d", "delete", "f", "force"]) || !given.operands.is_empty() && !lists {
         judged.only(given, Zone::Workspace);
     }
@@ -106,14 +152,19 @@ fn settings(name: &str, given: &Given, judged: &mut Judged) {
 
 fn throws_away(name: &str, given: &Given, judged: &mut Judged) {
     let whole = |field: &Field| {
-        matches!(field.text.as_str(), "." | "./" | ":/" | "..") || matches!(field.shape, Shape::Pattern(_))
+        matches!(field.text.as_str(), "." | "./" | ":/" | "..")
+            || matches!(field.shape, Shape::Pattern(_))
     };
     let staged = given.has(&["staged", "S"]) && !given.has(&["worktree", "W"]);
-    let all = given.operands.iter().any(whole) && !staged;
+    let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
     let what = match name {
         "git reset" if given.has(&["hard"]) => "throws changes away",
-        "git checkout" | "git restore" if all => "throws changes away",
-        "git checkout" | "git switch" if given.has(&["f", "force", "discard-changes"]) => "throws changes away",
+        "git restore" if !staged && !given.operands.is_empty() => "throws changes away",
+        "git checkout" if named || given.operands.iter().any(whole) => "throws changes away",
+        "git rm" if given.has(&["f", "force"]) && !given.has(&["cached"]) => "throws changes away",
+        "git checkout" | "git switch" if given.has(&["f", "force", "discard-changes"]) => {
+            "throws changes away"
+        }
         "git stash drop" | "git stash clear" => "throws changes away",
         "git filter-branch" | "git filter-repo" => "rewrites history",
         "git reflog expire" | "git reflog delete" => "forgets what was",
