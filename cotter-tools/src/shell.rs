@@ -34,7 +34,7 @@ use cotter::{
     tool::{Doubt, Facts},
 };
 
-use self::{state::State, walk::Walk};
+use self::walk::Walk;
 
 /// Everything a bash command line would touch in a place: files, hosts and commands, those within others
 /// included. Nothing runs. Whether it will run confined is not known here.
@@ -44,7 +44,7 @@ pub fn facts(command: &str, place: &Place) -> Facts {
         return Facts { doubts, ..Facts::zone(Zone::Build) };
     }
     let mut walk = Walk::new(place);
-    walk.text(command, State::new(place));
+    walk.whole(command);
     walk.facts
 }
 
@@ -107,10 +107,10 @@ mod tests {
             safe: [[ -f a && $x == y ]] && echo yes
             safe: diff <(sort a) <(sort b) 2>/dev/null
             safe: time ls; LANG=C sort a
-            safe: echo "$(date)" "$x" $x >&2
+            safe: echo "$(date)" "$x" $? >&2
             safe: echo a > /dev/stderr
             workspace: mkdir -p a && touch a/b && cp a/b c
-            workspace: rm a
+            workspace !: rm a
             workspace: echo hello > out.txt
             workspace: sed -i 's/a/b/' a
             workspace: cat <<'EOF' > out.txt⏎$(rm -rf /)⏎EOF⏎
@@ -144,7 +144,7 @@ mod tests {
             workspace !: bash -ec 'set -e; rm -r build'
             workspace !: eval "rm -r build"
             workspace !: f() { rm -r "$1"; }; f build
-            workspace !: echo $(rm -r build)
+            workspace ? !: echo $(rm -r build)
             workspace !: find . -name x -exec rm -r {} +
             workspace !: find . -name x -delete
             workspace !: git reset --hard
@@ -187,8 +187,9 @@ mod tests {
         check(
             r#"
             build ?: $cmd x
-            build ?: rm $x
-            build ?: rm *
+            build ? !: rm $x
+            build ? !: rm *
+            safe ?: echo $x
             build ?: cat "$x"
             build ?: test -v 'a[$(id)]'
             build ?: [ -v x ]

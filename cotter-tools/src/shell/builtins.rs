@@ -155,15 +155,17 @@ impl Walk<'_> {
     /// What a trap runs, it runs later, wherever the script is then.
     fn trap(&mut self, fields: &[Field], state: State, call: &Call) -> Outcome {
         self.tell(plain_words(fields), Zone::Safe, call);
+        let words = fields[1..].iter().filter(|field| field.text != "--");
         let action =
-            fields.get(1).filter(|field| !matches!(field.text.as_str(), "-" | "" | "-p" | "-l"));
+            { words }.next().filter(|field| !matches!(field.text.as_str(), "-" | "" | "-p" | "-l"));
         match action.map(Field::literal) {
             Some(Some(script)) => {
-                let mut later = state.afresh(vec![]);
+                let mut later = state.later();
                 if state.folders().len() != 1 {
                     later.go(None);
                 }
                 self.text(script, later);
+                self.traps.push(script.to_owned());
             }
             Some(None) => self.unclear("what `trap` runs is only known when it runs"),
             None => {}

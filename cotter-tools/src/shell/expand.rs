@@ -319,6 +319,11 @@ impl Making {
         self.begun = true;
     }
 
+    fn number(&mut self) {
+        self.open = Some(self.open.unwrap_or_default());
+        self.begun = true;
+    }
+
     fn end(&mut self, word: &Word, all: &mut Vec<Field>) {
         let made = std::mem::take(self);
         if !made.begun {
@@ -358,6 +363,11 @@ fn variable(
     making: &mut Making,
     all: &mut Vec<Field>,
 ) {
+    // A number: one word, and no option.
+    if matches!(name, "?" | "#" | "$" | "!") {
+        making.number();
+        return;
+    }
     let Val::Known(values) = state.value(name) else {
         making.open(quoted);
         return;

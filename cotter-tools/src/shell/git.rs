@@ -19,6 +19,14 @@ pub(super) fn refine(name: &str, given: &Given, judged: &mut Judged) {
         "git config" | "git remote" | "git symbolic-ref" | "git init" | "git stash" => {
             settings(name, given, judged)
         }
+        "git submodule" | "git bisect"
+            if given
+                .operands
+                .iter()
+                .any(|field| matches!(field.text.as_str(), "foreach" | "run")) =>
+        {
+            judged.unclear(format!("`{name}` runs a command again and again"));
+        }
         "git log" | "git show" | "git diff" if given.has(&["show-signature"]) => {
             judged.raise(Zone::Build)
         }
@@ -148,10 +156,12 @@ fn throws_away(name: &str, given: &Given, judged: &mut Judged) {
             || matches!(field.shape, Shape::Pattern(_))
     };
     let staged = given.has(&["staged", "S"]) && !given.has(&["worktree", "W"]);
-    let all = given.operands.iter().any(whole) && !staged;
+    let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
     let what = match name {
         "git reset" if given.has(&["hard"]) => "throws changes away",
-        "git checkout" | "git restore" if all => "throws changes away",
+        "git restore" if !staged && !given.operands.is_empty() => "throws changes away",
+        "git checkout" if named || given.operands.iter().any(whole) => "throws changes away",
+        "git rm" if given.has(&["f", "force"]) && !given.has(&["cached"]) => "throws changes away",
         "git checkout" | "git switch" if given.has(&["f", "force", "discard-changes"]) => {
             "throws changes away"
         }

@@ -30,7 +30,10 @@ pub(super) fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
         }
         found = next;
     }
-    found.retain(|path| PathBuf::from(folder).join(path).symlink_metadata().is_ok());
+    // Not every version of bash leaves `..` out.
+    found.retain(|path| {
+        path.contains("..") || PathBuf::from(folder).join(path).symlink_metadata().is_ok()
+    });
     Some(found)
 }
 
@@ -43,9 +46,9 @@ fn matching(
 ) -> Option<()> {
     let here = folder.join(path);
     let Ok(entries) = std::fs::read_dir(here) else { return Some(()) };
-    for entry in entries.flatten() {
+    let names = entries.flatten().map(|entry| entry.file_name());
+    for name in names.chain([".".into(), "..".into()]) {
         *left = left.checked_sub(1)?;
-        let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         // A leading dot is matched by a dot alone.
         let hidden = name.starts_with('.') && !part.starts_with('.');

@@ -6,7 +6,7 @@ use cotter::{
 };
 
 use super::{
-    expand::Field,
+    expand::{Field, Shape},
     hosts::{self, Leads},
     options::{Given, Until, kind_of},
     special,
@@ -26,6 +26,8 @@ pub(super) struct Judged {
     pub removes: Vec<Field>,
     pub hosts: Vec<String>,
     pub doubts: Vec<Doubt>,
+    /// What is not understood, though it changes nothing of how far the command reaches.
+    pub wonders: Vec<String>,
     /// Commands it would run in turn.
     pub inner: Vec<Inner>,
     /// The folder it goes to before it looks at anything.
@@ -42,6 +44,7 @@ impl Judged {
             removes: vec![],
             hosts: vec![],
             doubts: vec![],
+            wonders: vec![],
             inner: vec![],
             folder: None,
         }
@@ -62,7 +65,9 @@ impl Judged {
 
     /// An address it speaks to.
     pub(super) fn speaks_to(&mut self, address: &Field) {
-        if !address.is_known() {
+        // To bash a `?` is a pattern, which no file matches: an address stays as it is.
+        let literal = matches!(address.shape, Shape::Pattern(_)) && address.text.contains("://");
+        if !address.is_known() && !literal {
             self.unclear(format!("where `{}` leads is only known when it runs", address.text));
             return;
         }
@@ -219,7 +224,11 @@ fn note_options(row: &Row, given: &Given, judged: &mut Judged) {
     if let Some(open) = &given.open
         && row.zone != Zone::Build
     {
-        judged.unclear(open.clone());
+        if row.plain && row.takes == Takes::Text {
+            judged.wonders.push(open.clone());
+        } else {
+            judged.unclear(open.clone());
+        }
     }
     judged.reads.extend(given.reads.iter().filter(|field| field.text != "-").cloned());
     judged.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());

@@ -122,7 +122,8 @@ impl Given {
                 if until == Until::Operand {
                     break;
                 }
-                if !dashes && field.may_be_option() && !row.plain {
+                let words = if row.plain { field.may_split() } else { field.may_be_option() };
+                if !dashes && words {
                     given.open.get_or_insert_with(|| match field.is_open() {
                         true => format!("`{text}` is only known when it runs"),
                         false => format!("`{text}` could turn out to be an option"),
@@ -203,8 +204,11 @@ impl Given {
         let name = text.trim_start_matches('-');
         let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
         let Some(takes) = long(row.long, name) else {
-            self.unknown.get_or_insert_with(|| text.to_owned());
-            self.options.push((name.to_owned(), None));
+            let whole = abbreviated(row.long, name);
+            if whole.is_none() || row.zone == Zone::Safe {
+                self.unknown.get_or_insert_with(|| text.to_owned());
+            }
+            self.options.push((whole.unwrap_or(name).to_owned(), None));
             self.kinds.push(WordKind::UnknownOption);
             return None;
         };
@@ -282,6 +286,16 @@ fn long(spec: &str, wanted: &str) -> Option<Takes> {
             _ => None,
         }
     })
+}
+
+/// The one option that an abbreviation stands for.
+fn abbreviated<'s>(spec: &'s str, wanted: &str) -> Option<&'s str> {
+    let names = spec
+        .split_whitespace()
+        .map(|option| option.trim_end_matches(|c: char| !c.is_alphanumeric()));
+    let mut begin = names.filter(|name| name.starts_with(wanted) && !wanted.is_empty());
+    let first = begin.next()?;
+    begin.next().is_none().then_some(first)
 }
 
 #[cfg(test)]

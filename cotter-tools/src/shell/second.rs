@@ -84,6 +84,8 @@ impl Second {
     pub(super) fn differs(&self, ours: &Node) -> Option<String> {
         let mut known = BTreeSet::new();
         names(ours, &mut known);
+        // Words of the grammar, to it the names of commands.
+        known.extend(["time", "{", "}", "!"]);
         let odd = self.names.iter().find(|name| !known.contains(name.as_str()))?;
         Some(format!("whether `{odd}` is a command here can be read in two ways"))
     }

@@ -2,7 +2,7 @@
 
 use cotter::{permission::Zone, tool::WordKind};
 
-use super::{judge::Judged, options::Given};
+use super::{expand::Field, judge::Judged, options::Given};
 
 /// What follows from a script and from `-i`.
 pub(super) fn refine(given: &Given, judged: &mut Judged) {
@@ -19,6 +19,12 @@ pub(super) fn refine(given: &Given, judged: &mut Judged) {
     }
     let plain = scripts.iter().all(|script| script.literal().is_some_and(is_plain));
     let unknown = given.unknown.is_some() || given.has(&["f", "file", "follow-symlinks"]);
+    let unknown_script = given.has(&["f", "file"]);
+    let elsewhere = |suffix: &&Field| !suffix.is_known() || suffix.text.contains(['/', '*']);
+    if !plain || unknown_script || given.values(&["i", "in-place"]).any(|suffix| elsewhere(&suffix))
+    {
+        judged.unclear("the script of `sed` may write files or run commands");
+    }
     judged.zone = match (plain && !unknown && judged.doubts.is_empty(), in_place) {
         (true, true) => Zone::Workspace,
         (true, false) => Zone::Safe,
@@ -79,6 +85,11 @@ impl Reader<'_> {
                 .then_some(())
             }
             'y' => self.parts(),
+            ':' | 'b' | 't' | 'T' => {
+                self.rest =
+                    self.rest.trim_start_matches(|c: char| c.is_alphanumeric() || " _".contains(c));
+                (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}'])).then_some(())
+            }
             's' => {
                 self.parts()?;
                 self.skip("gpiI0123456789");
@@ -162,6 +173,7 @@ mod tests {
             "1,$s/\\//x/",
             "/foo/{p;q}",
             "s/a/b/ ; p",
+            ":a;N;$!ba;s/\\n/ /g",
         ];
         for script in plain {
             assert!(is_plain(script), "{script}");
@@ -182,7 +194,6 @@ mod tests {
             "y/a/b/e",
             "1i x\n1e rm",
             "Fp",
-            "b end",
             "s/a/b/m",
             "l;e rm",
         ];

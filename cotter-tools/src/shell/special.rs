@@ -12,7 +12,10 @@ pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
     let words: Vec<_> =
         fields[1..].iter().map(|field| field.literal().unwrap_or_default()).collect();
     let looks = match words.as_slice() {
-        ["explain", ..] | ["--help" | "-h" | "--version" | "-V"] => true,
+        ["explain", rest @ ..] => {
+            rest.iter().all(|word| !word.starts_with('-') || ["--json", "--batch"].contains(word))
+        }
+        ["--help" | "-h" | "--version" | "-V"] => true,
         [_, "--help" | "-h"] | ["list" | "show" | "check", ..] => true,
         [group, "list" | "show" | "check", ..] => !group.starts_with('-'),
         _ => false,
@@ -22,10 +25,26 @@ pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
 
 /// Options that stand before a command within another.
 pub(super) fn global(name: &str, given: &Given, judged: &mut Judged) {
-    if matches!(name, "git") {
-        judged.folder = given.values(&["C"]).last().cloned();
-        let places = given.values(&["git-dir", "work-tree", "exec-path"]);
-        judged.reads.extend(places.cloned());
+    if name != "git" {
+        return;
+    }
+    judged.folder = given.values(&["C"]).last().cloned();
+    judged.reads.extend(given.values(&["git-dir", "work-tree", "exec-path"]).cloned());
+    let harmless = [
+        "user.name=",
+        "user.email=",
+        "color.",
+        "advice.",
+        "core.quotepath=",
+        "init.defaultbranch=",
+    ];
+    let told = |field: &Field| {
+        let key = field.text.to_ascii_lowercase();
+        field.is_known() && harmless.iter().any(|begin| key.starts_with(begin))
+    };
+    if given.values(&["c"]).any(|setting| !told(setting)) || given.has(&["config-env", "exec-path"])
+    {
+        judged.unclear("a setting given to `git` may run a program");
     }
 }
 
@@ -169,13 +188,15 @@ fn files(name: &str, given: &Given, judged: &mut Judged) {
     let shown =
         || given.operands.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
     match name {
-        "rm" => {
+        "rm" if recursive => {
             judged.removes = judged.writes.clone();
-            if recursive {
-                judged.destroys(format!("`rm -r {}` deletes a folder with all it holds", shown()));
-            }
+            judged.destroys(format!("`rm -r {}` deletes a folder with all it holds", shown()));
         }
-        "rmdir" | "unlink" => judged.removes = judged.writes.clone(),
+        "rm" | "unlink" => {
+            judged.removes = judged.writes.clone();
+            judged.destroys(format!("`{name} {}` deletes a file", shown()));
+        }
+        "rmdir" => judged.removes = judged.writes.clone(),
         "shred" | "truncate" => {
             judged.destroys(format!("`{name} {}` deletes what files hold", shown()))
         }
@@ -255,6 +276,8 @@ fn tar(given: &Given, judged: &mut Judged) {
         (false, false, true) => {
             judged.reads.extend(archive);
             judged.writes.push(Field::known("."));
+            // What an archive holds is not known: it may be a hook.
+            judged.raise(Zone::Build);
         }
         _ => judged.raise(Zone::Build),
     }
@@ -311,7 +334,15 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
         "source" | "." if given.operands.iter().any(is_pipe) => {
             judged.unclear(format!("`{name}` runs what it reads"))
         }
-        "unzip" if !given.has(&["l", "v", "t", "p", "d"]) => judged.writes.push(Field::known(".")),
+        "unzip" if !given.has(&["l", "v", "t", "p"]) => {
+            judged.raise(Zone::Build);
+            if !given.has(&["d"]) {
+                judged.writes.push(Field::known("."));
+            }
+        }
+        "wait" if given.unknown.is_some() => {
+            judged.unclear("`wait -p` may evaluate what it is given")
+        }
         "unzip" if given.has(&["l", "v", "t", "p"]) => judged.only(given, Zone::Safe),
         _ => {}
     }

@@ -58,6 +58,15 @@ impl State {
         state
     }
 
+    /// As it is at some later point, when names may hold anything.
+    pub(super) fn later(&self) -> Self {
+        let mut state = self.clone();
+        let inner = state.change();
+        inner.names.iter_mut().for_each(|(_, val)| *val = Val::Open);
+        inner.arguments = Val::Open;
+        state
+    }
+
     fn change(&mut self) -> &mut Inner {
         Rc::make_mut(&mut self.0)
     }

@@ -48,6 +48,8 @@ pub(super) struct Walk<'a> {
     forks: usize,
     /// Where the output of all commands goes.
     outputs: Vec<PathBuf>,
+    /// What runs when the script ends.
+    pub(super) traps: Vec<String>,
     /// What is known where a function returns, or a loop is left.
     pub(super) returns: Vec<State>,
     pub(super) escapes: Vec<State>,
@@ -114,8 +116,19 @@ impl<'a> Walk<'a> {
             locals: vec![],
             forks: 0,
             outputs: vec![],
+            traps: vec![],
             returns: vec![],
             escapes: vec![],
+        }
+    }
+
+    /// Goes through a whole command line, and what it leaves for its end.
+    pub(super) fn whole(&mut self, command: &str) {
+        let end = self.text(command, State::new(self.place)).either();
+        for trap in std::mem::take(&mut self.traps) {
+            if let Some(end) = &end {
+                self.text(&trap, end.later());
+            }
         }
     }
 
@@ -575,7 +588,9 @@ impl<'a> Walk<'a> {
                 let call = Call { number: self.number(), by: By::Shell, ..Call::default() };
                 self.command(words.into_iter().map(Field::known).collect(), state.clone(), &call);
             }
-        } else if let Some(why) = second::read(text, second::COMPARED).differs(&script.node) {
+        } else if !reads_apart(text)
+            && let Some(why) = second::read(text, second::COMPARED).differs(&script.node)
+        {
             self.unclear(why);
         }
         outcome
@@ -603,6 +618,9 @@ impl<'a> Walk<'a> {
                 zone = zone.max(Zone::Build);
             }
             self.doubt(doubt);
+        }
+        for why in judged.wonders {
+            self.doubt(Doubt::NotUnderstood(why));
         }
         self.tell(judged.words, zone, call);
         judged.inner
@@ -766,6 +784,12 @@ impl<'a> Walk<'a> {
             false => state.go(None),
         }
     }
+}
+
+/// Whether a text has what the second reader is wrong about: here-documents, words over two lines.
+fn reads_apart(text: &str) -> bool {
+    let joined = |(at, _): (usize, &str)| !text[..at].ends_with([' ', '\t']);
+    text.contains("<<") || text.match_indices("\\\n").any(joined)
 }
 
 fn is_shell(name: &str) -> bool {

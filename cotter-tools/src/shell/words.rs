@@ -90,7 +90,20 @@ impl Parser<'_> {
             }
             self.piece(c, &mut pieces)?;
         }
-        Ok(Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() })
+        let word = Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() };
+        // Joined lines may make an assignment or a name of what did not look like one.
+        let plain = |piece: &Piece| match piece {
+            Piece::Bare(text) => !text.contains(['=', '$', '{', '}', '~', '*', '?', '[', ']', '!']),
+            piece => matches!(piece, Piece::Quoted(_)),
+        };
+        let joined = word.source.contains("\\\n");
+        if joined
+            && !(word.pieces.iter().all(plain)
+                && !word.source.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            return Err("a word goes on in the next line".into());
+        }
+        Ok(word)
     }
 
     /// One piece outside of quotes.
@@ -99,13 +112,7 @@ impl Parser<'_> {
             '\\' => {
                 self.at += 1;
                 match self.peek() {
-                    // A word that goes on in the next line may be read before the lines are joined.
-                    Some('\n') => {
-                        self.at += 1;
-                        if self.peek().is_some_and(|c| !is_blank_end(c)) {
-                            return Err("a word goes on in the next line".into());
-                        }
-                    }
+                    Some('\n') => self.at += 1,
                     Some(next) => {
                         self.at += next.len_utf8();
                         pieces.quoted_char(next);
@@ -236,7 +243,11 @@ impl Parser<'_> {
         if self.sees("((") {
             self.at += 2;
             let (doubt, within) = self.arithmetic()?;
-            pieces.push(Piece::Open { within, doubt, quoted });
+            pieces.push(match doubt {
+                // A number, as `$#` is one.
+                None => Piece::Variable { name: "#".into(), quoted },
+                doubt => Piece::Open { within, doubt, quoted },
+            });
         } else if self.sees("(") {
             self.at += 1;
             let node = self.substituted()?;

@@ -60,7 +60,15 @@ const fn assigning(
     Wrapper { assigns: true, ..wrapper(name, zone, 0, short, long) }
 }
 
-static WRAPPERS: [Wrapper; 26] = [
+static WRAPPERS: [Wrapper; 28] = [
+    wrapper("pkexec", Zone::Machine, 0, "u:", "user= keep-cwd"),
+    wrapper(
+        "systemd-run",
+        Zone::Machine,
+        0,
+        "tPqGdp:",
+        "user scope pty pipe wait quiet unit= property=",
+    ),
     assigning(
         "sudo",
         Zone::Machine,
@@ -147,6 +155,11 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
         judged.unclear(format!("`{} {unknown}` has an option nobody knows", wrapper.row.name));
     }
     let mut rest = &fields[1 + given.read..];
+    // `env -` is `env -i`.
+    if wrapper.row.name == "env" && rest.first().is_some_and(|field| field.text == "-") {
+        kinds.push(WordKind::Option);
+        rest = &rest[1..];
+    }
     let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
     for (field, name) in
         rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
@@ -198,6 +211,12 @@ static SHELL: Row = Row {
 fn shell(name: &str, fields: &[Field]) -> Judged {
     let mut judged = Judged::new(Zone::Safe);
     judged.words = plain_words(fields);
+    // `+x` turns off what `-x` turns on.
+    let turned = |field: &Field| match field.text.strip_prefix('+') {
+        Some(flags) if field.is_known() => Field::known(format!("-{flags}")),
+        _ => field.clone(),
+    };
+    let fields: Vec<_> = fields.iter().map(turned).collect();
     let given = Given::read(&SHELL, &fields[1..], Until::Operand);
     if let Some(unknown) =
         given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
@@ -208,6 +227,8 @@ fn shell(name: &str, fields: &[Field]) -> Judged {
         *kind = *read;
     }
     let rest = &fields[1 + given.read..];
+    // A single dash ends the options.
+    let rest = if rest.first().is_some_and(|field| field.text == "-") { &rest[1..] } else { rest };
     let reads_input = given.unknown.as_deref() == Some("-s");
     match rest.split_first() {
         _ if given.has(&["version"]) => {}
@@ -285,8 +306,9 @@ fn xargs(fields: &[Field]) -> Judged {
         *kind = *read;
     }
     let mut program = fields[1 + given.read..].to_vec();
+    // Without a command it prints what it reads.
     if program.is_empty() {
-        program.push(Field::known("echo"));
+        return judged;
     }
     let input = Field { text: "…".into(), shape: Shape::Open { splits: true, leads: true } };
     let place = given.values(&["I", "replace"]).next().map(|field| field.text.clone());
