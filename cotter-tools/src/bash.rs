@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     confine::{self, Confinement, protect},
     process::{Chunk, Ended, Exit, Job, Runner, Running, StartError, Stream},
+    shell,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -83,7 +84,7 @@ impl Tool for Bash {
 /// What a command line in a folder of the place touches.
 pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
     let place = place.clone().with_cwd(&folder(input, place));
-    let mut facts = Facts::unknown();
+    let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
     if facts.zone == Zone::Safe && runs_git(&facts) && protect::brings_programs(&place) {
         facts.zone = Zone::Build;
     }
@@ -249,6 +250,15 @@ impl Live {
     }
 }
 
+/// How a command ended, in words; nothing where it ended well.
+pub(crate) fn ending(exit: Exit) -> Option<String> {
+    match exit {
+        Exit::Code(0) => None,
+        Exit::Code(code) => Some(format!("exit code {code}")),
+        Exit::Signal(signal) => Some(format!("ended by signal {signal}")),
+    }
+}
+
 impl Said {
     fn output(&self, timeout: Duration) -> Result<Output, ToolError> {
         let mut text = shown(&self.bytes);
@@ -290,9 +300,7 @@ impl Said {
                 let most = MOST_OUTPUT / 1024 / 1024;
                 remarks.push(format!("ended after {most} MB of output; send it to a file instead"));
             }
-            (None, Exit::Code(0)) => {}
-            (None, Exit::Code(code)) => remarks.push(format!("exit code {code}")),
-            (None, Exit::Signal(signal)) => remarks.push(format!("ended by signal {signal}")),
+            (None, exit) => remarks.extend(ending(exit)),
         }
         remarks.extend(self.ended.remarks.iter().cloned());
         remarks
@@ -324,7 +332,7 @@ impl Said {
 }
 
 /// Output as text. What is no text becomes a mark; so does NUL, which some providers refuse.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.into_owned() }
 }

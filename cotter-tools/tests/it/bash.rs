@@ -129,6 +129,16 @@ async fn s7_a_command_knows_nothing_but_what_is_listed() {
     let shown: Vec<_> = shown.lines().map(mark).collect();
     expect![[r#"
         COTTER_CALL=(32 letters)
+        GIT_CONFIG_COUNT=4
+        GIT_CONFIG_KEY_0=core.fsmonitor
+        GIT_CONFIG_KEY_1=core.hooksPath
+        GIT_CONFIG_KEY_2=core.pager
+        GIT_CONFIG_KEY_3=safe.bareRepository
+        GIT_CONFIG_VALUE_0=false
+        GIT_CONFIG_VALUE_1=/dev/null
+        GIT_CONFIG_VALUE_2=cat
+        GIT_CONFIG_VALUE_3=explicit
+        GIT_OPTIONAL_LOCKS=0
         GIT_PAGER=cat
         GIT_TERMINAL_PROMPT=0
         HOME=/home/me
@@ -151,7 +161,8 @@ async fn s17_a_call_ends_at_its_timeout_with_all_it_started() {
     expect![[r#"
         user: go
         call c1.1: bash {"command":"echo begun; setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000","timeout_ms":400}
-        result c1.1: begun
+        result c1.1 (timeout): begun
+        ended after 400 ms (timeout), with all it started
         assistant: done
     "#]].assert_eq(&shown);
     assert!(!alive(pid_in(&scratch.path().join("pid")).await));

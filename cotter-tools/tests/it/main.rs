@@ -6,3 +6,4 @@ mod machine;
 mod bash;
 mod processes;
 mod confine;
+mod background;
