@@ -11,11 +11,8 @@
 //! The program that makes a runner of its own binary calls [`serve_if_asked`] first in `main`:
 //!
 //! ```no_run
-//! fn main() {
-//!     cotter_tools::process::serve_if_asked();
-//!     let runner = cotter_tools::process::Runner::new("/proc/self/exe");
-//!     // …
-//! }
+//! cotter_tools::process::serve_if_asked();
+//! let runner = cotter_tools::process::Runner::new("/proc/self/exe");
 //! ```
 
 #[cfg(target_os = "linux")]

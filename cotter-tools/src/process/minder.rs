@@ -46,7 +46,7 @@ fn run(
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
     let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
-    let started = std::io::pipe().map_err(Into::into).and_then(|(failed, said)| {
+    let started = std::io::pipe().and_then(|(failed, said)| {
         fork().map_err(std::io::Error::from).map(|pid| (pid, failed, said))
     });
     let (pid, failed, said) = match started {
