@@ -5,6 +5,7 @@ use std::env;
 use cotter::{AgentBuilder, Place, settings::Values, text};
 use cotter_tools::{
     ask_user::AskUser,
+    background::background,
     bash::Bash,
     delegate::Delegate,
     fetch, files,
@@ -25,7 +26,8 @@ pub(crate) fn furnish(
     let builder = builder
         .extend(files::tools)
         .extend(fetch::tools)
-        .tool(Bash::new(runner))
+        .tool(Bash::new(runner.clone()))
+        .extend(background(runner))
         .hook(AskUser::default())
         .hook(Delegate);
     let Some(folder) = home::memory() else { return Ok(builder) };

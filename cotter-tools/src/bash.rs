@@ -83,10 +83,11 @@ impl Tool for Bash {
 
 /// What a command line in a folder of the place touches.
 pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
-    let place = place.clone().with_cwd(&folder(input, place));
+    let outer = place;
+    let place = outer.clone().with_cwd(&folder(input, outer));
     let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
     if let Some(cwd) = input["cwd"].as_str() {
-        let there = cotter::paths::touched(cwd, &place);
+        let there = cotter::paths::touched(cwd, outer);
         facts.zone = there.iter().map(|path| place.zone_of_read(path)).fold(facts.zone, Zone::max);
         facts.reads.extend(there);
     }
@@ -255,6 +256,15 @@ impl Live {
     }
 }
 
+/// How a command ended, in words; nothing where it ended well.
+pub(crate) fn ending(exit: Exit) -> Option<String> {
+    match exit {
+        Exit::Code(0) => None,
+        Exit::Code(code) => Some(format!("exit code {code}")),
+        Exit::Signal(signal) => Some(format!("ended by signal {signal}")),
+    }
+}
+
 impl Said {
     fn output(&self, timeout: Duration) -> Result<Output, ToolError> {
         let mut text = shown(&self.bytes);
@@ -296,9 +306,7 @@ impl Said {
                 let most = MOST_OUTPUT / 1024 / 1024;
                 remarks.push(format!("ended after {most} MB of output; send it to a file instead"));
             }
-            (None, Exit::Code(0)) => {}
-            (None, Exit::Code(code)) => remarks.push(format!("exit code {code}")),
-            (None, Exit::Signal(signal)) => remarks.push(format!("ended by signal {signal}")),
+            (None, exit) => remarks.extend(ending(exit)),
         }
         remarks.extend(self.ended.remarks.iter().cloned());
         remarks
@@ -330,7 +338,7 @@ impl Said {
 }
 
 /// Output as text. What is no text becomes a mark; so does NUL, which some providers refuse.
-fn shown(bytes: &[u8]) -> String {
+pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.into_owned() }
 }

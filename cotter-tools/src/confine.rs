@@ -10,7 +10,9 @@
 //!   the machine allows no such namespace, closed folders are left out of what is opened, entry by
 //!   entry; protected paths are written down before the call, and put back after it, when none of its
 //!   processes is left. The same holds everywhere for protected paths that do not exist yet: who makes
-//!   one finds it gone after the call, and is told.
+//!   one finds it gone after the call, and is told. What is taken away is set aside, not destroyed. A
+//!   command that outlives its call is told of, and nothing is put back after it: a person may have
+//!   written there meanwhile.
 //!
 //! Not covered: repositories further down in the project than its root and the folders on the way to
 //! the working folder; a pseudo-terminal, which confined commands cannot open; a protected path that a
@@ -79,6 +81,9 @@ pub struct Confinement {
     pub closed: Vec<PathBuf>,
     /// Not to be written, also inside of what may be written.
     pub protected: Vec<PathBuf>,
+    /// Where goes what it wrote there all the same, when it is put back. `None` for a command that
+    /// outlives its call: what changes meanwhile may be a person's doing, so it is told and left.
+    pub aside: Option<PathBuf>,
 }
 
 impl Confinement {
@@ -107,6 +112,7 @@ impl Confinement {
             guarded_writes: vec![],
             closed: vec![],
             protected: vec![],
+            aside: Some(runner.aside()?.into()),
         };
         if facts.zone > Zone::Safe {
             plan.writes.extend(place.write_roots().map(PathBuf::from));
@@ -148,13 +154,15 @@ impl Confinement {
         self.protected = protected;
     }
 
-    pub(crate) fn lists(&self) -> [&Vec<PathBuf>; 5] {
-        [&self.reads, &self.writes, &self.guarded_writes, &self.closed, &self.protected]
+    pub(crate) fn lists(&self) -> [&[PathBuf]; 6] {
+        let aside = self.aside.as_slice();
+        [&self.reads, &self.writes, &self.guarded_writes, &self.closed, &self.protected, aside]
     }
 
     pub(crate) fn from_lists(network: Network, lists: Vec<Vec<PathBuf>>) -> Option<Self> {
-        let [reads, writes, guarded_writes, closed, protected] = lists.try_into().ok()?;
-        Some(Confinement { network, reads, writes, guarded_writes, closed, protected })
+        let [reads, writes, guarded_writes, closed, protected, aside] = lists.try_into().ok()?;
+        let aside = aside.into_iter().next();
+        Some(Confinement { network, reads, writes, guarded_writes, closed, protected, aside })
     }
 }
 

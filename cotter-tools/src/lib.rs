@@ -13,6 +13,8 @@ pub mod confine;
 #[cfg(unix)]
 pub mod bash;
 #[cfg(unix)]
+pub mod background;
+#[cfg(unix)]
 pub mod files;
 pub mod fetch;
 pub mod ask_user;

@@ -11,11 +11,8 @@
 //! The program that makes a runner of its own binary calls [`serve_if_asked`] first in `main`:
 //!
 //! ```no_run
-//! fn main() {
-//!     cotter_tools::process::serve_if_asked();
-//!     let runner = cotter_tools::process::Runner::new("/proc/self/exe");
-//!     // …
-//! }
+//! cotter_tools::process::serve_if_asked();
+//! let runner = cotter_tools::process::Runner::new("/proc/self/exe");
 //! ```
 
 #[cfg(target_os = "linux")]
@@ -44,7 +41,7 @@ use std::{
 
 #[cfg(target_os = "linux")]
 pub use self::serve::serve_if_asked;
-use self::temp::Temp;
+use self::temp::Private;
 pub use self::{
     environment::Environment,
     running::{Chunk, Running, Stream},
@@ -62,7 +59,7 @@ pub const MARK: &str = "COTTER_CALL";
 /// The most processes a command may have at a time.
 const PROCESSES: u32 = 1024;
 
-/// Starts commands. Cheap to clone; the spawner and the private temp folder end with the last clone.
+/// Starts commands. Cheap to clone; the spawner and the private folder end with the last clone.
 #[derive(Clone)]
 pub struct Runner(Arc<Inner>);
 
@@ -73,7 +70,7 @@ struct Inner {
     environment: Environment,
     /// Folders outside the project that commands may write, such as a package cache.
     caches: Vec<PathBuf>,
-    temp: Arc<Temp>,
+    private: Arc<Private>,
 }
 
 #[derive(Clone)]
@@ -147,7 +144,7 @@ impl Runner {
             sandbox: Sandbox::default(),
             environment: Environment::default(),
             caches: vec![],
-            temp: Arc::new(Temp::new(Path::new("/tmp"))),
+            private: Arc::new(Private::new(Path::new("/tmp"))),
         }))
     }
 
@@ -171,10 +168,10 @@ impl Runner {
         self.with(|inner| inner.caches.extend(caches))
     }
 
-    /// The same, with the private temp folder below another folder than `/tmp`. It is made when it is
-    /// first needed, and removed at the end.
+    /// The same, with the private folder below another folder than `/tmp`. It is made when it is first
+    /// needed, and removed at the end, but for what was set aside there.
     pub fn with_temp_below(self, folder: &Path) -> Self {
-        self.with(|inner| inner.temp = Arc::new(Temp::new(folder)))
+        self.with(|inner| inner.private = Arc::new(Private::new(folder)))
     }
 
     /// Whether commands are confined by the operating system.
@@ -206,9 +203,19 @@ impl Runner {
         &self.0.caches
     }
 
-    /// The private temp folder, made now if it is not there yet.
+    /// The private temp folder of commands, made now if it is not there yet.
     pub fn temp(&self) -> io::Result<&Path> {
-        self.0.temp.path()
+        Ok(&self.0.private.folders()?.temp)
+    }
+
+    /// Where logs go: private too, and closed to confined commands.
+    pub fn logs(&self) -> io::Result<&Path> {
+        Ok(&self.0.private.folders()?.logs)
+    }
+
+    /// Where goes what a command wrote to a protected path it was not approved for.
+    pub(crate) fn aside(&self) -> io::Result<&Path> {
+        Ok(&self.0.private.folders()?.aside)
     }
 
     /// Starts a command.

@@ -16,6 +16,7 @@ const MOST: u64 = 16 * 1024 * 1024;
 pub(crate) struct Guard {
     was: Vec<(PathBuf, Was)>,
     closed: Vec<PathBuf>,
+    aside: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,36 +47,45 @@ impl Guard {
             !mounted || about.is_err() || about.is_ok_and(|about| about.is_symlink())
         });
         let was = watched.map(|path| (path.clone(), Was::look(path, &mut room))).collect();
-        Guard { was, closed: confinement.closed.clone() }
+        let (closed, aside) = (confinement.closed.clone(), confinement.aside.clone());
+        Guard { was, closed, aside }
     }
 
     /// Makes everything as it was, and says what was not.
     pub(crate) fn put_back(self) -> Vec<String> {
         let mut remarks = vec![];
-        for (path, was) in self.was {
-            let mut room = MOST;
-            let is = Was::look(&path, &mut room);
-            if is == was {
+        for (path, was) in &self.was {
+            let is = Was::look(path, &mut MOST.clone());
+            if is == *was {
                 continue;
             }
-            let shown = path.display();
-            let done = was.restore(&path);
-            let after = match (&was, done) {
-                (_, Err(cause)) => format!("it could not be put back: {cause}"),
-                (Was::Seen { .. }, _) => {
-                    "it was too much to be kept, and is as the command left it".into()
-                }
-                (Was::Absent, _) => "it was taken away again".into(),
-                _ => "it was put back as it was".into(),
-            };
-            let why = if self.closed.contains(&path) {
+            let why = if self.closed.contains(path) {
                 "is closed to commands"
             } else {
                 "decides what runs later and was not approved"
             };
-            remarks.push(format!("the command changed {shown}, which {why}: {after}"));
+            let after = self.after(path, was, &is);
+            remarks.push(format!("the command changed {}, which {why}: {after}", path.display()));
         }
         remarks
+    }
+
+    /// Puts one path back, and says what became of it.
+    fn after(&self, path: &Path, was: &Was, is: &Was) -> String {
+        let Some(aside) = &self.aside else { return "it was left as it is".into() };
+        if matches!(was, Was::Seen { .. }) {
+            return "it was too much to be kept, and is as the command left it".into();
+        }
+        let kept = match is.set_aside(path, aside) {
+            Ok(Some(kept)) => format!("; what the command made of it is in {}", kept.display()),
+            Ok(None) => String::new(),
+            Err(cause) => return format!("it could not be set aside: {cause}"),
+        };
+        match was.restore(path) {
+            Err(cause) => format!("it could not be put back: {cause}{kept}"),
+            Ok(()) if *was == Was::Absent => format!("it was taken away again{kept}"),
+            Ok(()) => format!("it was put back as it was{kept}"),
+        }
     }
 }
 
@@ -110,6 +120,22 @@ impl Was {
             entries.insert(name, was);
         }
         Was::Folder { mode, entries }
+    }
+
+    /// Keeps what is there in another folder. Nothing a person may miss is destroyed.
+    fn set_aside(&self, path: &Path, aside: &Path) -> io::Result<Option<PathBuf>> {
+        if *self == Was::Absent {
+            return Ok(None);
+        }
+        fs::create_dir_all(aside)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut free = (1..).map(|number| aside.join(format!("{number}-{name}")));
+        let kept = free.find(|kept| kept.symlink_metadata().is_err()).unwrap_or_default();
+        match self {
+            Was::Seen { .. } => fs::rename(path, &kept)?,
+            _ => self.make(&kept)?,
+        }
+        Ok(Some(kept))
     }
 
     fn restore(&self, path: &Path) -> io::Result<()> {

@@ -94,12 +94,19 @@ impl Confinement {
                  commit needs is open"
             ));
         }
-        let root = if path.is_dir() { path } else { path.parent()? };
-        let root = root.display();
         let what = if below(&self.reads) { "writing to" } else { "access to" };
+        let root = if path.is_dir() { path } else { path.parent()? };
+        // Nobody is told to open everything, or all of their home.
+        let too_much =
+            root.parent().is_none() || place.home().is_some_and(|home| home.starts_with(root));
+        let open = if too_much {
+            String::new()
+        } else {
+            format!("; `--add-dir {}` would open it", root.display())
+        };
         Some(format!(
-            "{what} {shown} was refused: it is outside the project; `--add-dir {root}` would open it. \
-             For files nobody needs later there is $TMPDIR"
+            "{what} {shown} was refused: it is outside the project{open}. For files nobody needs later \
+             there is $TMPDIR"
         ))
     }
 }

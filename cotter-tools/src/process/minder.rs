@@ -19,11 +19,14 @@ use crate::confine::{Confinement, Guard};
 /// How often it is looked how many processes there are.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Does all of it; the report is the last thing.
-pub(super) fn mind(mut handed: Handed) {
+/// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
+pub(super) fn mind(mut handed: Handed, begun: impl FnOnce()) {
     let report = match receive(&mut handed) {
-        Ok(request) => run(&request, &handed.control, handed.stdout, handed.stderr),
-        Err(why) => Report::NotStarted(why),
+        Ok(request) => run(&request, &handed.control, handed.stdout, handed.stderr, begun),
+        Err(why) => {
+            begun();
+            Report::NotStarted(why)
+        }
     };
     let _ = wire::send(&mut handed.control, &report.encode());
 }
@@ -39,22 +42,26 @@ fn run(
     control: &std::os::unix::net::UnixStream,
     stdout: OwnedFd,
     stderr: OwnedFd,
+    begun: impl FnOnce(),
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
     let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
-    let (failed, said) = match std::io::pipe() {
-        Ok((read, write)) => (read, write),
-        Err(cause) => return Report::NotStarted(cause.to_string()),
-    };
-    let pid = match fork() {
-        Ok(Some(pid)) => pid,
-        Ok(None) => {
+    let started = std::io::pipe().and_then(|(failed, said)| {
+        fork().map_err(std::io::Error::from).map(|pid| (pid, failed, said))
+    });
+    let (pid, failed, said) = match started {
+        Ok((Some(pid), failed, said)) => (pid, failed, said),
+        Ok((None, _, said)) => {
             let why = launch::launch(request, mounted, &stdout, &stderr);
             let _ = std::io::Write::write_all(&mut &said, why.as_bytes());
             exit_now(127)
         }
-        Err(cause) => return Report::NotStarted(cause.to_string()),
+        Err(cause) => {
+            begun();
+            return Report::NotStarted(cause.to_string());
+        }
     };
+    begun();
     drop((said, stdout, stderr));
     let mut remarks = vec![];
     let status = watch(pid, control, request.processes as usize, &mut remarks);

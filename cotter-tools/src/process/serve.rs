@@ -17,6 +17,7 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+    pipe::PipeFlags,
     process::{
         DumpableBehavior, Pid, PidfdFlags, pidfd_open, set_child_subreaper, set_dumpable_behavior,
     },
@@ -44,30 +45,35 @@ pub(super) struct Handed {
     pub(super) stderr: OwnedFd,
 }
 
+/// Keeps one minder ready, which waits for the next call by itself: a call waits for one fork less.
 fn serve() -> i32 {
     let Ok(socket) = settle() else { return 2 };
     confine::prepare();
+    let Ok((taken, take)) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC) else { return 1 };
     let mut minders: Vec<(Pid, OwnedFd)> = vec![];
+    let mut ready = start_minder(&socket, &take, &mut minders);
     loop {
-        let mut waiting = vec![PollFd::new(&socket, PollFlags::IN)];
+        // Of the socket only its end is looked at: what comes is the minder's.
+        let mut waiting =
+            vec![PollFd::new(&socket, PollFlags::RDHUP), PollFd::new(&taken, PollFlags::IN)];
         waiting.extend(minders.iter().map(|(_, held)| PollFd::new(held, PollFlags::IN)));
         match poll(&mut waiting, None) {
             Err(Errno::INTR) => continue,
             Err(_) => return 1,
             Ok(_) => {}
         }
-        let asked = !waiting[0].revents().is_empty();
-        if waiting[1..].iter().any(|minder| !minder.revents().is_empty()) {
+        let seen: Vec<_> = waiting.iter().map(|waiting| !waiting.revents().is_empty()).collect();
+        // Nobody is there any more. The minders end their commands, and themselves.
+        if seen[0] {
+            return 0;
+        }
+        let was_taken = seen[1] && rustix::io::read(&taken, &mut [0; 1]).is_ok();
+        if seen[2..].contains(&true) {
             take_leave(&mut minders);
         }
-        if !asked {
-            continue;
-        }
-        match receive(&socket) {
-            // Nobody is there any more. The minders end their commands by themselves.
-            Err(_) => return 0,
-            Ok(None) => {}
-            Ok(Some(handed)) => start_minder(handed, &socket, &mut minders),
+        let is_there = minders.iter().any(|(pid, _)| Some(*pid) == ready);
+        if was_taken || !is_there {
+            ready = start_minder(&socket, &take, &mut minders);
         }
     }
 }
@@ -152,20 +158,36 @@ fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<Handed>> {
     })())
 }
 
-fn start_minder(handed: Handed, socket: &OwnedFd, minders: &mut Vec<(Pid, OwnedFd)>) {
+fn start_minder(
+    socket: &OwnedFd,
+    take: &OwnedFd,
+    minders: &mut Vec<(Pid, OwnedFd)>,
+) -> Option<Pid> {
     match fork() {
         Ok(Some(pid)) => {
-            if let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) {
-                minders.push((pid, held));
-            }
+            minders.push((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?));
+            Some(pid)
         }
-        // Whoever asked sees that its control is closed.
-        Err(_) => {}
+        // Tried again with the next thing that happens.
+        Err(_) => None,
         Ok(None) => {
             minders.clear();
-            close(socket);
-            let done = catch_unwind(AssertUnwindSafe(|| minder::mind(handed)));
+            let done = catch_unwind(AssertUnwindSafe(|| be_minder(socket, take)));
             exit_now(if done.is_ok() { 0 } else { 101 })
+        }
+    }
+}
+
+/// Waits for a call and minds it. At the socket's end there is nothing to do.
+fn be_minder(socket: &OwnedFd, take: &OwnedFd) {
+    while let Ok(call) = receive(socket) {
+        if let Some(handed) = call {
+            close(socket);
+            minder::mind(handed, || {
+                let _ = rustix::io::write(take, b".");
+                close(take);
+            });
+            return;
         }
     }
 }
@@ -187,11 +209,11 @@ pub(super) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// The minder must not hold the spawner's socket. Its owner is the spawner's loop, which never goes on
+/// The minder must not hold what is the spawner's. Its owner is the spawner's loop, which never goes on
 /// in this process.
 #[expect(unsafe_code, reason = "closes what the forked copy of another function owns")]
-fn close(socket: &OwnedFd) {
+fn close(file: &OwnedFd) {
     use std::os::fd::AsRawFd;
     // SAFETY: the owner is not used or dropped after this: the process ends with `exit_now`.
-    unsafe { libc::close(socket.as_raw_fd()) };
+    unsafe { libc::close(file.as_raw_fd()) };
 }

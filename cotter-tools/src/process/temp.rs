@@ -1,4 +1,4 @@
-//! The private temp folder of a runner.
+//! The private folder of a runner: what commands may write, logs, and what was taken from them.
 
 use std::{
     fs::DirBuilder,
@@ -8,37 +8,50 @@ use std::{
     sync::OnceLock,
 };
 
-/// A folder that is made when it is first asked for and removed at the end.
-pub(super) struct Temp {
+/// A folder that is made when it is first asked for, and removed at the end, but for what was set
+/// aside in it.
+pub(super) struct Private {
     below: PathBuf,
-    made: OnceLock<PathBuf>,
+    made: OnceLock<Folders>,
 }
 
-impl Temp {
+/// What is in it.
+pub(super) struct Folders {
+    all: PathBuf,
+    /// The temp folder of commands.
+    pub(super) temp: PathBuf,
+    /// What background processes said. Commands cannot write there.
+    pub(super) logs: PathBuf,
+    /// What was taken from a protected path. Made when there is something.
+    pub(super) aside: PathBuf,
+}
+
+impl Private {
     pub(super) fn new(below: &Path) -> Self {
-        Temp { below: below.into(), made: OnceLock::new() }
+        Private { below: below.into(), made: OnceLock::new() }
     }
 
-    pub(super) fn path(&self) -> io::Result<&Path> {
+    pub(super) fn folders(&self) -> io::Result<&Folders> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
         // Links resolved: what is opened for a command is where it really lies.
-        let path = self.below.canonicalize()?.join(format!("cotter-{}", random_name()?));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        if let Err(second) = self.made.set(path) {
-            // Somebody else was quicker.
-            std::fs::remove_dir(second)?;
+        let all = self.below.canonicalize()?.join(format!("cotter-{}", random_name()?));
+        let [temp, logs, aside] = ["tmp", "logs", "aside"].map(|name| all.join(name));
+        for folder in [&all, &temp, &logs] {
+            DirBuilder::new().mode(0o700).create(folder)?;
         }
-        self.made.get().map(PathBuf::as_path).ok_or_else(|| io::Error::other("no temp folder"))
+        // Somebody else may have been quicker: the second is dropped, and gone with that.
+        let _ = self.made.set(Folders { all, temp, logs, aside });
+        self.made.get().ok_or_else(|| io::Error::other("no temp folder"))
     }
 }
 
-impl Drop for Temp {
+impl Drop for Folders {
     fn drop(&mut self) {
-        if let Some(made) = self.made.get() {
-            let _ = std::fs::remove_dir_all(made);
-        }
+        let _ = std::fs::remove_dir_all(&self.temp);
+        let _ = std::fs::remove_dir_all(&self.logs);
+        let _ = std::fs::remove_dir(&self.all);
     }
 }
 

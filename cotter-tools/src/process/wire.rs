@@ -199,6 +199,7 @@ mod tests {
             guarded_writes: vec!["/other/.git".into()],
             closed: vec![],
             protected: vec!["/work/.git/hooks".into()],
+            aside: Some("/tmp/aside".into()),
         };
         let odd = OsString::from_vec(b"X=\xff\n".to_vec());
         for confinement in [None, Some(confinement)] {

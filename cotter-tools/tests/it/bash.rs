@@ -1,7 +1,8 @@
 //! The tool `bash`: what the model gets of a command.
 
 use cotter::{
-    Agent, FnTool, Message, Permit, ToolSpec, controls::ExecOptions, permission::Zone, tool::Facts,
+    Agent, FnTool, Message, Permit, Tool, ToolSpec, controls::ExecOptions, permission::Zone,
+    tool::Facts,
 };
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{
@@ -135,6 +136,16 @@ async fn s7_a_command_knows_nothing_but_what_is_listed() {
     let shown: Vec<_> = shown.lines().map(mark).collect();
     expect![[r#"
         COTTER_CALL=(32 letters)
+        GIT_CONFIG_COUNT=4
+        GIT_CONFIG_KEY_0=core.fsmonitor
+        GIT_CONFIG_KEY_1=core.hooksPath
+        GIT_CONFIG_KEY_2=core.pager
+        GIT_CONFIG_KEY_3=safe.bareRepository
+        GIT_CONFIG_VALUE_0=false
+        GIT_CONFIG_VALUE_1=/dev/null
+        GIT_CONFIG_VALUE_2=cat
+        GIT_CONFIG_VALUE_3=explicit
+        GIT_OPTIONAL_LOCKS=0
         GIT_PAGER=cat
         GIT_TERMINAL_PROMPT=0
         HOME=/home/me
@@ -157,7 +168,8 @@ async fn s17_a_call_ends_at_its_timeout_with_all_it_started() {
     expect![[r#"
         user: go
         call c1.1: bash {"command":"echo begun; setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000","timeout_ms":400}
-        result c1.1: begun
+        result c1.1 (timeout): begun
+        ended after 400 ms (timeout), with all it started
         assistant: done
     "#]].assert_eq(&shown);
     assert!(!alive(pid_in(&scratch.path().join("pid")).await));
@@ -290,4 +302,106 @@ async fn what_a_command_says_is_told_while_it_works() {
         c
     "#]]
     .assert_eq(&told);
+}
+
+/// A project in a folder beside another; the command's result with both names taken out.
+async fn refused(command: &str, expected: Expect) {
+    if runner().cannot_confine().is_some() {
+        assert!(std::env::var_os("COTTER_TEST_CONFINE").is_none());
+        eprintln!("NOT TESTED: nothing confines");
+        return;
+    }
+    let scratch = Scratch::new();
+    for folder in ["project/.git/hooks", "beside"] {
+        std::fs::create_dir_all(scratch.path().join(folder)).unwrap();
+    }
+    std::fs::write(scratch.path().join("beside/file"), "private").unwrap();
+    std::fs::write(scratch.path().join("project/run.sh"), command).unwrap();
+    let place = cotter::Place::new(&scratch.path().join("project"));
+    let said = said(runner(), place, "bash run.sh").await;
+    expected.assert_eq(&scratch.tidy(&said));
+}
+
+#[tokio::test]
+async fn b8_a_refusal_names_the_root_to_add() {
+    refused("echo x > ../beside/new", expect![[r#"
+        run.sh: line 1: ../beside/new: Permission denied
+        exit code 1
+        access to PROJECT/beside/new was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
+    refused("cat ../beside/file", expect![[r#"
+        cat: ../beside/file: Permission denied
+        exit code 1
+        access to PROJECT/beside/file was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
+    refused("mkdir /somewhere", expect![[r#"
+        mkdir: cannot create directory ‘/somewhere’: Permission denied
+        exit code 1
+        access to /somewhere was refused: it is outside the project; `--add-dir /` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
+    refused("touch .git/hooks/pre-commit", expect![[r#"
+        touch: cannot touch '.git/hooks/pre-commit': Read-only file system
+        exit code 1
+        writing to .git/hooks was refused: it decides what runs later, and this call was not approved for it"#]]).await;
+    refused(
+        "echo x > /etc/x",
+        expect![[r#"
+        run.sh: line 1: /etc/x: Permission denied
+        exit code 1
+        writing to /etc/x was refused: it is the system's"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn b8_a_refusal_says_that_the_network_is_off() {
+    refused("curl -s -S http://127.0.0.1:9/", expect![[r#"
+        curl: (7) Failed to connect to 127.0.0.1 port 9 after 0 ms: Couldn't connect to server
+        exit code 7
+        the network is off for this command: only a call that is judged to use it, and is allowed to, has it"#]]).await;
+}
+
+/// A repository whose own configuration runs programs, which leave a mark.
+fn hostile(scratch: &Scratch, config: &str) {
+    let git = |args: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        git.current_dir(scratch.path()).args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        assert!(git.args(args).status().unwrap().success());
+    };
+    std::fs::write(scratch.path().join("f"), "one\n").unwrap();
+    git(&["init", "-q", "-b", "main", "."]);
+    git(&["add", "f"]);
+    git(&["commit", "-qm", "one"]);
+    std::fs::write(scratch.path().join("f"), "two\n").unwrap();
+    let evil = scratch.path().join("evil.sh");
+    std::fs::write(&evil, "#!/bin/sh\necho evil ran >&2\n").unwrap();
+    assert!(std::process::Command::new("chmod").arg("+x").arg(&evil).status().unwrap().success());
+    let file = scratch.path().join(".git/config");
+    let config = config.replace("EVIL", &evil.display().to_string());
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + &config).unwrap();
+}
+
+#[tokio::test]
+async fn s12_git_judged_safe_runs_no_program_of_the_repository() {
+    let scratch = Scratch::new();
+    hostile(&scratch, "[core]\nfsmonitor = EVIL\npager = EVIL\n");
+    let plain =
+        std::process::Command::new("git").arg("status").current_dir(scratch.path()).output();
+    assert!(String::from_utf8_lossy(&plain.unwrap().stderr).contains("evil ran"));
+    let commands = ["git status --short f", "git diff --stat", "git log --oneline --format=%s"];
+    for command in commands {
+        let said = said(runner(), scratch.place(), command).await;
+        assert!(!said.contains("evil ran"), "{command}: {said}");
+    }
+}
+
+#[test]
+fn s12_a_repository_that_brings_programs_of_its_own_is_not_safe() {
+    let zone = |config: &str| {
+        let scratch = Scratch::new();
+        hostile(&scratch, config);
+        Bash::new(runner()).effects(&json!({"command": "git diff"}), &scratch.place()).zone
+    };
+    assert_eq!(zone("[core]\nfsmonitor = EVIL\n"), Zone::Safe);
+    assert_eq!(zone("[diff]\nexternal = EVIL\n"), Zone::Build);
+    assert_eq!(zone("[diff \"x\"]\ntextconv = EVIL\n"), Zone::Build);
+    assert_eq!(zone(" [ FILTER \"x\"]\nclean = EVIL\n"), Zone::Build);
+    assert_eq!(zone("[include] path = EVIL\n"), Zone::Build);
 }

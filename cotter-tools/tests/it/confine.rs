@@ -101,8 +101,8 @@ impl Machine {
         if ended.exit != Exit::Code(0) {
             said += &format!("{:?}\n", ended.exit);
         }
-        let temp = temp.display().to_string();
-        said.replace(&temp, "TEMP").replace(&self.scratch.path().display().to_string(), "")
+        let private = temp.parent().unwrap().display().to_string();
+        said.replace(&private, "PRIVATE").replace(&self.scratch.path().display().to_string(), "")
     }
 }
 
@@ -155,24 +155,15 @@ async fn b8_writes_stay_in_the_project_the_temp_folder_and_caches() {
         Zone::Build,
         command,
         expect![[r#"
-        wrote src/x
-        wrote new
-        wrote ../cache/x
-        wrote TEMP/x
-        /bin/bash: line 1: ../out: Permission denied
-        /bin/bash: line 1: ../home/x: Permission denied
-        /bin/bash: line 1: /etc/x: Permission denied
-        wrote /dev/null
-        -- without namespaces:
-        wrote src/x
-        /bin/bash: line 1: new: Permission denied
-        wrote ../cache/x
-        wrote TEMP/x
-        /bin/bash: line 1: ../out: Permission denied
-        /bin/bash: line 1: ../home/x: Permission denied
-        /bin/bash: line 1: /etc/x: Permission denied
-        wrote /dev/null
-    "#]],
+            wrote src/x
+            wrote new
+            wrote ../cache/x
+            wrote PRIVATE/tmp/x
+            /bin/bash: line 1: ../out: Permission denied
+            /bin/bash: line 1: ../home/x: Permission denied
+            /bin/bash: line 1: /etc/x: Permission denied
+            wrote /dev/null
+        "#]],
     )
     .await;
 }
@@ -185,13 +176,13 @@ async fn b8_what_was_judged_to_change_nothing_can_change_nothing() {
         Zone::Safe,
         command,
         expect![[r#"
-        /bin/bash: line 1: src/x: Permission denied
-        /bin/bash: line 1: .envrc: Permission denied
-        /bin/bash: line 1: ../cache/x: Permission denied
-        wrote TEMP/x
-        rm: cannot remove '.envrc': Permission denied
-        Code(1)
-    "#]],
+            /bin/bash: line 1: src/x: Permission denied
+            /bin/bash: line 1: .envrc: Permission denied
+            /bin/bash: line 1: ../cache/x: Permission denied
+            wrote PRIVATE/tmp/x
+            rm: cannot remove '.envrc': Permission denied
+            Code(1)
+        "#]],
     )
     .await;
 }
@@ -238,7 +229,7 @@ async fn s1_what_is_closed_is_closed_inside_the_project_too() {
         cat: 'data/*': No such file or directory
         cat: /proc/self/root/project/data/token: No such file or directory
         ln: failed to access 'data/token': No such file or directory
-        [the command changed /project/later, which decides what runs later and was not approved: it was taken away again]
+        [the command changed /project/later, which is closed to commands: it was taken away again; what the command made of it is in PRIVATE/aside/1-later]
         -- without namespaces:
         cat: data/token: Permission denied
         /bin/bash: line 1: data/new: Permission denied
@@ -262,19 +253,19 @@ async fn s15_protected_paths_are_not_written_unless_approved() {
         mv: cannot move '.vscode' to 'gone': Device or resource busy
         /bin/bash: line 1: .vscode/tasks.json: Read-only file system
         ln: failed to create hard link 'link' => '.envrc': Invalid cross-device link
-        old[the command changed /project/.mcp.json, which decides what runs later and was not approved: it was taken away again]
-        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again]
-        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again]
+        old[the command changed /project/.mcp.json, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.mcp.json]
+        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-CLAUDE.md]
+        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-workflows]
         -- without namespaces:
-        rm: cannot remove '.envrc': Permission denied
-        mv: cannot move '.vscode' to 'gone': Permission denied
-        mkdir: cannot create directory '.github': Permission denied
-        /bin/bash: line 1: .mcp.json: Permission denied
-        ln: failed to create symbolic link 'CLAUDE.md': Permission denied
-        ln: failed to create hard link 'link' => '.envrc': Permission denied
-        new
+        /bin/bash: line 1: .vscode/tasks.json: No such file or directory
+        ln: failed to access '.envrc': No such file or directory
+        cat: .envrc: No such file or directory
+        [the command changed /project/.mcp.json, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.mcp.json]
         [the command changed /project/.vscode, which decides what runs later and was not approved: it was put back as it was]
         [the command changed /project/.envrc, which decides what runs later and was not approved: it was put back as it was]
+        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-CLAUDE.md]
+        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-workflows]
+        Code(1)
     "#]]).await;
 }
 
@@ -427,21 +418,10 @@ async fn s17_a_confined_command_cannot_kill_who_minds_it() {
         Zone::Build,
         command,
         expect![[r#"
-        /bin/bash: line 1: kill: (18689) - Operation not permitted
-        alive
-        /bin/bash: line 1: /proc/18689/environ: Permission denied
-        Code(1)
-        -- without namespaces:
-        /bin/bash: line 1: kill: (18695) - Operation not permitted
-        alive
-        /bin/bash: line 1: /proc/18695/environ: Permission denied
-        Code(1)
-        -- without rights:
-        /bin/bash: line 1: kill: (18708) - Operation not permitted
-        alive
-        /bin/bash: line 1: /proc/18708/environ: Permission denied
-        Code(1)
-    "#]],
+            refused
+            alive
+            refused
+        "#]],
     )
     .await;
 }
@@ -501,15 +481,14 @@ async fn b8_git_commits_and_its_hooks_and_config_stay_closed() {
         .git/config: Read-only file system
         mv: cannot move '.git' to '.git.old': Device or resource busy
         14
-        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again]
+        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
         -- without namespaces
         2
         Me
-        mv: cannot move '.git' to '.git.old': Permission denied
-        15
+        ls: cannot access '.git/hooks': No such file or directory
+        0
         [the command changed /project/.git/hooks, which decides what runs later and was not approved: it was put back as it was]
         [the command changed /project/.git/config, which decides what runs later and was not approved: it was put back as it was]
-        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again]
         -- without rights
         2
         .git/hooks/pre-commit: Read-only file system
@@ -518,7 +497,7 @@ async fn b8_git_commits_and_its_hooks_and_config_stay_closed() {
         .git/config: Read-only file system
         mv: cannot move '.git' to '.git.old': Device or resource busy
         14
-        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again]
+        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
     "#]].assert_eq(&all.concat());
 }
 
@@ -555,17 +534,16 @@ async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_close
     }
     expect![[r#"
         -- as it comes
-        error: Unable to create '/main/.git/packed-refs.lock': Permission denied
         2
         ../main/.git/hooks/pre-commit: Read-only file system
-        error: could not lock config file /main/.git/config: Permission denied
+        error: could not write config file /main/.git/config: Device or resource busy
         Me
         ../main/.git/config: Read-only file system
-        ../main/.git/commondir: Permission denied
         mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
         14
         ../main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
+        [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
         Code(1)
         -- without namespaces
         error: Unable to create '/main/.git/packed-refs.lock': Permission denied
@@ -577,20 +555,19 @@ async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_close
         ../main/.git/commondir: Permission denied
         mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
         14
-        [the command changed /tree/.git, which decides what runs later and was not approved: it was put back as it was]
-        [the command changed /main/.git/worktrees/tree/commondir, which decides what runs later and was not approved: it was put back as it was]
+        [the command changed /tree/.git, which decides what runs later and was not approved: it was put back as it was; what the command made of it is in PRIVATE/aside/1-.git]
+        [the command changed /main/.git/worktrees/tree/commondir, which decides what runs later and was not approved: it was put back as it was; what the command made of it is in PRIVATE/aside/1-commondir]
         -- without rights
-        error: Unable to create '/main/.git/packed-refs.lock': Permission denied
         2
         ../main/.git/hooks/pre-commit: Read-only file system
-        error: could not lock config file /main/.git/config: Permission denied
+        error: could not write config file /main/.git/config: Device or resource busy
         Me
         ../main/.git/config: Read-only file system
-        ../main/.git/commondir: Permission denied
         mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
         14
         ../main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
+        [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
         Code(1)
     "#]].assert_eq(&all.concat());
 }

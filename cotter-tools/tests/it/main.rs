@@ -24,3 +24,4 @@ mod memory;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod examples;
+mod background;

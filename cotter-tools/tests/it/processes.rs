@@ -138,6 +138,33 @@ async fn s17_a_killed_minder_and_spawner_free_nobody_who_has_the_mark() {
     gone(pid).await;
 }
 
+/// The test below starts this very program once more, to be killed; this says where it works.
+const HELD: &str = "COTTER_TEST_HELD";
+
+#[tokio::test]
+async fn s17_our_own_process_killed_nothing_stays() {
+    if let Some(folder) = std::env::var_os(HELD) {
+        let running = runner().start(job(HIDDEN, Path::new(&folder))).await.unwrap();
+        running.ended().await.unwrap();
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut held = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::s17_our_own_process_killed_nothing_stays"])
+        .env(HELD, scratch.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = pid_in(&scratch.path().join("pid")).await;
+    let shell = pid_in(&scratch.path().join("shell")).await;
+    let (minder, spawner) = (parent(shell), parent(parent(shell)));
+    held.kill().unwrap();
+    held.wait().unwrap();
+    for pid in [pid, shell, minder, spawner] {
+        gone(pid).await;
+    }
+}
+
 /// What a command said, stream by stream, and how it ended.
 async fn shown(runner: &Runner, cwd: &Path, command: &str) -> String {
     let mut running = match runner.start(job(command, cwd)).await {
