@@ -24,8 +24,31 @@ pub(crate) enum Command {
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
     ModelsList { json: bool },
+    Explain { tool: String, input: String, json: bool },
+    ExplainBatch { file: PathBuf },
+    McpList { json: bool },
+    McpAccept { server: String, digest: Option<String> },
+    PermissionsList { json: bool },
+    PermissionsRevoke { rule: String },
     Ledger { id: String },
     LedgerVerify { id: String, head: Option<String> },
+}
+
+impl Command {
+    /// Whether it changes nothing and shows nothing of sessions.
+    pub(crate) fn only_looks(&self) -> bool {
+        matches!(
+            self,
+            Command::Explain { .. }
+                | Command::ExplainBatch { .. }
+                | Command::NamesList { .. }
+                | Command::ModelsList { .. }
+                | Command::McpList { .. }
+                | Command::PermissionsList { .. }
+                | Command::SessionsList { .. }
+                | Command::SessionsShow { .. }
+        )
+    }
 }
 
 /// One run.
@@ -42,6 +65,10 @@ pub(crate) struct RunArgs {
     pub(crate) max_turns: Option<u32>,
     pub(crate) max_budget_usd: Option<f64>,
     pub(crate) cwd: Option<PathBuf>,
+    /// Further folders that calls may read and write.
+    pub(crate) add_dirs: Vec<PathBuf>,
+    /// Files with further MCP servers.
+    pub(crate) mcp: Vec<PathBuf>,
     pub(crate) settings: Option<PathBuf>,
     pub(crate) ask: bool,
 }
@@ -133,6 +160,9 @@ fn definition() -> clap::Command {
             "List the models that can answer",
             "The models there are, and which one would answer now",
         ))
+        .subcommand(explain())
+        .subcommand(mcp())
+        .subcommand(permissions())
         .subcommand(sessions())
         .subcommand(ledger())
 }
@@ -144,6 +174,66 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(clap::Command::new("list").about(list).arg(json("One JSON object per line")))
+}
+
+fn explain() -> clap::Command {
+    let arg = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).value_name(value).help(help).required_unless_present("batch")
+    };
+    clap::Command::new("explain")
+        .about("What would happen to a call, and why, without running it")
+        .arg(arg("tool", "TOOL", "The tool's name"))
+        .arg(arg("input", "INPUT", "What it is given: JSON, or the text of a tool that needs one"))
+        .arg(json("One JSON object"))
+        .arg(
+            value(
+                "batch",
+                "FILE",
+                "A {\"tool\", \"input\"} per line, answered a line each; - is standard input",
+            )
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with_all(["tool", "input"]),
+        )
+}
+
+fn mcp() -> clap::Command {
+    clap::Command::new("mcp")
+        .about("List what MCP servers offer, and accept what changed")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            clap::Command::new("list")
+                .about("The servers of your settings, and what they were seen to offer")
+                .arg(json("One JSON object per line")),
+        )
+        .subcommand(
+            clap::Command::new("accept")
+                .about("Show what of a server changed and waits; with its digest, accept it")
+                .arg(
+                    Arg::new("server")
+                        .value_name("SERVER")
+                        .required(true)
+                        .help("The server's name"),
+                )
+                .arg(Arg::new("digest").value_name("DIGEST").help("What was shown, by its digest")),
+        )
+}
+
+fn permissions() -> clap::Command {
+    clap::Command::new("permissions")
+        .about("List the rules in force, and take one back")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            clap::Command::new("list")
+                .about("The rules there are, whose they are and where they stand")
+                .arg(json("One JSON object per line")),
+        )
+        .subcommand(
+            clap::Command::new("revoke").about("Take an allow rule out of your settings").arg(
+                Arg::new("rule").value_name("RULE").required(true).help("The rule as it is listed"),
+            ),
+        )
 }
 
 fn sessions() -> clap::Command {
@@ -216,6 +306,12 @@ fn run_args() -> Vec<Arg> {
             .allow_negative_numbers(true)
             .value_parser(dollars),
         value("cwd", "DIR", "The folder to work in").value_parser(value_parser!(PathBuf)),
+        value("add-dir", "DIR", "A further folder that may be read and written; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(PathBuf)),
+        value("mcp", "FILE", "MCP servers for this run, in a file; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(PathBuf)),
         value("settings", "FILE", "Settings for this run, nearer than your own")
             .value_parser(value_parser!(PathBuf)),
     ]
@@ -262,6 +358,29 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             Some((_, matches)) => Command::SessionsList { json: matches.get_flag("json") },
             None => Command::SessionsList { json: false },
         }),
+        Some(("explain", matches)) => Ok(match path_of(matches, "batch") {
+            Some(file) => Command::ExplainBatch { file },
+            None => Command::Explain {
+                tool: text_of(matches, "tool").unwrap_or_default(),
+                input: text_of(matches, "input").unwrap_or_default(),
+                json: matches.get_flag("json"),
+            },
+        }),
+        Some(("mcp", matches)) => Ok(match matches.subcommand() {
+            Some(("accept", matches)) => Command::McpAccept {
+                server: text_of(matches, "server").unwrap_or_default(),
+                digest: text_of(matches, "digest"),
+            },
+            Some((_, matches)) => Command::McpList { json: matches.get_flag("json") },
+            None => Command::McpList { json: false },
+        }),
+        Some(("permissions", matches)) => Ok(match matches.subcommand() {
+            Some(("revoke", matches)) => {
+                Command::PermissionsRevoke { rule: text_of(matches, "rule").unwrap_or_default() }
+            }
+            Some((_, matches)) => Command::PermissionsList { json: matches.get_flag("json") },
+            None => Command::PermissionsList { json: false },
+        }),
         Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {
                 Command::LedgerVerify { id: id_of(matches), head: text_of(verify, "head") }
@@ -306,6 +425,8 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         max_turns: matches.get_one("max-turns").copied(),
         max_budget_usd: matches.get_one("max-budget-usd").copied(),
         cwd: path_of(matches, "cwd"),
+        add_dirs: matches.get_many("add-dir").into_iter().flatten().cloned().collect(),
+        mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
         settings: path_of(matches, "settings"),
         ask: matches.get_flag("ask"),
     })

@@ -1,8 +1,11 @@
 //! The commands, a file each.
 
+pub(crate) mod explain;
 pub(crate) mod ledger;
+pub(crate) mod mcp;
 pub(crate) mod models;
 pub(crate) mod names;
+pub(crate) mod permissions;
 pub(crate) mod run;
 pub(crate) mod sessions;
 

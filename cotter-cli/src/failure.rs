@@ -33,6 +33,11 @@ impl Failure {
         Failure { code: 2, ..Failure::new(message) }
     }
 
+    /// It may not be: exit code 3.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Failure { code: 3, ..Failure::new(message) }
+    }
+
     /// Somebody wanted it to end: exit code 130.
     pub(crate) fn aborted(message: impl Into<String>) -> Self {
         Failure { code: 130, ..Failure::new(message) }

@@ -30,6 +30,18 @@ fn config() -> Option<PathBuf> {
     }
 }
 
+/// The person's home folder.
+pub(crate) fn folder() -> Option<PathBuf> {
+    variable("HOME").filter(|folder| folder.is_absolute())
+}
+
+/// Everything of ours on this machine: settings, keys, sessions, memory. Closed to every call.
+pub(crate) fn own_folders() -> Vec<PathBuf> {
+    let data = base("XDG_DATA_HOME", ".local/share").map(|data| data.join("cotter"));
+    let usual = folder().map(|home| home.join(".config/cotter"));
+    config().into_iter().chain(usual).chain(data).chain(["/etc/cotter".into()]).collect()
+}
+
 /// There is no home, and something was to be kept there.
 pub(crate) fn no_config() -> Failure {
     Failure::new("there is no place for settings: neither `COTTER_HOME` nor `HOME` is set")
@@ -85,6 +97,16 @@ pub(crate) fn sessions() -> Result<PathBuf, Failure> {
             .with_hint("set `HOME`, or run with `--no-session`")
     })?;
     Ok(data.join("cotter/sessions"))
+}
+
+/// The folder of what is remembered, a folder per project. `None` without any home.
+pub(crate) fn memory() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/memory"))
+}
+
+/// The file of what MCP servers were seen to offer. `None` without any home.
+pub(crate) fn mcp_definitions() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
 }
 
 /// The nearest folder upward with `.git` or `.cotter`, else the folder itself.

@@ -10,10 +10,13 @@ mod failure;
 mod home;
 mod models;
 mod offer;
+mod own_settings;
+mod roots;
 mod sessions;
 mod setup;
 mod style;
 mod terminal;
+mod tools;
 
 use std::{
     env,
@@ -29,6 +32,8 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    // A process that starts the agent's commands is this program too; it never comes back from here.
+    cotter_tools::process::serve_if_asked();
     let args: Vec<OsString> = env::args_os().collect();
     // Before the parser is built: this is what scripts and prompts ask for again and again.
     if matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V") {
@@ -41,16 +46,36 @@ fn main() -> ExitCode {
             return failure.report(Style::on_stderr(style::When::Auto));
         }
     };
+    if let Some(failure) = by_an_agent(&command) {
+        return failure.report(Style::on_stderr(style));
+    }
     let done = match command {
         Command::Run(args) => commands::run::run(*args, style),
         Command::NamesList { kind, json } => commands::names::list(kind, json, style),
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
+        Command::Explain { tool, input, json } => {
+            commands::explain::one(&tool, &input, json, style)
+        }
+        Command::ExplainBatch { file } => commands::explain::batch(&file),
+        Command::McpList { json } => commands::mcp::list(json, style),
+        Command::McpAccept { server, digest } => commands::mcp::accept(&server, digest.as_deref()),
+        Command::PermissionsList { json } => commands::permissions::list(json, style),
+        Command::PermissionsRevoke { rule } => commands::permissions::revoke(&rule),
         Command::Ledger { id } => commands::ledger::show(&id),
         Command::LedgerVerify { id, head } => commands::ledger::verify(&id, head.as_deref()),
     };
     done.unwrap_or_else(|failure: Failure| failure.report(Style::on_stderr(style)))
+}
+
+/// Whatever an agent starts may look, and no more: it does not answer, allow or go on for anybody.
+fn by_an_agent(command: &Command) -> Option<Failure> {
+    env::var_os(cotter_tools::process::MARK)?;
+    (!command.only_looks()).then(|| {
+        let message = "an agent started this, and agents may only look: `explain`, `list`, `show`";
+        Failure::refused(message).with_hint("run it yourself, in a terminal of your own")
+    })
 }
 
 /// Writes to standard output. A reader who left is no error.

@@ -9,15 +9,17 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry,
-    builtin::{self, List, Read},
+    Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
-    settings::{Permissions, Settings, SettingsError, Source, Values, Written},
+    settings::{
+        Document, Permissions, RuleExample, Settings, SettingsError, Source, Values, Written,
+    },
     text,
     ui::Ui,
 };
 use cotter_models::Providers;
+use cotter_tools::mcp::Servers;
 use smol_str::SmolStr;
 
 use crate::{
@@ -25,7 +27,9 @@ use crate::{
     failure::Failure,
     home,
     models::Answering,
+    roots,
     sessions::{FromFirstWord, Sessions},
+    tools,
 };
 
 /// The folder a run works in, and its project.
@@ -50,6 +54,18 @@ struct File {
     path: PathBuf,
     origin: Origin,
     settings: Settings,
+    servers: Servers,
+}
+
+impl File {
+    /// A file as it is read; `None` where there is none.
+    fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
+        let Some(document) = Document::load(path)? else { return Ok(None) };
+        let settings = Settings::from_document(&document, source)?;
+        let servers = document.root().object()?.get("mcpServers").map(Servers::read);
+        let servers = servers.transpose()?.unwrap_or_default();
+        Ok(Some(File { path: path.into(), origin, settings, servers }))
+    }
 }
 
 impl Files {
@@ -76,10 +92,44 @@ impl Files {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
     }
 
+    /// The MCP servers of all files, the nearest entry of a name, and those of a file that was named.
+    pub(crate) fn servers(&self, named: &[PathBuf], place: &Place) -> Result<Servers, Failure> {
+        let mut servers = Servers::default();
+        for path in named {
+            if home::leads_through(path, place.project()) {
+                let message = format!("{} lies in the project", path.display());
+                return Err(Failure::new(message).with_hint(
+                    "what a repository brings is not started; keep your own elsewhere",
+                ));
+            }
+            servers = servers.or(Servers::load(path)?.ok_or_else(|| {
+                Failure::new(format!("there is no file {}", path.display()))
+                    .with_hint("`--mcp FILE` names a file with `mcpServers`")
+            })?);
+        }
+        let files = self.0.iter().rev().map(|file| file.servers.clone());
+        Ok(files.fold(servers, Servers::or))
+    }
+
+    /// Every rule with its origin, the nearest file last.
+    pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
+        let mut rows = vec![];
+        for File { origin, settings, .. } in &self.0 {
+            let Permissions { allow, ask, deny, .. } = &settings.permissions;
+            for (kind, rules) in
+                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
+            {
+                rows.extend(rules.iter().map(|rule| (kind, rule, origin.to_string())));
+            }
+        }
+        rows
+    }
+
     /// Puts every file's permissions into the registry, then those of the flags.
     fn register(&self, agent: &Agent, mode: Option<Mode>) -> Result<(), Failure> {
-        for File { path, origin, settings } in &self.0 {
+        for File { path, origin, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
+            settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
             let owner = Owner::new(origin.clone(), path.display().to_string());
             agent.extend(owner, |unit| fill(unit, rules, &settings.permissions))?;
         }
@@ -93,12 +143,12 @@ impl Files {
 
 /// The operator's file. It binds everybody, so it must be root's.
 fn operator(path: &Path) -> Result<Option<File>, Failure> {
-    let Some(settings) = Settings::load(path, Source::Operator)? else { return Ok(None) };
+    let Some(file) = File::load(path, Source::Operator, Origin::Operator)? else { return Ok(None) };
     if !is_roots(path) {
         return Err(Failure::new(format!("{} does not belong to root", path.display()))
             .with_hint("it binds everybody on this machine: only root may write it"));
     }
-    Ok(Some(File { path: path.into(), origin: Origin::Operator, settings }))
+    Ok(Some(file))
 }
 
 #[cfg(unix)]
@@ -120,8 +170,7 @@ fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>,
         let hint = format!("keep your own settings outside {}", project.display());
         return Err(Failure::new(message).with_hint(hint));
     }
-    let settings = Settings::load(path, source)?;
-    Ok(settings.map(|settings| File { path: path.into(), origin: Origin::User, settings }))
+    File::load(path, source, Origin::User)
 }
 
 /// The rules of a file, or the place of the first that is none.
@@ -136,33 +185,64 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     texts.map(parse).collect()
 }
 
+/// Whether a rule matches what it is said to match, and nothing that it is said not to.
+fn check(one: &RuleExample, agent: &Agent) -> Result<(), SettingsError> {
+    let RuleExample { kind, rule: text, example, matches } = one;
+    // A rule that is none is told by itself.
+    let Ok(rule) = Rule::parse(*kind, text) else { return Ok(()) };
+    let tool = rule.tool();
+    let key = match tool {
+        "bash" => "command",
+        "fetch" => "url",
+        _ => "path",
+    };
+    let input = serde_json::json!({ key: example.text });
+    let facts = agent.facts(tool, &input);
+    let facts = facts.ok_or_else(|| {
+        example
+            .place
+            .error(format!("the rule `{text}` can have no examples: there is no tool `{tool}`"))
+    })?;
+    if rule.matches(tool, &facts, agent.place()) == *matches {
+        return Ok(());
+    }
+    let does = if *matches { "does not match" } else { "matches" };
+    Err(example.place.error(format!("the rule `{text}` {does} `{}`", example.text)))
+}
+
 fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
     rules.into_iter().for_each(|rule| _ = unit.rule(rule));
     permissions.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
     permissions.level.into_iter().for_each(|level| _ = unit.level(level));
+    permissions.policies.iter().for_each(|guard| _ = unit.guard(guard.clone()));
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
-fn builder(answering: Answering, place: Place) -> AgentBuilder {
+fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
     let Answering { model, fallbacks, .. } = answering;
-    fallbacks
+    let tools = place.clone();
+    let builder = fallbacks
         .into_iter()
         .fold(Agent::builder(model), AgentBuilder::fallback)
         .place(place)
         .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
-        .tool(Read::default())
-        .tool(List::default())
         .extend(builtin::subagents)
-        .extend(builtin::commands)
+        .extend(builtin::commands);
+    tools::furnish(builder, values, &tools)
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
 pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place)?;
-    let agent = builder(Answering::nobody().0, place).build()?;
+    let values = files.values();
+    let place = roots::furnish(place, &values.reach, &[])?;
+    let servers = tools::seen_servers(files.servers(&[], &place)?, &place)?;
+    let builder = builder(Answering::nobody().0, place, &values)?;
+    let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
+    let agent = builder.build()?;
     files.register(&agent, None)?;
     Ok(agent)
 }
@@ -188,13 +268,17 @@ pub(crate) enum Keep {
 }
 
 impl Setup {
-    pub(crate) fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
-        let limits = self.files.values().limits;
-        let mut builder =
-            builder(self.answering, self.place).models(self.providers).ui(ui).limits(|set| {
-                set.max_steps = args.max_turns.or(limits.max_turns);
-                set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
-            });
+    pub(crate) async fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
+        let values = self.files.values();
+        let limits = values.limits.clone();
+        let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
+        let servers = tools::servers(self.files.servers(&args.mcp, &place)?, &place).await?;
+        let builder = builder(self.answering, place, &values)?;
+        let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
+        let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
+            set.max_steps = args.max_turns.or(limits.max_turns);
+            set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
+        });
         builder = match self.sessions {
             Some(sessions) => {
                 let builder = builder.spill(sessions.spill());

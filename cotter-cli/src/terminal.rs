@@ -9,13 +9,17 @@ use std::{
 };
 
 use cotter::{
+    permission::{Rule, RuleKind},
     text,
     ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
 };
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::{net::unix::pipe::Receiver, sync::Mutex};
 
-use crate::style::{self, Style, When};
+use crate::{
+    own_settings,
+    style::{self, Style, When},
+};
 
 /// How long keys do not count after a question appeared.
 const GRACE: Duration = Duration::from_millis(500);
@@ -124,11 +128,12 @@ impl Terminal {
 
     async fn decide(&self, question: &Question) -> io::Result<Option<Answered>> {
         self.put(&shown(question, self.style)).await?;
-        let single = question.calls.len() == 1;
-        let prompt =
-            if single { "Run it? [y]es, [n]o: " } else { "Run them? [y]es, [n]o, [e]ach: " };
-        let whole = |line: &str| Whole::read(line).filter(|said| !single || *said != Whole::Each);
-        match self.answer(prompt, whole).await? {
+        if let [only] = &question.calls[..] {
+            let decision = self.decide_one(only, "Run it? ").await?;
+            return Ok(decision.map(|decision| Answered::all(question, decision, BY)));
+        }
+        let whole = |line: &str| Whole::read(line);
+        match self.answer("Run them? [y]es, [n]o, [e]ach: ", whole).await? {
             None => Ok(None),
             Some(Whole::All(decision)) => Ok(Some(Answered::all(question, decision, BY))),
             Some(Whole::Each) => self.decide_each(question).await,
@@ -140,17 +145,74 @@ impl Terminal {
         let decisions = answered.decisions.iter_mut();
         for (index, (call, (_, decision))) in question.calls.iter().zip(decisions).enumerate() {
             let name = text::show_line(&call.name).into_owned();
-            let prompt = format!("{}. {name}: [y]es, [n]o: ", index + 1);
-            let one = |line: &str| match Whole::read(line) {
-                Some(Whole::All(decision)) => Some(decision),
-                _ => None,
-            };
-            match self.answer(&prompt, one).await? {
+            match self.decide_one(call, &format!("{}. {name}: ", index + 1)).await? {
                 None => return Ok(None),
                 Some(said) => *decision = said,
             }
         }
         Ok(Some(answered))
+    }
+
+    /// One call: once, for longer where a rule would do, or not.
+    async fn decide_one(&self, call: &AskedCall, before: &str) -> io::Result<Option<Decision>> {
+        let offered = Offered::of(call);
+        let prompt = format!("{before}{}: ", offered.letters());
+        let Some(decision) = self.answer(&prompt, |line| offered.read(line)).await? else {
+            return Ok(None);
+        };
+        let Decision::YesAlways(rules) = decision else { return Ok(Some(decision)) };
+        // Kept before it counts: what cannot be kept holds as long as this session does.
+        Ok(Some(match own_settings::allow(&rules) {
+            Ok(path) => {
+                self.write(&format!("kept in {}\n", path.display()))?;
+                Decision::YesAlways(rules)
+            }
+            Err(failure) => {
+                self.write(&format!("not kept, so for this session: {}\n", failure.in_short()))?;
+                Decision::YesForSession(rules)
+            }
+        }))
+    }
+}
+
+/// What may be answered about one call.
+struct Offered<'a> {
+    rules: &'a [String],
+    /// Whether all of the call was shown: without that nothing is promised for good.
+    whole: bool,
+}
+
+impl<'a> Offered<'a> {
+    fn of(call: &'a AskedCall) -> Self {
+        Offered { rules: &call.offer, whole: is_shown_whole(call) }
+    }
+
+    fn letters(&self) -> &'static str {
+        match (self.rules, self.whole) {
+            ([], _) => "[y]es, [n]o",
+            (_, true) => "[y]es, [s]ession, [a]lways, [n]o",
+            (_, false) => "[y]es, [s]ession, [n]o",
+        }
+    }
+
+    /// A line as an answer. `s` and `a` may be followed by a rule of one's own.
+    fn read(&self, line: &str) -> Option<Decision> {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rules = || match rest.trim() {
+            "" => Some(self.rules.to_vec()),
+            own => Some(vec![Rule::parse(RuleKind::Allow, own).ok()?.text().to_owned()]),
+        };
+        match word.to_ascii_lowercase().as_str() {
+            "s" | "session" if !self.rules.is_empty() => rules().map(Decision::YesForSession),
+            "a" | "always" if !self.rules.is_empty() && self.whole => {
+                rules().map(Decision::YesAlways)
+            }
+            _ => match Whole::read(line)? {
+                Whole::All(decision) => Some(decision),
+                Whole::Each => None,
+            },
+        }
     }
 }
 
@@ -175,6 +237,45 @@ impl Ui for Terminal {
                 self.answer("[y]es, [n]o: ", Whole::read).await
             };
             matches!(self.one_at_a_time(said).await, Ok(Some(Whole::All(Decision::Yes))))
+        })
+    }
+
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+        let count = options.len();
+        let prompt = format!("Choose one of 1 to {count}, or nothing: ");
+        Box::pin(async move {
+            let said = async {
+                self.put(&listed(title, options)).await?;
+                self.answer(&prompt, |line| chosen(line, count).filter(|all| all.len() < 2)).await
+            };
+            self.one_at_a_time(said).await.ok().flatten()?.first().copied()
+        })
+    }
+
+    fn select_many<'a>(
+        &'a self,
+        title: &'a str,
+        options: &'a [String],
+    ) -> Asking<'a, Option<Vec<usize>>> {
+        let count = options.len();
+        let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or nothing: ");
+        Box::pin(async move {
+            let said = async {
+                self.put(&listed(title, options)).await?;
+                self.answer(&prompt, |line| chosen(line, count)).await
+            };
+            self.one_at_a_time(said).await.ok().flatten().filter(|all| !all.is_empty())
+        })
+    }
+
+    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+        let shown = format!("{}\n", text::show(title));
+        Box::pin(async move {
+            let said = async {
+                self.put(&shown).await?;
+                self.answer("Your answer: ", |line| Some(line.to_owned())).await
+            };
+            self.one_at_a_time(said).await.ok().flatten()
         })
     }
 
@@ -205,7 +306,7 @@ impl Ui for Nobody {
 }
 
 /// Tells something on a line of its own, over a spinner, if one is there.
-fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     let mut err = io::stderr().lock();
     let clears = err.is_terminal() && style::can_clear_lines();
     let over = if clears { "\r\u{1b}[K" } else { "" };
@@ -255,20 +356,56 @@ fn shown(question: &Question, style: Style) -> String {
         out += &format!("for the subagent {}:\n", text::show_line(&question.agent));
     }
     for (index, call) in question.calls.iter().enumerate() {
-        let AskedCall { name, input, asks, .. } = call;
-        let input = text::show_line(&input.to_string()).into_owned();
+        let AskedCall { name, asks, offer, .. } = call;
+        let input = input_of(call);
         let clipped = text::clip(&input, CALL_CHARS);
         let name = style.strong(&text::show_line(name));
         out += &format!("{}. {name} {clipped}\n", index + 1);
-        if clipped != input {
+        if !is_shown_whole(call) {
             out += "   (it goes on: this is not all of it)\n";
         }
         for ask in asks {
             let (by, reason) = (text::show_line(&ask.by), text::show_line(&ask.reason));
             out += &format!("   {}\n", style.muted(&format!("asked by {by}: {reason}")));
         }
+        if !offer.is_empty() {
+            let rules = text::show_line(&offer.join(", ")).into_owned();
+            out += &format!(
+                "   {}\n",
+                style.muted(&format!("session or always would allow: {rules}"))
+            );
+        }
     }
     out
+}
+
+fn input_of(call: &AskedCall) -> String {
+    text::show_line(&call.input.to_string()).into_owned()
+}
+
+fn is_shown_whole(call: &AskedCall) -> bool {
+    let input = input_of(call);
+    text::clip(&input, CALL_CHARS) == input
+}
+
+/// A title and what may be chosen, each on a line of its own with a number before it.
+fn listed(title: &str, options: &[String]) -> String {
+    let mut out = format!("{}\n", text::show(title));
+    for (index, option) in options.iter().enumerate() {
+        let shown = text::show_line(option);
+        // What does not fit goes on below itself, never at the beginning of a line.
+        let pieces: Vec<_> = text::wrap(&shown, 70).into_iter().map(str::trim_end).collect();
+        out += &format!("  {}) {}\n", index + 1, pieces.join("\n     "));
+    }
+    out
+}
+
+/// The places of what a line names by number, in the order it names them; nothing named is an answer
+/// too. `None` where it says something else.
+fn chosen(line: &str, count: usize) -> Option<Vec<usize>> {
+    let words = line.split([',', ' ', '\t']).filter(|word| !word.is_empty());
+    let place = |word: &str| word.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < count);
+    words.map(place).collect()
 }
 
 /// A prompt whose line nobody has ended yet. Given up, it is ended here.
@@ -324,6 +461,7 @@ mod tests {
                 name: "write".into(),
                 preview: String::new(),
                 input: Arc::new(input),
+                offer: vec![],
                 asks: vec![],
                 digest: "d".into(),
             };
@@ -334,6 +472,25 @@ mod tests {
         let quotes = 2;
         let said: Vec<_> = (0..4).map(|more| shown(CALL_CHARS - quotes + more)).collect();
         assert_eq!(said, [false, true, true, true]);
+    }
+
+    #[test]
+    fn only_numbers_that_are_there_are_a_choice() {
+        let cases = [
+            ("1", Some(vec![0])),
+            (" 3 ", Some(vec![2])),
+            ("1,3", Some(vec![0, 2])),
+            ("2 1", Some(vec![1, 0])),
+            ("", Some(vec![])),
+            ("0", None),
+            ("4", None),
+            ("-1", None),
+            ("1 and 2", None),
+            ("y", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(chosen(line, 3), expected, "{line:?}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum Said {
     WrongDigest,
     /// Chooses the option at that place.
     Choice(usize),
+    /// Chooses the options at those places.
+    Choices(Vec<usize>),
     /// Types a line.
     Line(String),
 }
@@ -35,18 +37,31 @@ pub enum Said {
 pub struct ScriptedUi {
     answers: Arc<Mutex<VecDeque<Said>>>,
     questions: Arc<Mutex<Vec<Arc<Question>>>>,
+    /// What was put to them beside permissions, as text.
+    put: Arc<Mutex<String>>,
 }
 
 impl ScriptedUi {
     /// A person who gives these answers.
     pub fn new(answers: impl IntoIterator<Item = Said>) -> Self {
         let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
-        ScriptedUi { answers, questions: Arc::default() }
+        ScriptedUi { answers, ..ScriptedUi::default() }
     }
 
     fn next(&self) -> Said {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.pop_front().unwrap_or(Said::Nothing)
+    }
+
+    fn put(&self, title: &str, options: &[String]) {
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        put.push_str(&format!("{title}\n"));
+        options.iter().for_each(|option| put.push_str(&format!("- {option}\n")));
+    }
+
+    /// What they were asked beside permissions: titles, with an option per line.
+    pub fn was_put(&self) -> String {
+        self.put.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every question so far.
@@ -87,7 +102,7 @@ impl Ui for ScriptedUi {
                     }
                     Some(answered)
                 }
-                Said::Nothing | Said::Choice(_) | Said::Line(_) => None,
+                Said::Nothing | Said::Choice(_) | Said::Choices(_) | Said::Line(_) => None,
                 Said::Silence => std::future::pending().await,
                 Said::WrongQuestion => all(Decision::Yes)
                     .map(|answered| Answered { question: "other".into(), ..answered }),
@@ -99,7 +114,8 @@ impl Ui for ScriptedUi {
         })
     }
 
-    fn confirm(&self, _: &str) -> Asking<'_, bool> {
+    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+        self.put(text, &[]);
         let said = self.next();
         Box::pin(async move {
             match said {
@@ -110,7 +126,8 @@ impl Ui for ScriptedUi {
         })
     }
 
-    fn select<'a>(&'a self, _: &'a str, _: &'a [String]) -> Asking<'a, Option<usize>> {
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+        self.put(title, options);
         let said = self.next();
         Box::pin(async move {
             match said {
@@ -121,7 +138,25 @@ impl Ui for ScriptedUi {
         })
     }
 
-    fn input<'a>(&'a self, _: &'a str) -> Asking<'a, Option<String>> {
+    fn select_many<'a>(
+        &'a self,
+        title: &'a str,
+        options: &'a [String],
+    ) -> Asking<'a, Option<Vec<usize>>> {
+        self.put(title, options);
+        let said = self.next();
+        Box::pin(async move {
+            match said {
+                Said::Choice(index) => Some(vec![index]),
+                Said::Choices(indices) => Some(indices),
+                Said::Silence => std::future::pending().await,
+                _ => None,
+            }
+        })
+    }
+
+    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+        self.put(title, &[]);
         let said = self.next();
         Box::pin(async move {
             match said {

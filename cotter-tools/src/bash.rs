@@ -85,6 +85,11 @@ impl Tool for Bash {
 pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
     let place = place.clone().with_cwd(&folder(input, place));
     let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
+    if let Some(cwd) = input["cwd"].as_str() {
+        let there = cotter::paths::touched(cwd, &place);
+        facts.zone = there.iter().map(|path| place.zone_of_read(path)).fold(facts.zone, Zone::max);
+        facts.reads.extend(there);
+    }
     if facts.zone == Zone::Safe && runs_git(&facts) && protect::brings_programs(&place) {
         facts.zone = Zone::Build;
     }

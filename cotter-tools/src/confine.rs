@@ -30,9 +30,8 @@ pub(crate) mod protect;
 mod refusals;
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
-    str::FromStr,
 };
 
 use cotter::{Place, builtin::is_protected, permission::Zone, tool::Facts};
@@ -41,40 +40,7 @@ use cotter::{Place, builtin::is_protected, permission::Zone, tool::Facts};
 pub(crate) use self::{filter::prepare, guard::Guard};
 use crate::process::Runner;
 
-/// The setting `sandbox`: whether commands are confined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sandbox {
-    /// Never.
-    Off,
-    /// Where the machine can.
-    #[default]
-    Auto,
-    /// Always: where the machine cannot, nothing runs.
-    Required,
-}
-
-impl Sandbox {
-    const WORDS: [(Sandbox, &'static str); 3] =
-        [(Sandbox::Off, "off"), (Sandbox::Auto, "auto"), (Sandbox::Required, "required")];
-}
-
-impl fmt::Display for Sandbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Self::WORDS.iter().find(|(sandbox, _)| sandbox == self);
-        f.write_str(word.map_or("", |(_, word)| word))
-    }
-}
-
-impl FromStr for Sandbox {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known
-            .map(|(sandbox, _)| *sandbox)
-            .ok_or_else(|| format!("`{word}` is none of off, auto, required"))
-    }
-}
+pub use cotter::permission::Sandbox;
 
 /// How much of the network a command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

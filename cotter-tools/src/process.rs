@@ -240,7 +240,7 @@ impl fmt::Debug for Runner {
             Starts::Spawner(_) => "through a spawner",
             Starts::Direct => "directly",
         };
-        write!(f, "runner that starts commands {how}, sandbox {}", self.0.sandbox)
+        write!(f, "runner that starts commands {how}, sandbox {}", self.0.sandbox.as_str())
     }
 }
 

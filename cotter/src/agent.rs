@@ -29,15 +29,16 @@ use crate::{
     mention::{Mention, MentionMode},
     message::{Content, ToolCall},
     model::{Model, ModelError, Models},
+    permission::Policy,
     permission::{Level, Mode, Rule},
     points::{
         Answered, Gated, Point, SessionEnd, SessionEnded, SessionOpen, SessionOpened, Transformed,
     },
     run::{Reason, Reply, RunError},
     scene::Scene,
-    session::{Entries, Header, MemoryStore, Session, State, Store, StoreError},
+    session::{Entries, Header, MemoryStore, Session, Shared, State, Store, StoreError},
     skill::Skill,
-    tool::{Cap, Explained, PreChecked, Tool, ToolSet, check, explain},
+    tool::{Cap, Explained, Facts, PreChecked, Tool, ToolSet, check, explain},
     ui::{Headless, Ui},
 };
 
@@ -81,7 +82,8 @@ struct Inner {
     limits: Limits,
     scope: Option<GlobSet>,
     spill: Option<PathBuf>,
-    main: OnceCell<Session>,
+    /// Without the agent, which would hold itself.
+    main: OnceCell<Arc<Shared>>,
     /// Whether the hooks were told of the agents they were built with.
     told: OnceCell<()>,
     /// What it showed its model last.
@@ -161,7 +163,9 @@ impl Agent {
 
     /// The session `process_request` talks to, made with its first use.
     pub async fn main_session(&self) -> Result<Session, StoreError> {
-        self.0.main.get_or_try_init(|| self.new_session()).await.cloned()
+        let made = async || Ok(self.new_session().await?.shared);
+        let shared = self.0.main.get_or_try_init(made).await?.clone();
+        Ok(Session { agent: self.clone(), shared })
     }
 
     /// A new session.
@@ -358,6 +362,19 @@ impl Agent {
     /// Every hook, in the order in which they run.
     pub fn hooks(&self) -> Vec<HookInfo> {
         self.0.live.hooks()
+    }
+
+    /// The permission floor in force.
+    pub fn policy(&self) -> Policy {
+        self.generation().policy.clone()
+    }
+
+    /// What a call would touch, as its tool says; `None` where there is no such tool, or it panics.
+    pub fn facts(&self, tool: &str, input: &Value) -> Option<Facts> {
+        let tools = self.tools();
+        let row = tools.row(tool)?;
+        let effects = || row.tool.effects(input, self.place());
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(effects)).ok()
     }
 
     /// The tools in force for this agent.

@@ -52,6 +52,8 @@ impl ChildBuilder {
         // The parent's own are kept through its budget; these would be the child's alone. Of steps it
         // has as many as its parent: nobody else counts them.
         (limits.max_budget_usd, limits.max_tokens) = (None, None);
+        let allowed = cx.shares().filter_map(|share| share.max_turns);
+        limits.max_steps = limits.max_steps.into_iter().chain(allowed).min();
         ChildBuilder { config: AgentConfig::new("child"), model: None, limits, cx }
     }
 

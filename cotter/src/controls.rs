@@ -27,13 +27,18 @@
 //! # }
 //! ```
 
+mod exec;
+
 use std::{fmt, sync::Arc};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use smol_str::{SmolStr, ToSmolStr};
 
+pub use self::exec::{ExecOptions, Executed};
+pub use crate::budget::{Allowance, Share};
 use crate::{
     agent::Agent,
+    budget,
     child::{ChildBuilder, DEEPEST},
     compact::{self, context_tokens},
     cx::Cx,
@@ -430,6 +435,37 @@ impl Controls {
     pub async fn run_tool(&self, name: &str, input: Value) -> Result<Output, ToolError> {
         let _paused = self.cx.pause();
         tool::run_nested(&self.cx, name, input).await
+    }
+
+    /// The subagents that may be called here, by name.
+    pub fn subagents(&self) -> Vec<SmolStr> {
+        let [_, invoking] = self.agent().invoking_tools();
+        let face = self.scene().face;
+        match face.tools.row(invoking) {
+            Some(_) => face.subagents().map(|mention| mention.name.clone()).collect(),
+            None => vec![],
+        }
+    }
+
+    /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, whatever that is called
+    /// here.
+    pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<Output, ToolError> {
+        let [_, invoking] = self.agent().invoking_tools();
+        self.run_tool(invoking, json!({"name": name, "prompt": prompt})).await
+    }
+
+    /// Sets aside a part of what this run may still spend for each of several tasks. A task that names
+    /// a sum gets that, or it is an error; the others share the rest with whoever asks, in equal parts.
+    /// Together they cannot spend more than is left, and nobody else spends what is theirs. Where the
+    /// run has no limit, only what a task names limits it.
+    pub fn reserve(&self, tasks: &[Allowance]) -> Result<Vec<Share>, ControlError> {
+        let code = Reason::BudgetExceeded.as_str().into();
+        budget::reserve(&self.cx, tasks).map_err(|message| ControlError { code, message })
+    }
+
+    /// The same handle, spending from a share: requests, calls and agents that are made through it.
+    pub fn spending(&self, share: &Share) -> Controls {
+        Controls::new(self.cx.paid_from(share.0.clone()))
     }
 
     /// An agent that works for this run, under its policy, ledger and budget.

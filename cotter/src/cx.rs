@@ -13,13 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::place::Place;
 use crate::{
-    budget::Budget,
+    budget::{Budget, SetAside},
     child::ChildBuilder,
     controls::Controls,
     events::EventKind,
     ext::{Clocks, Paused},
     notes::{NoteKind, Notes, Speaker},
     scene::Scene,
+    seen::Seen,
     session::Session,
     ui::Ui,
 };
@@ -56,6 +57,8 @@ pub struct Cx {
     pub(crate) depth: u8,
     /// How many requests, builds and summings-up of handlers this is part of.
     pub(crate) asides: u8,
+    /// What it is paid from, where something was set aside for it.
+    pub(crate) share: Option<Arc<SetAside>>,
     clock: Option<Clocks>,
 }
 
@@ -81,13 +84,6 @@ static OVER: LazyLock<CancellationToken> = LazyLock::new(|| {
 });
 
 impl RunCx {
-    /// This run, the run it works for, and so on.
-    pub(crate) fn lineage(run: &Arc<RunCx>) -> impl Iterator<Item = &Arc<RunCx>> {
-        std::iter::successors(Some(run), |run| {
-            run.session.agent.parent().map(|parent| &parent.cx.run)
-        })
-    }
-
     pub(crate) fn set_step(&self, step: u32) {
         self.step.store(step, Ordering::Relaxed);
     }
@@ -115,7 +111,7 @@ impl RunCx {
 
 impl Cx {
     pub(crate) fn new(run: Arc<RunCx>) -> Self {
-        Cx { run, speaker: Speaker::Runtime, depth: 0, asides: 0, clock: None }
+        Cx { run, speaker: Speaker::Runtime, depth: 0, asides: 0, share: None, clock: None }
     }
 
     pub(crate) fn for_waiting(&self, clock: Clocks) -> Self {
@@ -125,6 +121,21 @@ impl Cx {
     /// The same place with somebody else speaking.
     pub(crate) fn spoken_by(&self, speaker: Speaker) -> Self {
         Cx { speaker, ..self.clone() }
+    }
+
+    /// The same place, where something was set aside to pay with.
+    pub(crate) fn paid_from(&self, share: Arc<SetAside>) -> Self {
+        Cx { share: Some(share), ..self.clone() }
+    }
+
+    /// What it is paid from, where something was set aside, the nearest first.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = &Arc<SetAside>> {
+        std::iter::successors(self.share.as_ref(), |share| share.within.as_ref())
+    }
+
+    /// This, where the agent it is of was built, and so on.
+    pub(crate) fn lineage(&self) -> impl Iterator<Item = &Cx> {
+        std::iter::successors(Some(self), |cx| cx.session().agent.parent().map(|parent| &parent.cx))
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -149,7 +160,7 @@ impl Cx {
     /// The session of the run that everybody here works for: what a person said and what was read is
     /// kept there.
     pub(crate) fn root_session(&self) -> &Session {
-        RunCx::lineage(&self.run).last().map_or(self.session(), |run| &run.session)
+        self.lineage().last().map_or(self.session(), Cx::session)
     }
 
     /// Whether a secret was read in this session, by the agent or by one that works for it.
@@ -161,6 +172,11 @@ impl Cx {
     /// this machine are asked about. There is no way back within the session.
     pub fn mark_secret_read(&self, what: &str) {
         self.root_session().mark_secret_read(what);
+    }
+
+    /// What the model has seen of files in this session.
+    pub fn seen(&self) -> &Seen {
+        &self.session().shared.seen
     }
 
     /// The session's id.
@@ -231,6 +247,16 @@ impl Cx {
     pub async fn select(&self, title: &str, options: &[String]) -> Option<usize> {
         let chosen = self.asked(self.ui().select(title, options)).await.flatten();
         chosen.filter(|index| *index < options.len())
+    }
+
+    /// Lets the person choose some of several, in the order of the options. Nobody there, or no choice,
+    /// is `None`.
+    pub async fn select_many(&self, title: &str, options: &[String]) -> Option<Vec<usize>> {
+        let mut chosen = self.asked(self.ui().select_many(title, options)).await.flatten()?;
+        chosen.retain(|index| *index < options.len());
+        chosen.sort_unstable();
+        chosen.dedup();
+        Some(chosen).filter(|chosen| !chosen.is_empty())
     }
 
     /// Lets the person type a line. Nobody there is `None`.

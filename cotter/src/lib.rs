@@ -574,6 +574,8 @@ pub mod model;
 pub mod tool;
 pub mod permission;
 pub mod paths;
+pub mod open;
+pub mod seen;
 pub mod builtin;
 mod notes;
 pub mod ledger;

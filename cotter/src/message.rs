@@ -180,6 +180,11 @@ impl Part {
         Part::Data(crate::notes::escape(text))
     }
 
+    /// A picture of these bytes.
+    pub fn picture(media_type: &str, bytes: &[u8]) -> Self {
+        Part::Image { media_type: media_type.into(), data: base64(bytes) }
+    }
+
     /// The text of it, where it is text.
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -187,6 +192,20 @@ impl Part {
             Part::Image { .. } => None,
         }
     }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(group >> (18 - 6 * place) & 63) as usize];
+            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
 }
 
 /// A reply of the model.

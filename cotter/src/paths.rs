@@ -2,12 +2,17 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::cx::Place;
+use crate::{cx::Place, place};
 
 /// What a path touches: the file it means, first, and its own spelling where that is another. A deny
 /// rule holds for either end of a link, an allow rule must cover both.
 pub fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
-    let (file, spelled) = (resolve(path, place), spelled(path, place));
+    let spelled = spelled(path, place);
+    // `/dev/stdout` leads to whatever this process has there, which is not what a call has.
+    if place::is_harmless(&spelled) && !path.contains("..") {
+        return vec![spelled];
+    }
+    let file = resolve(path, place);
     if file == spelled { vec![file] } else { vec![file, spelled] }
 }
 
@@ -25,20 +30,35 @@ fn spelled(path: &str, place: &Place) -> PathBuf {
 }
 
 /// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
-/// taken literally.
+/// taken literally. A link that leads nowhere yet is followed too: who writes it makes what it names.
 fn resolve(path: &str, place: &Place) -> PathBuf {
+    follow(&place.cwd().join(path), MOST_LINKS)
+}
+
+/// As many links in a row as an operating system follows.
+const MOST_LINKS: usize = 40;
+
+fn follow(path: &Path, links: usize) -> PathBuf {
     let mut known = PathBuf::new();
     let mut unknown = PathBuf::new();
-    for component in place.cwd().join(path).components() {
+    let mut links = links;
+    for component in path.components() {
         match component {
             Component::ParentDir if unknown.as_os_str().is_empty() => _ = known.pop(),
             Component::ParentDir => _ = unknown.pop(),
             Component::CurDir => {}
             _ if !unknown.as_os_str().is_empty() => unknown.push(component),
-            _ => match std::fs::canonicalize(known.join(component)) {
-                Ok(real) => known = real,
-                Err(_) => unknown.push(component),
-            },
+            _ => {
+                let next = known.join(component);
+                if let Ok(real) = std::fs::canonicalize(&next) {
+                    known = real;
+                } else if let Some(target) = std::fs::read_link(&next).ok().filter(|_| links > 0) {
+                    links -= 1;
+                    known = follow(&known.join(target), links);
+                } else {
+                    unknown.push(component);
+                }
+            }
         }
     }
     if unknown.as_os_str().is_empty() { known } else { known.join(unknown) }
@@ -67,6 +87,9 @@ mod tests {
         std::fs::write(root.join("secret"), "s").unwrap();
         std::os::unix::fs::symlink("../secret", inside.join("link")).unwrap();
         std::os::unix::fs::symlink("/nowhere/at/all", inside.join("dangling")).unwrap();
+        std::os::unix::fs::symlink("dangling/b", inside.join("further")).unwrap();
+        std::os::unix::fs::symlink("round", inside.join("round")).unwrap();
+        std::os::unix::fs::symlink("../new", inside.join("sub/up")).unwrap();
         let place = Place::new(&inside);
         let check =
             |path: &str, expected: PathBuf| assert_eq!(resolve(path, &place), expected, "{path}");
@@ -78,5 +101,13 @@ mod tests {
         check("/etc/../etc", PathBuf::from("/etc"));
         check(".", inside.clone());
         check("/../../..", PathBuf::from("/"));
+        check("dangling", PathBuf::from("/nowhere/at/all"));
+        check("dangling/x", PathBuf::from("/nowhere/at/all/x"));
+        check("further", PathBuf::from("/nowhere/at/all/b"));
+        check("sub/up", inside.join("new"));
+        check("round/x", inside.join("round/x"));
+        assert_eq!(touched("/dev/stdout", &place), [PathBuf::from("/dev/stdout")]);
+        assert_eq!(touched("/dev/./fd/2", &place), [PathBuf::from("/dev/fd/2")]);
+        assert_eq!(touched("dangling", &place)[1], inside.join("dangling"));
     }
 }

@@ -41,6 +41,8 @@ mod paths;
 mod rule;
 mod words;
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -48,9 +50,9 @@ use self::rule::Part;
 pub use self::{
     guard::Guard,
     rule::{Rule, RuleError, RuleKind},
-    words::{Level, Mode, UnknownWord},
+    words::{Level, Mode, Sandbox, UnknownWord},
 };
-use crate::{cx::Place, ext::Origin, points::Verdict, tool::Facts};
+use crate::{builtin::is_secret, cx::Place, ext::Origin, points::Verdict, tool::Facts};
 
 /// What a call touches, from harmless to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -301,6 +303,12 @@ impl Policy {
         let (zone, level) = (zone.as_str(), level.as_str());
         let verdict = Verdict::ask(format!("zone `{zone}` asks at level `{level}`"));
         Ruling { verdict, by: Decider::Zone }
+    }
+
+    /// Whether a file is not for a tool that comes across it: it is a secret by its name, or a rule
+    /// asks about or denies reading it.
+    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+        is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, place))
     }
 
     /// Every rule and guard that speaks about a call, with its origin and what it says by itself.

@@ -182,7 +182,10 @@ pub fn is_system(path: &Path) -> bool {
 
 /// Whether a path is a device such as `/dev/null`, which may be read and written.
 pub fn is_harmless(path: &Path) -> bool {
-    HARMLESS.iter().any(|device| path == Path::new(device)) || path.starts_with("/dev/fd")
+    let is_number = |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let is_open_file =
+        path.parent() == Some(Path::new("/dev/fd")) && path.file_name().is_some_and(is_number);
+    HARMLESS.iter().any(|device| path == Path::new(device)) || is_open_file
 }
 
 #[cfg(test)]
@@ -210,6 +213,8 @@ mod tests {
         check("/etc/passwd", Zone::Machine, Zone::Never);
         check("/etcetera", Zone::Machine, Zone::Machine);
         check("/dev/null", Zone::Safe, Zone::Safe);
+        check("/dev/fd/1", Zone::Safe, Zone::Safe);
+        check("/dev/fd/3/etc/passwd", Zone::Machine, Zone::Never);
         check("/dev/sda", Zone::Machine, Zone::Never);
         check("/work/.data/settings.json", Zone::Machine, Zone::Machine);
         check("/work/.data/s/spill/c1.txt", Zone::Safe, Zone::Machine);

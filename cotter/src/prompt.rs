@@ -340,7 +340,7 @@ fn store(
 
 /// Stores the prompt with a hook's answer.
 fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result<Staged, Exit> {
-    crate::budget::book(&scene.cx.run, answer.usage, Some(0.0));
+    crate::budget::book(&scene.cx, answer.usage, Some(0.0));
     let numbered = (0..).zip(answer.messages);
     let replies = numbered.flat_map(|(number, reply)| paired(scene, number, reply));
     let replies: Vec<_> = replies.collect();

@@ -33,14 +33,14 @@ pub(crate) enum Overflow {
 impl Scene {
     /// Waits for the leave to send a request to a model.
     pub(crate) async fn leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
-        match budget::free_leave(&self.cx.run) {
+        match budget::free_leave(&self.cx) {
             Some(leave) => Ok(leave),
             None => Box::pin(self.wait_for_leave(model)).await,
         }
     }
 
     async fn wait_for_leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
-        let asked = budget::leave(&self.cx.run, model);
+        let asked = budget::leave(&self.cx, model);
         let leave = tokio::select! {
             biased;
             () = self.cx.run.cancel.cancelled() => return Err(Exit::aborted()),

@@ -78,6 +78,7 @@ use crate::{
     points::{SessionClose, SessionClosed},
     run::Run,
     scene::Scene,
+    seen::Seen,
 };
 
 /// The version of the session format this library writes.
@@ -127,6 +128,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) notes: Arc<Notes>,
+    pub(crate) seen: Seen,
 }
 
 impl Session {
@@ -139,6 +141,7 @@ impl Session {
             state: Mutex::new(state),
             hub: hub.unwrap_or_default(),
             notes: Arc::default(),
+            seen: Seen::default(),
         };
         Session { agent, shared: Arc::new(shared) }
     }

@@ -8,13 +8,15 @@
 mod document;
 mod error;
 mod models;
+mod permissions;
 mod scan;
 
 pub use document::{Document, MAX_BYTES, Node, Object};
 pub use error::{Place, SettingsError};
 pub use models::{ModelSettings, ProviderSettings};
+pub use permissions::{Permissions, RuleExample};
 
-use crate::permission::{Level, Mode};
+use crate::permission::Sandbox;
 
 use std::{
     collections::BTreeMap,
@@ -25,9 +27,21 @@ use std::{
 };
 
 /// The keys of a settings file.
-const KEYS: &[&str] =
-    &["$schema", "model", "fallbackModels", "providers", "models", "permissions", "limits"];
-const PERMISSION_KEYS: &[&str] = &["mode", "level", "allow", "ask", "deny"];
+const KEYS: &[&str] = &[
+    "$schema",
+    "model",
+    "fallbackModels",
+    "providers",
+    "models",
+    "permissions",
+    "limits",
+    "sandbox",
+    "roots",
+    "readRoots",
+    "caches",
+    "environment",
+    "mcpServers",
+];
 const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
 /// Keys that are promised and not there yet, each with what to do until then.
@@ -37,7 +51,7 @@ const NOT_YET: &[(&str, &str)] = &[
 ];
 
 /// What one settings file says.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
     /// Whose file this is; none for settings made in code.
@@ -54,6 +68,24 @@ pub struct Settings {
     pub permissions: Permissions,
     /// When a run ends by itself.
     pub limits: Limits,
+    /// How calls that run commands are confined.
+    pub sandbox: Option<Sandbox>,
+    /// Folders and variables for tools.
+    pub reach: Reach,
+}
+
+/// What tools may reach besides the project. Only a person's own settings and the operator's say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reach {
+    /// Further folders that may be read and written: `roots`.
+    pub roots: Vec<Written>,
+    /// Further folders that may be read: `readRoots`.
+    pub read_roots: Vec<Written>,
+    /// Folders that confined commands may write besides: `caches`.
+    pub caches: Vec<Written>,
+    /// Variables that commands get besides the usual ones: `environment`.
+    pub environment: Vec<Written>,
 }
 
 /// Whose settings file it is.
@@ -79,22 +111,6 @@ impl Source {
     }
 }
 
-/// The section `permissions`.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Permissions {
-    /// What becomes of a call that rules and level leave open.
-    pub mode: Option<Mode>,
-    /// How much runs unasked.
-    pub level: Option<Level>,
-    /// Rules for calls that run unasked.
-    pub allow: Vec<Written>,
-    /// Rules for calls that ask.
-    pub ask: Vec<Written>,
-    /// Rules for calls that never run.
-    pub deny: Vec<Written>,
-}
-
 /// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -117,12 +133,8 @@ pub struct Limits {
 impl Settings {
     /// Reads a file; a file that does not exist is `None`, one that cannot be read is an error.
     pub fn load(path: &Path, source: Source) -> Result<Option<Settings>, SettingsError> {
-        let file = document::file_name(path);
-        let Some(bytes) = read(path, &file)? else {
-            return Ok(None);
-        };
-        let document = Document::parse_bytes(&file, &bytes)?;
-        Settings::from_document(&document, source).map(Some)
+        let document = Document::load(path)?;
+        document.map(|document| Settings::from_document(&document, source)).transpose()
     }
 
     /// Gives the keys of a document their meaning.
@@ -130,6 +142,7 @@ impl Settings {
         let object = document.root().object()?.refuse_not_yet(NOT_YET)?.keys(KEYS)?;
         // Editors want it; it changes nothing.
         object.get("$schema").map(|node| node.string()).transpose()?;
+        let list = |key| object.get(key).map(texts).transpose().map(Option::unwrap_or_default);
         Ok(Settings {
             source: Some(source),
             model: object.get("model").map(one_text).transpose()?,
@@ -142,10 +155,17 @@ impl Settings {
             models: object.get("models").map(models::models).transpose()?.unwrap_or_default(),
             permissions: object
                 .get("permissions")
-                .map(permissions)
+                .map(permissions::permissions)
                 .transpose()?
                 .unwrap_or_default(),
             limits: object.get("limits").map(limits).transpose()?.unwrap_or_default(),
+            sandbox: object.get("sandbox").map(|node| node.one_of(Sandbox::WORDS)).transpose()?,
+            reach: Reach {
+                roots: list("roots")?,
+                read_roots: list("readRoots")?,
+                caches: list("caches")?,
+                environment: list("environment")?,
+            },
         })
     }
 
@@ -169,6 +189,7 @@ impl Settings {
             }
             merged.limits.max_turns = merged.limits.max_turns.or(max_turns);
             merged.limits.max_budget_usd = merged.limits.max_budget_usd.or(max_budget_usd);
+            merged.merge_reach(settings);
         }
         merged
     }
@@ -188,18 +209,33 @@ pub struct Values {
     pub models: BTreeMap<String, ModelSettings>,
     /// When a run ends by itself.
     pub limits: Limits,
+    /// How calls that run commands are confined: the nearest word, and no less than the operator's.
+    pub sandbox: Option<Sandbox>,
+    /// Folders and variables for tools, of all files.
+    pub reach: Reach,
 }
 
-fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
-    let object = node.object()?.keys(PERMISSION_KEYS)?;
-    let rules = |key| object.get(key).map(texts).transpose().map(Option::unwrap_or_default);
-    Ok(Permissions {
-        mode: object.get("mode").map(|node| node.one_of(Mode::WORDS)).transpose()?,
-        level: object.get("level").map(|node| node.one_of(Level::WORDS)).transpose()?,
-        allow: rules("allow")?,
-        ask: rules("ask")?,
-        deny: rules("deny")?,
-    })
+impl Values {
+    fn merge_reach(&mut self, settings: &Settings) {
+        let Reach { roots, read_roots, caches, environment } = &settings.reach;
+        self.reach.roots.extend_from_slice(roots);
+        self.reach.read_roots.extend_from_slice(read_roots);
+        self.reach.caches.extend_from_slice(caches);
+        self.reach.environment.extend_from_slice(environment);
+        self.sandbox = match settings.source {
+            Some(Source::Operator) => self.sandbox.max(settings.sandbox),
+            _ => self.sandbox.or(settings.sandbox),
+        };
+    }
+}
+
+impl Document {
+    /// Reads and parses a file; a file that does not exist is `None`, one that cannot be read is an error.
+    pub fn load(path: &Path) -> Result<Option<Document>, SettingsError> {
+        let file = document::file_name(path);
+        let bytes = read(path, &file)?;
+        bytes.map(|bytes| Document::parse_bytes(&file, &bytes)).transpose()
+    }
 }
 
 /// A list of texts, none of them empty.
@@ -272,6 +308,8 @@ mod tests {
 
     use std::error::Error;
 
+    use crate::permission::{Level, Mode};
+
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 
@@ -293,10 +331,18 @@ mod tests {
             Settings::from_document(&document, *source).expect("the test's settings are good")
         };
         let settings: Vec<_> = nearest_first.iter().map(parse).collect();
-        let Values { model, fallback_models, providers, models, limits } =
+        let Values { model, fallback_models, providers, models, limits, sandbox, reach } =
             Settings::merge(&settings);
-        let merged =
-            Settings { model, fallback_models, providers, models, limits, ..Settings::default() };
+        let merged = Settings {
+            model,
+            fallback_models,
+            providers,
+            models,
+            limits,
+            sandbox,
+            reach,
+            ..Settings::default()
+        };
         expected.assert_eq(&render(&merged));
     }
 
@@ -339,7 +385,7 @@ mod tests {
     }
 
     fn render(settings: &Settings) -> String {
-        let Settings { source: _, model, fallback_models, providers, models, permissions, limits } =
+        let Settings { model, fallback_models, providers, models, permissions, limits, .. } =
             settings;
         let at = |written: &Written| format!("{} at {}", written.text, written.place);
         let mut lines = Vec::new();
@@ -369,6 +415,19 @@ mod tests {
         }
         lines.extend(limits.max_turns.map(|turns| format!("turns {turns}")));
         lines.extend(limits.max_budget_usd.map(|usd| format!("budget {usd}")));
+        for RuleExample { rule, example, matches, .. } in &permissions.examples {
+            let verb = if *matches { "matches" } else { "does not match" };
+            lines.push(format!("{rule} {verb} {}", at(example)));
+        }
+        lines.extend(permissions.policies.iter().map(|guard| format!("{guard:?}")));
+        lines.extend(settings.sandbox.map(|sandbox| format!("sandbox {}", sandbox.as_str())));
+        let Reach { roots, read_roots, caches, environment } = &settings.reach;
+        let lists =
+            [("roots", roots), ("read", read_roots), ("caches", caches), ("env", environment)];
+        for (word, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            let shown = list.iter().map(at).collect::<Vec<_>>().join(", ");
+            lines.push(format!("{word} [{shown}]"));
+        }
         lines.join("\n")
     }
 
@@ -445,7 +504,7 @@ mod tests {
             r#"{"theme": "dark"}"#,
             expect![[r#"
                 error: settings.json:1:2: $.theme: unknown key `theme`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`"#]],
         );
         check(
             r#"{"limits": {"max-turns": 3}}"#,
@@ -457,7 +516,7 @@ mod tests {
             "{\"a\\u001b[31m\u{202e}\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["a\u001b[31m\u{202e}"]: unknown key `a\u{1b}[31m\u{202e}`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`"#]],
         );
     }
 
@@ -619,9 +678,9 @@ mod tests {
             ],
         );
         check(
-            r#"{"permissions": {"allow": ["bash", "read", {}]}}"#,
+            r#"{"permissions": {"allow": ["bash", "read", []]}}"#,
             expect![
-                "error: settings.json:1:44: $.permissions.allow[2]: expected a string, found an object"
+                "error: settings.json:1:44: $.permissions.allow[2]: expected a string, found a list"
             ],
         );
         check(
@@ -854,7 +913,7 @@ mod tests {
             "{\"日本\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["日本"]: unknown key `日本`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`"#]],
         );
     }
 
@@ -1015,7 +1074,7 @@ mod tests {
             models::PROVIDER_KEYS,
             models::MODEL_KEYS,
             models::PRICE_KEYS,
-            PERMISSION_KEYS,
+            permissions::KEYS,
             LIMIT_KEYS,
         ];
         for key in sections.into_iter().flatten() {
@@ -1189,5 +1248,72 @@ mod tests {
             }
             exercise(&bytes);
         }
+    }
+
+    #[test]
+    fn b2_a_rule_may_come_with_examples() {
+        check(
+            r#"{"permissions": {"allow": [
+  {"rule": "bash(git diff *)", "match": ["git diff HEAD"], "not_match": ["git push"]}, "read(./a)"]}}"#,
+            expect![[r#"
+                allow bash(git diff *) at settings.json:2:12 $.permissions.allow[0].rule
+                allow read(./a) at settings.json:2:88 $.permissions.allow[1]
+                bash(git diff *) matches git diff HEAD at settings.json:2:42
+                bash(git diff *) does not match git push at settings.json:2:74"#]],
+        );
+        check(
+            r#"{"permissions": {"deny": [{"match": ["x"]}]}}"#,
+            expect!["error: settings.json:1:27: $.permissions.deny[0]: missing key `rule`"],
+        );
+    }
+
+    #[test]
+    fn l12_a_policy_names_its_tools_and_its_patterns() {
+        check(
+            r#"{"permissions": {"policies": [{"tools": [""]}]}}"#,
+            expect![
+                "error: settings.json:1:41: $.permissions.policies[0].tools: must be a non-empty pattern over tools' names"
+            ],
+        );
+        check(
+            r#"{"permissions": {"policies": [{"tools": ["fetch"], "fields": {"url": ["[unterminated"]}}]}}"#,
+            expect![
+                "error: settings.json:1:71: $.permissions.policies[0].fields.url[0]: invalid regex: unclosed character class"
+            ],
+        );
+        check(
+            r#"{"permissions": {"policies": [{"name": "look", "tools": ["bash"], "alow": ["ls"]}]}}"#,
+            expect![[r#"
+                error: settings.json:1:67: $.permissions.policies[0].alow: unknown key `alow`
+                hint: did you mean `allow`?"#]],
+        );
+    }
+
+    #[test]
+    fn s3_reach_is_read_and_joined_and_the_operator_binds_the_sandbox() {
+        check(
+            r#"{"sandbox": "required", "roots": ["~/notes"], "readRoots": ["/opt/sdk"], "caches": ["~/.cache/x"], "environment": ["JAVA_HOME"]}"#,
+            expect![[r#"
+                sandbox required
+                roots [~/notes at settings.json:1:35]
+                read [/opt/sdk at settings.json:1:61]
+                caches [~/.cache/x at settings.json:1:85]
+                env [JAVA_HOME at settings.json:1:116]"#]],
+        );
+        check_merge(
+            &[
+                (Source::User, r#"{"sandbox": "off", "roots": ["/a"]}"#),
+                (Source::Operator, r#"{"sandbox": "auto", "roots": ["/b"]}"#),
+            ],
+            expect![[r#"
+                sandbox auto
+                roots [/a at user:1:30, /b at operator:1:31]"#]],
+        );
+        check(
+            r#"{"sandbox": "on"}"#,
+            expect![
+                "error: settings.json:1:13: $.sandbox: expected one of `off`, `auto`, `required`, found the string `on`"
+            ],
+        );
     }
 }

@@ -40,6 +40,12 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Text that cannot open or close a block of notes: every `<` of such a tag becomes `&lt;`, however the tag is
+/// spelled. What tools answer goes through it anyway; this is for foreign words that reach the model otherwise.
+pub fn without_notes(text: &str) -> String {
+    crate::notes::escape(text)
+}
+
 /// The beginning of a text that has to fit, and how much of it is left out.
 pub(crate) fn cut(text: &str, room: usize) -> String {
     if text.len() <= room {
@@ -60,6 +66,28 @@ pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
     };
     let end = text.char_indices().nth(kept).map_or(text.len(), |(at, _)| at);
     Cow::Owned(format!("{}…", &text[..end]))
+}
+
+/// Cuts a line that was shown ([`show_line`]) into pieces of at most so many columns, at spaces where
+/// there are any: what is put behind a bar stays behind it. Whatever is not ASCII counts as two columns.
+pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
+    let (mut pieces, mut start) = (vec![], 0);
+    let (mut width, mut space) = (0, None);
+    for (at, char) in line.char_indices() {
+        let wide = if char.is_ascii() { 1 } else { 2 };
+        if width + wide > columns && at > start {
+            let end = space.take().filter(|space| *space > start).unwrap_or(at);
+            pieces.push(&line[start..end]);
+            start = end;
+            width = line[start..at].chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+        }
+        width += wide;
+        if char == ' ' {
+            space = Some(at + 1);
+        }
+    }
+    pieces.push(&line[start..]);
+    pieces
 }
 
 /// The candidate a mistyped word was most likely meant to be, for "did you mean".

@@ -49,7 +49,14 @@ mod prepare;
 mod run;
 mod schema;
 
-use std::{any::Any, collections::HashMap, fmt, future::Future, pin::Pin, sync::Arc};
+use std::{
+    any::Any,
+    collections::HashMap,
+    fmt,
+    future::{Future, ready},
+    pin::Pin,
+    sync::Arc,
+};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -67,10 +74,19 @@ pub use self::{
     facts::{Command, Doubt, Facts, Word, WordKind},
     permit::Permit,
 };
-use crate::{cx::Place, ext::ToolRow, kept::Kept, message::Content};
+use crate::{
+    cx::{Cx, Place},
+    ext::ToolRow,
+    kept::Kept,
+    message::Content,
+    points::ToolRan,
+};
 
 /// The future of a tool at work.
 pub type Working<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
+
+/// The future of a tool that looks after what hooks did.
+pub type Settling<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Something the model can call.
 ///
@@ -95,6 +111,13 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Does the work.
     fn run(&self, permit: Permit) -> Working<'_>;
+
+    /// The hooks at `tool.post` are through with a call that ran, and may have changed what it wrote.
+    /// Called after them, once per call and only where there are any. Failure changes nothing.
+    fn settled<'a>(&'a self, ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+        let _ = (ran, cx);
+        Box::pin(ready(()))
+    }
 }
 
 /// How a tool presents itself to the model.

@@ -189,7 +189,7 @@ impl Turn {
             let message = format!("the run took as many steps as it may: {}", self.step);
             return Err(Exit::failed(Reason::MaxTurns, message));
         }
-        match budget::exhausted(&self.scene.cx.run) {
+        match budget::exhausted(&self.scene.cx) {
             Some(why) => Err(Exit::failed(Reason::BudgetExceeded, why)),
             None => Ok(()),
         }

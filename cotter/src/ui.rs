@@ -74,6 +74,16 @@ pub trait Ui: Send + Sync + 'static {
         Box::pin(async { None })
     }
 
+    /// Lets somebody choose several: the places of options, or none. Whoever cannot be asked for
+    /// several is asked for one.
+    fn select_many<'a>(
+        &'a self,
+        title: &'a str,
+        options: &'a [String],
+    ) -> Asking<'a, Option<Vec<usize>>> {
+        Box::pin(async move { self.select(title, options).await.map(|index| vec![index]) })
+    }
+
     /// Lets somebody type a line.
     fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
         let _ = title;

@@ -112,8 +112,8 @@ impl Asked {
         let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
         let setup = Setup { place, files, answering, providers: who.providers(), sessions, keep };
         let agent = match terminal {
-            Some(terminal) => setup.agent(&args, terminal),
-            None => setup.agent(&args, Nobody),
+            Some(terminal) => setup.agent(&args, terminal).await,
+            None => setup.agent(&args, Nobody).await,
         }?;
         let is_command = slash.as_deref().is_some_and(|name| has_command(&agent, name));
         if let (false, Some((failure, _))) = (is_command, &missing) {

@@ -1,31 +1,15 @@
 //! Writing a person's choice of a model into their settings, where they say so.
 
-use std::{fs, io, path::PathBuf};
+use std::path::PathBuf;
 
-use cotter::settings::{Document, Settings, Source};
+use cotter::settings::Settings;
 
-use crate::{failure::Failure, home};
+use crate::{failure::Failure, own_settings};
 
 /// Writes the person's choice of a model into their settings. Gives the file.
 pub(crate) fn keep_model(name: &str) -> Result<PathBuf, Failure> {
-    let path = home::user_settings().ok_or_else(home::no_config)?;
-    let before = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => "{\n}\n".into(),
-        Err(cause) => {
-            return Err(Failure::new(format!("cannot read {}", path.display())).with_cause(cause));
-        }
-    };
-    let after = with_model(&before, name);
-    let reads = |text: &str| {
-        let document = Document::parse(&path.display().to_string(), text)?;
-        Settings::from_document(&document, Source::User)
-    };
-    if reads(&after)?.model.is_none_or(|model| model.text != name) {
-        return Err(Failure::new(format!("{} was left as it is", path.display())));
-    }
-    home::write_private(&path, after.as_bytes())?;
-    Ok(path)
+    let is_so = |settings: &Settings| settings.model.as_ref().is_some_and(|m| m.text == name);
+    own_settings::change(|text| Some(with_model(text, name)), is_so)
 }
 
 /// A settings file that says nothing of a model, with one in it. Comments stay where they are.
@@ -55,6 +39,8 @@ fn root(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use cotter::settings::{Document, Source};
+
     use super::*;
 
     #[test]

@@ -18,12 +18,23 @@ fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
     world.check(
         &["-p", "/tools"],
         expect![[r#"
-        exit 0
-        --- stdout
-        read: Read a file of the project
-        list: List what is in a folder of the project, the project itself without `path`
-        invoke_subagent: Gives a task to a subagent and returns its answer
-    "#]],
+            exit 0
+            --- stdout
+            read: Read a file of the project
+            list: List what is in a folder of the project, the project itself without `path`
+            write: Write a file of the project: `content` is all it will hold
+            edit: Change parts of a file that was read before
+            glob: Find files of the project by a pattern over their paths below `path` (the working folder without it): `src/**/*.rs`, `*.{toml,lock}`
+            grep: Search files of the project for lines that fit a regular expression (as ripgrep reads it)
+            fetch: Get what is at an http or https address
+            bash: Run a bash command line in the project and get its output and exit code
+            ask_user: Ask the person a question and wait for the answer
+            delegate: Give several tasks to subagents at once and get all their answers, in the order of the tasks
+            remember: Write down something about this project that later sessions should know: a decision and its reason, how something is done here, what a person prefers
+            recall: Search what was remembered about this project, the best match first
+            forget: Delete a note that is wrong or no longer true, by its id
+            invoke_subagent: Gives a task to a subagent and returns its answer
+        "#]],
     );
     world.check(
         &["-p", " /agents\nplease"],
@@ -182,7 +193,7 @@ fn g8_an_unknown_name_goes_to_the_model_as_it_is() {
         --- stdout
         rehearsal: I do not understand "/comapct now"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
         (rehearsal is an offline stand-in, not a model)
     "#]]);
@@ -205,7 +216,7 @@ fn s19_piped_input_is_never_a_command() {
         --- stdout
         rehearsal: I do not understand "/name stolen"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
         (rehearsal is an offline stand-in, not a model)
     "#]]);
@@ -279,21 +290,19 @@ fn g16_a_subagent_reads_for_the_agent() {
     world.check(
         &["ledger", &world.id()],
         expect![[r#"
-        exit 0
-        --- stdout
-        run r1 began [TIME] with rehearsal
-          r1.1 call_r1_1_0: invoke_subagent {"name":"reviewer","prompt":"read a.txt"}
-            project-roots (kernel, gate at tool.pre) pass in N µs
-            pass by zone, zone safe
-        run r1/1 began [TIME] with rehearsal
-          r1/1.1 call_r1/1_1_0: read {"path":"a.txt"}
-            project-roots (kernel, gate at tool.pre) pass in N µs
-            pass by zone, zone safe
-          call_r1/1_1_0 came to ok in N ms
-        run r1/1 ended: end_turn, steps: 2
-          call_r1_1_0 came to ok in N ms
-        run r1 ended: end_turn, steps: 2
-    "#]],
+            exit 0
+            --- stdout
+            run r1 began [TIME] with rehearsal
+              r1.1 call_r1_1_0: invoke_subagent {"name":"reviewer","prompt":"read a.txt"}
+                pass by zone, zone safe
+            run r1/1 began [TIME] with rehearsal
+              r1/1.1 call_r1/1_1_0: read {"path":"a.txt"}
+                pass by zone, zone safe
+              call_r1/1_1_0 came to ok in N ms
+            run r1/1 ended: end_turn, steps: 2
+              call_r1_1_0 came to ok in N ms
+            run r1 ended: end_turn, steps: 2
+        "#]],
     );
 }
 

@@ -16,11 +16,14 @@ fn help_shows_what_works() {
                cotter <COMMAND>
 
         Commands:
-          commands  List what may be typed after a slash
-          agents    List the subagents the model may call
-          models    List the models that can answer
-          sessions  List and show stored sessions
-          ledger    Every decision about every tool call of a session
+          commands     List what may be typed after a slash
+          agents       List the subagents the model may call
+          models       List the models that can answer
+          explain      What would happen to a call, and why, without running it
+          mcp          List what MCP servers offer, and accept what changed
+          permissions  List the rules in force, and take one back
+          sessions     List and show stored sessions
+          ledger       Every decision about every tool call of a session
 
         Arguments:
           [PROMPT]  What to do; piped input is added as data
@@ -41,6 +44,8 @@ fn help_shows_what_works() {
               --max-turns <N>           The most requests of this run
               --max-budget-usd <X>      The most this run may cost, in dollars
               --cwd <DIR>               The folder to work in
+              --add-dir <DIR>           A further folder that may be read and written; may be repeated
+              --mcp <FILE>              MCP servers for this run, in a file; may be repeated
               --settings <FILE>         Settings for this run, nearer than your own
               --color <WHEN>            Colour: auto, always, never
           -h, --help                    Print help

@@ -393,18 +393,18 @@ fn the_stand_in_is_for_this_run() {
         &world,
         &keys,
         &expect![[r#"
-        exit 0
-        No model is set up. Who is to answer?
-        1. a provider whose key you have
-        2. rehearsal, an offline stand-in, for this run
-        [1-2], [n]one: 9
-        [1-2], [n]one: 2
-        rehearsal: I do not understand "what is in a.txt?"
+            exit 0
+            No model is set up. Who is to answer?
+            1. a provider whose key you have
+            2. rehearsal, an offline stand-in, for this run
+            [1-2], [n]one: 9
+            [1-2], [n]one: 2
+            rehearsal: I do not understand "what is in a.txt?"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
     assert!(!world.path("home/.config").exists());
 }

@@ -212,14 +212,14 @@ fn a_fallback_of_the_command_line_must_be_there() {
     check(
         "rehearsal",
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: I do not understand "hi"
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "hi"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
 }
 

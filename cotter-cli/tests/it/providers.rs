@@ -144,7 +144,6 @@ fn every_provider_is_told_event_by_event() {
         text.end
         message [{"type":"text","text":"I look."},{"type":"toolCall","id":"call_1","name":"read","input":{"path":"a.txt"}}]
         model.post "tool_use" in 10 out 5 cost null
-        hook
         tool.call "read" {"path":"a.txt"}
         tool.result
         message "     1\tone\n     2\ttwo\n"

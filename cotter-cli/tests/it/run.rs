@@ -468,3 +468,18 @@ fn hidden_characters_reach_a_pipe_as_they_are() {
     let output = world.output(&["-p", "--script", &script, "go"]);
     assert_eq!(output.stdout, "\u{1b}[31mred\u{202e}\n".as_bytes());
 }
+
+/// R11: what one session remembers another finds, in the same project and in no other.
+#[test]
+fn r11_what_is_remembered_is_there_for_the_next_session() {
+    let world = World::new();
+    let run = |prompt: &str| world.output(&["-p", "--model", "rehearsal", prompt]);
+    assert!(run("remember the kettle is blue").status.success());
+    let found = String::from_utf8_lossy(&run("recall kettles").stdout).into_owned();
+    assert!(found.contains("the kettle is blue"), "{found}");
+    let elsewhere = world.path("home");
+    let elsewhere = elsewhere.to_str().unwrap();
+    let shown = world.output(&["-p", "--model", "rehearsal", "--cwd", elsewhere, "recall kettles"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("Nothing that is remembered matches"), "{shown}");
+}

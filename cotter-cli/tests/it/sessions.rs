@@ -335,19 +335,19 @@ fn broken_lines_are_survived_and_reported() {
     world.check(
         &["sessions", "show", &id],
         expect![[r#"
-        exit 0
-        --- stdout
-        user: list src
-        assistant: (calls) list {"path":"src"}
-        list: b.txt
-        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
-        b.txt
+            exit 0
+            --- stdout
+            user: list src
+            assistant: (calls) list {"path":"src"}
+            list: b.txt
+            assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+            b.txt
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: line 3: not a line of JSON
-        warning: line 12: not a line of JSON (the file ends within it)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: line 3: not a line of JSON
+            warning: line 11: not a line of JSON (the file ends within it)
+        "#]],
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), torn, "looking changes nothing");
     world.check(&with(&["--continue", "read a.txt"]), expect![[r#"
@@ -360,7 +360,7 @@ fn broken_lines_are_survived_and_reported() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:3: not a line of JSON
-        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:12: not a line of JSON (the file ends within it)
+        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:11: not a line of JSON (the file ends within it)
     "#]]);
     let after = fs::read_to_string(&path).unwrap();
     assert!(after.starts_with(&torn), "what was there stays");

@@ -105,7 +105,6 @@ fn a_killed_run_gets_its_end_and_the_session_goes_on() {
             run r1 ended: crashed, steps: 0
             run r2 began [TIME] with rehearsal
               r2.1 call_r2_1_0: list {"path":"src"}
-                project-roots (kernel, gate at tool.pre) pass in N µs
                 pass by zone, zone safe
               call_r2_1_0 came to ok in N ms
             run r2 ended: end_turn, steps: 2

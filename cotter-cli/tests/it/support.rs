@@ -19,7 +19,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["home", "project/src", "project/.git"] {
+        for name in ["home", "tmp", "project/src", "project/.git"] {
             fs::create_dir_all(folder.path().join(name)).unwrap();
         }
         fs::write(folder.path().join("project/a.txt"), "one\ntwo\n").unwrap();
@@ -57,8 +57,10 @@ impl World {
 
     /// The environment of every command: a home, and what the test added.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
-        let home = self.path("home").to_str().unwrap().to_owned();
-        [("HOME".to_owned(), home)].into_iter().chain(self.env.clone()).collect()
+        // The temp folder may be read: it is not the one this world is in.
+        let folder = |name: &str| self.path(name).to_str().unwrap().to_owned();
+        let own = [("HOME".to_owned(), folder("home")), ("TMPDIR".to_owned(), folder("tmp"))];
+        own.into_iter().chain(self.env.clone()).collect()
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {

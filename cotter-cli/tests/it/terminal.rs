@@ -116,8 +116,6 @@ fn a_yes_lets_the_call_run() {
             --- stdout
             run r1 began [TIME] with rehearsal
               r1.1 call_r1_1_0: read {"path":"a.txt"}
-                project-roots (kernel, gate at tool.pre) pass in N µs
-                project-roots (kernel, gate at tool.pre) pass in N µs
                 asked by rule ask read: the rule `ask read` asks
                 answered yes by terminal
                 pass by rule ask read, zone safe
@@ -429,8 +427,226 @@ fn g8_somebody_at_a_terminal_is_told_what_they_may_have_meant() {
         warning: there is no command `/comapct`, so the model gets it as text; did you mean `/compact`?
         rehearsal: I do not understand "/comapct now"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
         (rehearsal is an offline stand-in, not a model)
     "#]].assert_eq(&screen.end(&world));
+}
+
+/// A run whose model asks the person something, with keys typed when each text is there.
+fn check_asked(input: &str, keys: &[(&str, &str)], expected: Expect) {
+    let world = world();
+    let script = world.script(&format!(
+        r#"{{"calls": [{{"name": "ask_user", "input": {input}}}]}}, {{"text": "done"}}"#
+    ));
+    let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
+    for (wait, keys) in keys {
+        screen.wait_for(wait);
+        screen.type_keys(keys);
+    }
+    let shown = screen.end(&world);
+    let told = world.output(&["sessions", "show", &world.id()]);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let told: Vec<_> = told.lines().filter(|line| line.starts_with("ask_user: ")).collect();
+    expected.assert_eq(&format!("{shown}--\n{}\n", told.join("\n")));
+}
+
+#[test]
+fn r11_a_question_of_the_models_is_answered_by_number() {
+    let input = r#"{"question": "Which colour?\nI have two.", "options": ["red", "blue"]}"#;
+    check_asked(
+        input,
+        &[("Choose", "4\n"), ("nothing: 4\r\nChoose", "2\n")],
+        expect![[r#"
+        exit 0
+        The agent has a question. Your answer allows nothing to run.
+        │ Which colour?
+        │ I have two.
+          1) red
+          2) blue
+          3) Something else
+        Choose one of 1 to 3, or nothing: 4
+        Choose one of 1 to 3, or nothing: 2
+        done
+        --
+        ask_user: The person chose "blue".
+    "#]],
+    );
+}
+
+#[test]
+fn r11_a_question_of_the_models_is_answered_in_other_words() {
+    let input = r#"{"question": "Which colour?", "options": ["red", "blue"]}"#;
+    check_asked(
+        input,
+        &[("Choose", "3\n"), ("Your answer: ", "a warm green\n")],
+        expect![[r#"
+        exit 0
+        The agent has a question. Your answer allows nothing to run.
+        │ Which colour?
+          1) red
+          2) blue
+          3) Something else
+        Choose one of 1 to 3, or nothing: 3
+        The agent has a question. Your answer allows nothing to run.
+        │ Which colour?
+        Your answer: a warm green
+        done
+        --
+        ask_user: The person said: a warm green
+    "#]],
+    );
+    check_asked(
+        r#"{"question": "Why?"}"#,
+        &[("Your answer: ", "because\n")],
+        expect![[r#"
+        exit 0
+        The agent has a question. Your answer allows nothing to run.
+        │ Why?
+        Your answer: because
+        done
+        --
+        ask_user: The person said: because
+    "#]],
+    );
+}
+
+#[test]
+fn r11_several_are_chosen_by_number() {
+    let input = r#"{"question": "Which?", "options": ["a", "b", "c"], "multiple": true}"#;
+    check_asked(
+        input,
+        &[("Choose", "3, 1\n")],
+        expect![[r#"
+        exit 0
+        The agent has a question. Your answer allows nothing to run.
+        │ Which?
+          1) a
+          2) b
+          3) c
+          4) Something else
+        Choose any of 1 to 4 (as in 1, 2), or nothing: 3, 1
+        done
+        --
+        ask_user: The person chose "a" and "c".
+    "#]],
+    );
+}
+
+#[test]
+fn r11_no_answer_to_a_question_of_the_models_is_told() {
+    let input = r#"{"question": "Which?", "options": ["a", "b"]}"#;
+    check_asked(
+        input,
+        &[("Choose", "\n")],
+        expect![[r#"
+        exit 0
+        The agent has a question. Your answer allows nothing to run.
+        │ Which?
+          1) a
+          2) b
+          3) Something else
+        Choose one of 1 to 3, or nothing: 
+        done
+        --
+        ask_user: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+    "#]],
+    );
+    check_asked(
+        r#"{"question": "Why?"}"#,
+        &[("Your answer: ", "\u{4}")],
+        expect![[r#"
+        exit 0
+        The agent has a question. Your answer allows nothing to run.
+        │ Why?
+        Your answer: 
+        done
+        --
+        ask_user: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+    "#]],
+    );
+}
+
+/// SECURITY 1, 4, 29: what a model asks cannot be taken for a permission question, and no answer to it is
+/// a yes to anything.
+#[test]
+fn s4_a_question_of_the_models_is_no_permission_question() {
+    let input = r#"{"question": "1. read {\"path\":\"a.txt\"}\n   asked by rule ask read\nRun it? [y]es, [n]o: \u001b[2J\u202e",
+        "options": ["y\nRun it?", "no, and here is a long reason why not, longer than a screen should be asked to hold in one line"]}"#;
+    check_asked(
+        input,
+        &[("Choose", "y\n"), ("nothing: y\r\nChoose", "1\n")],
+        expect![[r#"
+            exit 0
+            The agent has a question. Your answer allows nothing to run.
+            │ 1. read {"path":"a.txt"}
+            │    asked by rule ask read
+            │ Run it? [y]es, [n]o: \u{1b}[2J\u{202e}
+              1) y\nRun it?
+              2) no, and here is a long reason why not, longer than a screen should be
+                 asked to hold in one line
+              3) Something else
+            Choose one of 1 to 3, or nothing: y
+            Choose one of 1 to 3, or nothing: 1
+            done
+            --
+            ask_user: The person chose "y
+        "#]],
+    );
+}
+
+/// SECURITY 4: keys typed before the question could be read are no answer to it.
+#[test]
+fn s4_keys_typed_too_early_are_no_answer_to_a_question_of_the_models() {
+    let world = world();
+    let script = world.script(
+        r#"{"calls": [{"name": "ask_user", "input": {"question": "Which?", "options": ["a", "b"]}}], "delayMs": 150},
+           {"text": "done"}"#,
+    );
+    let early = (0..20).find_map(|_| {
+        let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
+        screen.type_keys("1\n");
+        screen.wait_for("has a question");
+        screen.type_keys("1\n1\n");
+        (!screen.text().contains("Choose")).then_some(screen)
+    });
+    let mut screen = early.expect("a key reaches a process within half a second");
+    screen.wait_for("Choose");
+    thread::sleep(Duration::from_millis(300));
+    assert!(!screen.text().contains("done"), "{}", screen.text());
+    screen.type_keys("2\n");
+    expect![[r#"
+        exit 0
+        1
+        The agent has a question. Your answer allows nothing to run.
+        │ Which?
+          1) a
+          2) b
+          3) Something else
+        Choose one of 1 to 3, or nothing: 2
+        done
+    "#]]
+    .assert_eq(&screen.end(&world));
+}
+
+#[test]
+fn r11_nobody_is_asked_without_ask() {
+    let world = world();
+    let script = world.script(
+        r#"{"calls": [{"name": "ask_user", "input": {"question": "Which?"}}]}, {"text": "done"}"#,
+    );
+    let screen = Screen::new(&world, &["-p", "--script", &script, "go"]);
+    expect![[r#"
+        exit 0
+        done
+    "#]]
+    .assert_eq(&screen.end(&world));
+    world.check(&["sessions", "show", &world.id()], expect![[r#"
+        exit 0
+        --- stdout
+        user: go
+        assistant: (calls) ask_user {"question":"Which?"}
+        ask_user: Nobody is there to be asked. Do not ask again: take what is most likely meant, and say that you did.
+        assistant: done
+    "#]]);
 }

@@ -61,6 +61,42 @@ pub(super) const VERBS: &[Verb] = &[
         input: |rest| (!rest.is_empty()).then(|| json!({ "command": rest })),
     },
     Verb { words: &["write"], tool: "write", usage: "write TEXT to FILE", input: write },
+    Verb {
+        words: &["replace"],
+        tool: "edit",
+        usage: "replace TEXT by TEXT in FILE",
+        input: replace,
+    },
+    Verb {
+        words: &["find"],
+        tool: "glob",
+        usage: "find FILES",
+        input: |rest| (!rest.is_empty()).then(|| json!({ "pattern": rest })),
+    },
+    Verb {
+        words: &["search", "grep"],
+        tool: "grep",
+        usage: "search WORDS",
+        input: |rest| (!rest.is_empty()).then(|| json!({ "pattern": rest })),
+    },
+    Verb {
+        words: &["fetch"],
+        tool: "fetch",
+        usage: "fetch URL",
+        input: |rest| (!rest.is_empty()).then(|| json!({ "url": rest })),
+    },
+    Verb {
+        words: &["remember"],
+        tool: "remember",
+        usage: "remember WORDS",
+        input: |rest| (!rest.is_empty()).then(|| json!({ "text": rest })),
+    },
+    Verb {
+        words: &["recall"],
+        tool: "recall",
+        usage: "recall WORDS",
+        input: |rest| (!rest.is_empty()).then(|| json!({ "query": rest })),
+    },
     Verb { words: &["ask"], tool: SUBAGENT, usage: "ask @NAME …", input: ask },
 ];
 
@@ -121,7 +157,8 @@ fn understand(sentence: &str) -> Option<Task> {
         return (!tool.is_empty()).then(|| Task { tool: tool.into(), input });
     }
     let verb = verb(word)?;
-    let input = (verb.input)(if verb.tool == "write" { rest } else { unquoted(rest) })?;
+    let takes_several = matches!(verb.tool, "write" | "edit");
+    let input = (verb.input)(if takes_several { rest } else { unquoted(rest) })?;
     Some(Task { tool: verb.tool.into(), input })
 }
 
@@ -133,6 +170,14 @@ fn write(rest: &str) -> Option<Value> {
     let (text, path) = rest.rsplit_once(" to ")?;
     let (text, path) = (unquoted(text.trim()), unquoted(path.trim()));
     (!path.is_empty()).then(|| json!({ "path": path, "content": text }))
+}
+
+fn replace(rest: &str) -> Option<Value> {
+    let (texts, path) = rest.rsplit_once(" in ")?;
+    let (old, new) = texts.split_once(" by ")?;
+    let [old, new, path] = [old, new, path].map(|text| unquoted(text.trim()));
+    let edit = json!({ "old": old, "new": new });
+    (!path.is_empty() && !old.is_empty()).then(|| json!({ "path": path, "edits": [edit] }))
 }
 
 fn ask(rest: &str) -> Option<Value> {
@@ -233,6 +278,14 @@ mod tests {
                 "write",
                 json!({"path": "notes.txt", "content": "go to x"}),
             ),
+            (
+                "replace \"to be\" by be in a b.txt",
+                "edit",
+                json!({"path": "a b.txt", "edits": [{"old": "to be", "new": "be"}]}),
+            ),
+            ("find src/*.rs", "glob", json!({"pattern": "src/*.rs"})),
+            ("search \"fn main\"", "grep", json!({"pattern": "fn main"})),
+            ("fetch http://a.test/", "fetch", json!({"url": "http://a.test/"})),
             ("write \"\" to a", "write", json!({"path": "a", "content": ""})),
             (
                 "ask @reviewer to look at a.rs",

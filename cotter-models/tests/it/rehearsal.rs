@@ -173,7 +173,7 @@ async fn what_it_does_not_understand_it_says() {
         user: What is the meaning of it all?
         assistant: rehearsal: I do not understand "What is the meaning of it all?"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
         (rehearsal is an offline stand-in, not a model)
     "#]]).await;
@@ -181,7 +181,7 @@ async fn what_it_does_not_understand_it_says() {
         user: 
         assistant: rehearsal: nothing was asked
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; ask @NAME …; call TOOL JSON
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
         (rehearsal is an offline stand-in, not a model)
     "#]]).await;

@@ -13,7 +13,13 @@ use super::{
 
 impl Walk<'_> {
     /// What the shell itself does for a name. Nothing: a program goes by it.
-    pub(super) fn builtin(&mut self, name: &str, fields: &[Field], state: &State, call: &Call) -> Option<Outcome> {
+    pub(super) fn builtin(
+        &mut self,
+        name: &str,
+        fields: &[Field],
+        state: &State,
+        call: &Call,
+    ) -> Option<Outcome> {
         let state = state.clone();
         match name {
             "cd" | "pushd" => Some(self.cd(fields, state, call)),
@@ -48,9 +54,10 @@ impl Walk<'_> {
                 Some(Outcome::same(state))
             }
             "hash" if fields.len() == 1 || fields[1].text == "-r" => None,
-            "read" | "unset" | "let" | "getopts" | "mapfile" | "readarray" | "alias" | "unalias" | "shopt"
-            | "enable" | "bind" | "complete" | "compgen" | "compopt" | "fc" | "hash" | "declare" | "typeset"
-            | "local" | "export" | "readonly" | "coproc" | "suspend" | "logout" => {
+            "read" | "unset" | "let" | "getopts" | "mapfile" | "readarray" | "alias"
+            | "unalias" | "shopt" | "enable" | "bind" | "complete" | "compgen" | "compopt"
+            | "fc" | "hash" | "declare" | "typeset" | "local" | "export" | "readonly"
+            | "coproc" | "suspend" | "logout" => {
                 self.unclear(match name {
                     "alias" | "unalias" | "shopt" | "enable" | "hash" => {
                         format!("`{name}` changes what later words mean")
@@ -97,7 +104,8 @@ impl Walk<'_> {
         }
         self.note(judged, &state, call);
         // A folder that is there, and that nothing before may have taken away, is surely entered.
-        let there = !gone.folders().is_empty() && gone.folders().iter().all(|place| place.cwd().is_dir());
+        let there =
+            !gone.folders().is_empty() && gone.folders().iter().all(|place| place.cwd().is_dir());
         Outcome { ok: Some(gone), failed: (!(settled && there)).then_some(state) }
     }
 
@@ -107,7 +115,9 @@ impl Walk<'_> {
         let mut rest = fields[1..].iter();
         while let Some(field) = rest.next() {
             let text = field.text.as_str();
-            let flags = text.strip_prefix(['-', '+']).filter(|flags| flags.chars().all(|c| "euxov".contains(c)));
+            let flags = text
+                .strip_prefix(['-', '+'])
+                .filter(|flags| flags.chars().all(|c| "euxov".contains(c)));
             match (text, flags) {
                 ("--", _) => {
                     let words: Vec<_> = rest.by_ref().cloned().collect();
@@ -145,14 +155,17 @@ impl Walk<'_> {
     /// What a trap runs, it runs later, wherever the script is then.
     fn trap(&mut self, fields: &[Field], state: State, call: &Call) -> Outcome {
         self.tell(plain_words(fields), Zone::Safe, call);
-        let action = fields.get(1).filter(|field| !matches!(field.text.as_str(), "-" | "" | "-p" | "-l"));
+        let words = fields[1..].iter().filter(|field| field.text != "--");
+        let action =
+            { words }.next().filter(|field| !matches!(field.text.as_str(), "-" | "" | "-p" | "-l"));
         match action.map(Field::literal) {
             Some(Some(script)) => {
-                let mut later = state.afresh(vec![]);
+                let mut later = state.later();
                 if state.folders().len() != 1 {
                     later.go(None);
                 }
-                self.text(&script.to_owned(), later);
+                self.text(script, later);
+                self.traps.push(script.to_owned());
             }
             Some(None) => self.unclear("what `trap` runs is only known when it runs"),
             None => {}
@@ -165,7 +178,8 @@ impl Walk<'_> {
         let mut judged = Judged::new(Zone::Safe);
         judged.words = plain_words(fields);
         let first = fields.get(1);
-        let assigns = first.is_some_and(|field| field.text.starts_with("-v") || field.may_be_option());
+        let assigns =
+            first.is_some_and(|field| field.text.starts_with("-v") || field.may_be_option());
         if assigns {
             judged.unclear("`printf -v` may evaluate what it is given");
         }
@@ -183,7 +197,11 @@ impl Walk<'_> {
         let inner = fields.get(1..end).unwrap_or_default();
         let text = |at: usize| inner.get(at).map(|field| field.text.as_str()).unwrap_or_default();
         for (at, field) in inner.iter().enumerate() {
-            if at + 1 < end && at < judged.words.len() - 1 && field.is_known() && field.text.starts_with('-') {
+            if at + 1 < end
+                && at < judged.words.len() - 1
+                && field.is_known()
+                && field.text.starts_with('-')
+            {
                 judged.words[at + 1].1 = WordKind::Option;
             }
             let evaluates = matches!(field.text.as_str(), "-v" | "-R");
@@ -192,13 +210,16 @@ impl Walk<'_> {
             let lone = inner.len() == 1;
             let open = field.is_open() && (field.may_split() || !(compared || measured || lone));
             if evaluates || open || matches!(field.shape, expand::Shape::Pattern(_)) {
-                judged.unclear(format!("`{}` may be evaluated by `{}`", field.text, fields[0].text));
+                judged
+                    .unclear(format!("`{}` may be evaluated by `{}`", field.text, fields[0].text));
             }
             if is_file_test(&field.text) && !is_comparison(text(at + 1)) {
                 judged.reads.extend(inner.get(at + 1).cloned());
             }
             if matches!(field.text.as_str(), "-nt" | "-ot" | "-ef") && at > 0 {
-                judged.reads.extend([inner.get(at - 1), inner.get(at + 1)].into_iter().flatten().cloned());
+                judged
+                    .reads
+                    .extend([inner.get(at - 1), inner.get(at + 1)].into_iter().flatten().cloned());
             }
         }
         self.note(judged, &state, call);
@@ -212,10 +233,13 @@ impl Walk<'_> {
             match word.bare().unwrap_or_default() {
                 "-v" | "-R" => self.unclear("`[[ -v … ]]` may evaluate what it is given"),
                 "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" => {
-                    let sides = [at.checked_sub(1).and_then(|before| words.get(before)), words.get(at + 1)];
+                    let sides =
+                        [at.checked_sub(1).and_then(|before| words.get(before)), words.get(at + 1)];
                     let number = |word: &Word| {
                         let field = expand::single(word, state).ok();
-                        let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+                        let digits = |text: &str| {
+                            !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
+                        };
                         field.is_some_and(|field| field.literal().is_some_and(digits))
                     };
                     if !sides.into_iter().flatten().all(number) {
@@ -237,9 +261,7 @@ impl Walk<'_> {
     /// Assignments without a command.
     pub(super) fn assign_all(&mut self, assigns: &[Assign], mut state: State) -> Outcome {
         for assign in assigns {
-            if names::is_telling(&assign.name) {
-                self.unclear(format!("`{}=…` changes what later commands do", assign.name));
-            }
+            self.named(&assign.name);
             self.assign(assign, &mut state);
         }
         Outcome::same(state)
@@ -262,28 +284,42 @@ impl Walk<'_> {
                 expand::fields(words, state)
             }
         };
-        let old = if assign.append { state.value(&format!("{}[@]", assign.name)) } else { Val::Known(vec![]) };
+        let old = if assign.append {
+            state.value(&format!("{}[@]", assign.name))
+        } else {
+            Val::Known(vec![])
+        };
         let val = match (old, new) {
-            (Val::Known(mut old), Ok(new)) if !new.iter().any(Field::is_open) => match &assign.value {
-                Value::List(_) => {
-                    old.extend(new);
-                    Val::Known(old)
-                }
-                Value::Word(_) if !assign.append => Val::Known(new),
-                Value::Word(_) => match (old.first().and_then(Field::literal), new[0].literal()) {
-                    (Some(before), Some(after)) if old.len() == 1 => {
-                        Val::Known(vec![Field::known(format!("{before}{after}"))])
+            (Val::Known(mut old), Ok(new)) if !new.iter().any(Field::is_open) => {
+                match &assign.value {
+                    Value::List(_) => {
+                        old.extend(new);
+                        Val::Known(old)
                     }
-                    _ => Val::Open,
-                },
-            },
+                    Value::Word(_) if !assign.append => Val::Known(new),
+                    Value::Word(_) => {
+                        match (old.first().and_then(Field::literal), new[0].literal()) {
+                            (Some(before), Some(after)) if old.len() == 1 => {
+                                Val::Known(vec![Field::known(format!("{before}{after}"))])
+                            }
+                            _ => Val::Open,
+                        }
+                    }
+                }
+            }
             _ => Val::Open,
         };
         state.set(&assign.name, val);
     }
 
     /// `export`, `declare` and their like.
-    pub(super) fn declare(&mut self, fields: &[Field], assigns: &[Assign], mut state: State, call: &Call) -> Outcome {
+    pub(super) fn declare(
+        &mut self,
+        fields: &[Field],
+        assigns: &[Assign],
+        mut state: State,
+        call: &Call,
+    ) -> Outcome {
         let mut judged = Judged::new(Zone::Safe);
         judged.words = plain_words(fields);
         let name = fields[0].text.clone();
@@ -301,7 +337,8 @@ impl Walk<'_> {
                         state.set(text, Val::Open);
                     }
                     if exports && !names::is_harmless(text) {
-                        judged.unclear(format!("`export {text}` may change what later commands do"));
+                        judged
+                            .unclear(format!("`export {text}` may change what later commands do"));
                     }
                 }
                 text => judged.unclear(format!("`{name} {text}` may evaluate what it is given")),
@@ -339,10 +376,27 @@ fn is_name(text: &str) -> bool {
 }
 
 fn is_comparison(text: &str) -> bool {
-    matches!(text, "=" | "==" | "!=" | "<" | ">" | "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" | "=~" | "-nt" | "-ot" | "-ef")
+    matches!(
+        text,
+        "=" | "=="
+            | "!="
+            | "<"
+            | ">"
+            | "-eq"
+            | "-ne"
+            | "-lt"
+            | "-le"
+            | "-gt"
+            | "-ge"
+            | "=~"
+            | "-nt"
+            | "-ot"
+            | "-ef"
+    )
 }
 
 fn is_file_test(text: &str) -> bool {
-    text.len() == 2 && text.starts_with('-') && text.ends_with(|c| "abcdefghkprsuwxGLNOS".contains(c))
+    text.len() == 2
+        && text.starts_with('-')
+        && text.ends_with(|c| "abcdefghkprsuwxGLNOS".contains(c))
 }
-

@@ -6,6 +6,9 @@ use super::{
     tree::{Node, Piece, Word},
 };
 
+/// What a process substitution becomes: the name of a pipe.
+pub(super) const PIPE: &str = "/dev/fd/63";
+
 /// The most words that braces may make of one.
 const MOST: usize = 256;
 
@@ -131,7 +134,9 @@ pub(super) fn single(word: &Word, state: &State) -> Result<Field, Reason> {
 }
 
 /// The commands within words, in order.
-pub(super) fn within<'a>(words: impl IntoIterator<Item = &'a Word>) -> impl Iterator<Item = &'a Node> {
+pub(super) fn within<'a>(
+    words: impl IntoIterator<Item = &'a Word>,
+) -> impl Iterator<Item = &'a Node> {
     words.into_iter().flat_map(|word| &word.pieces).flat_map(|piece| match piece {
         Piece::Open { within, .. } => within.as_slice(),
         Piece::Process(node) => std::slice::from_ref(node),
@@ -140,7 +145,9 @@ pub(super) fn within<'a>(words: impl IntoIterator<Item = &'a Word>) -> impl Iter
 }
 
 /// What is doubtful about words.
-pub(super) fn doubts<'a>(words: impl IntoIterator<Item = &'a Word>) -> impl Iterator<Item = &'a Reason> {
+pub(super) fn doubts<'a>(
+    words: impl IntoIterator<Item = &'a Word>,
+) -> impl Iterator<Item = &'a Reason> {
     words.into_iter().flat_map(|word| &word.pieces).filter_map(|piece| match piece {
         Piece::Open { doubt, .. } => doubt.as_ref(),
         _ => None,
@@ -164,8 +171,7 @@ fn atoms(word: &Word) -> Vec<Atom<'_>> {
             Piece::Quoted(text) => atoms.extend(text.chars().map(Atom::Quoted)),
             Piece::Variable { name, quoted } => atoms.push(Atom::Variable(name, *quoted)),
             Piece::Open { quoted, .. } => atoms.push(Atom::Open(*quoted)),
-            // A name such as `/dev/fd/63`: one word.
-            Piece::Process(_) => atoms.push(Atom::Open(true)),
+            Piece::Process(_) => atoms.extend(PIPE.chars().map(Atom::Quoted)),
         }
     }
     atoms
@@ -254,7 +260,10 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
 /// `~` at the beginning, also of what follows `name=`.
 fn tilde(atoms: &mut Vec<Atom<'_>>, state: &State) {
     let assigned = atoms.iter().position(|atom| matches!(atom, Atom::Bare('='))).filter(|&at| {
-        at > 0 && atoms[..at].iter().all(|atom| matches!(atom, Atom::Bare(c) if c.is_ascii_alphanumeric() || *c == '_'))
+        at > 0
+            && atoms[..at]
+                .iter()
+                .all(|atom| matches!(atom, Atom::Bare(c) if c.is_ascii_alphanumeric() || *c == '_'))
     });
     for at in [Some(0), assigned.map(|at| at + 1)].into_iter().flatten() {
         if !matches!(atoms.get(at), Some(Atom::Bare('~'))) {
@@ -276,8 +285,10 @@ fn tilde(atoms: &mut Vec<Atom<'_>>, state: &State) {
 struct Making {
     text: String,
     pattern: String,
-    /// An unquoted `*`, `?` or `[` was seen.
+    /// An unquoted `*`, `?` or `[…]` was seen.
     patterned: bool,
+    /// An unquoted `[` was seen.
+    bracket: bool,
     /// Whether there is a word, though it may be empty.
     begun: bool,
     open: Option<(bool, bool)>,
@@ -285,7 +296,8 @@ struct Making {
 
 impl Making {
     fn bare(&mut self, c: char) {
-        self.patterned |= matches!(c, '*' | '?' | '[');
+        self.bracket |= c == '[';
+        self.patterned |= matches!(c, '*' | '?') || c == ']' && self.bracket;
         self.text.push(c);
         self.pattern.push(c);
         self.begun = true;
@@ -307,6 +319,11 @@ impl Making {
         self.begun = true;
     }
 
+    fn number(&mut self) {
+        self.open = Some(self.open.unwrap_or_default());
+        self.begun = true;
+    }
+
     fn end(&mut self, word: &Word, all: &mut Vec<Field>) {
         let made = std::mem::take(self);
         if !made.begun {
@@ -316,7 +333,9 @@ impl Making {
             Some((splits, leads)) => {
                 Field { text: word.source.clone(), shape: Shape::Open { splits, leads } }
             }
-            None if made.patterned => Field { text: made.text, shape: Shape::Pattern(made.pattern) },
+            None if made.patterned => {
+                Field { text: made.text, shape: Shape::Pattern(made.pattern) }
+            }
             None => Field::known(made.text),
         });
     }
@@ -336,12 +355,25 @@ fn build(atoms: &[Atom<'_>], word: &Word, state: &State, all: &mut Vec<Field>) {
     making.end(word, all);
 }
 
-fn variable(name: &str, quoted: bool, word: &Word, state: &State, making: &mut Making, all: &mut Vec<Field>) {
+fn variable(
+    name: &str,
+    quoted: bool,
+    word: &Word,
+    state: &State,
+    making: &mut Making,
+    all: &mut Vec<Field>,
+) {
+    // A number: one word, and no option.
+    if matches!(name, "?" | "#" | "$" | "!") {
+        making.number();
+        return;
+    }
     let Val::Known(values) = state.value(name) else {
         making.open(quoted);
         return;
     };
-    let several = name == "@" || name.ends_with("[@]") || !quoted && (name == "*" || name.ends_with("[*]"));
+    let several =
+        name == "@" || name.ends_with("[@]") || !quoted && (name == "*" || name.ends_with("[*]"));
     for (index, value) in values.iter().enumerate() {
         if index > 0 {
             if several { making.end(word, all) } else { making.quoted(' ') }
@@ -353,7 +385,11 @@ fn variable(name: &str, quoted: bool, word: &Word, state: &State, making: &mut M
             }
             Shape::Known => {
                 for c in value.text.chars() {
-                    if matches!(c, ' ' | '\t' | '\n') { making.end(word, all) } else { making.bare(c) }
+                    if matches!(c, ' ' | '\t' | '\n') {
+                        making.end(word, all)
+                    } else {
+                        making.bare(c)
+                    }
                 }
             }
             // A file's name that matched: blanks in it split where there are no quotes.

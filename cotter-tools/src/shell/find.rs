@@ -10,23 +10,87 @@ use super::{
 
 /// Tests and actions that only look, with how many words each takes.
 const LOOKS: [(&str, usize); 61] = [
-    ("-name", 1), ("-iname", 1), ("-path", 1), ("-ipath", 1), ("-wholename", 1), ("-iwholename", 1), ("-regex", 1),
-    ("-iregex", 1), ("-regextype", 1), ("-type", 1), ("-xtype", 1), ("-size", 1), ("-mtime", 1), ("-mmin", 1),
-    ("-atime", 1), ("-amin", 1), ("-ctime", 1), ("-cmin", 1), ("-newermt", 1), ("-perm", 1), ("-user", 1),
-    ("-group", 1), ("-uid", 1), ("-gid", 1), ("-links", 1), ("-inum", 1), ("-maxdepth", 1), ("-mindepth", 1),
-    ("-lname", 1), ("-ilname", 1), ("-fstype", 1), ("-used", 1), ("-printf", 1), ("-empty", 0), ("-print", 0),
-    ("-print0", 0), ("-ls", 0), ("-prune", 0), ("-quit", 0), ("-depth", 0), ("-d", 0), ("-xdev", 0), ("-mount", 0),
-    ("-daystart", 0), ("-readable", 0), ("-writable", 0), ("-executable", 0), ("-nouser", 0), ("-nogroup", 0),
-    ("-true", 0), ("-false", 0), ("-not", 0), ("-and", 0), ("-or", 0), ("-a", 0), ("-o", 0), ("-noleaf", 0),
-    ("-warn", 0), ("-nowarn", 0), ("-E", 0), ("-ignore_readdir_race", 0),
+    ("-name", 1),
+    ("-iname", 1),
+    ("-path", 1),
+    ("-ipath", 1),
+    ("-wholename", 1),
+    ("-iwholename", 1),
+    ("-regex", 1),
+    ("-iregex", 1),
+    ("-regextype", 1),
+    ("-type", 1),
+    ("-xtype", 1),
+    ("-size", 1),
+    ("-mtime", 1),
+    ("-mmin", 1),
+    ("-atime", 1),
+    ("-amin", 1),
+    ("-ctime", 1),
+    ("-cmin", 1),
+    ("-newermt", 1),
+    ("-perm", 1),
+    ("-user", 1),
+    ("-group", 1),
+    ("-uid", 1),
+    ("-gid", 1),
+    ("-links", 1),
+    ("-inum", 1),
+    ("-maxdepth", 1),
+    ("-mindepth", 1),
+    ("-lname", 1),
+    ("-ilname", 1),
+    ("-fstype", 1),
+    ("-used", 1),
+    ("-printf", 1),
+    ("-empty", 0),
+    ("-print", 0),
+    ("-print0", 0),
+    ("-ls", 0),
+    ("-prune", 0),
+    ("-quit", 0),
+    ("-depth", 0),
+    ("-d", 0),
+    ("-xdev", 0),
+    ("-mount", 0),
+    ("-daystart", 0),
+    ("-readable", 0),
+    ("-writable", 0),
+    ("-executable", 0),
+    ("-nouser", 0),
+    ("-nogroup", 0),
+    ("-true", 0),
+    ("-false", 0),
+    ("-not", 0),
+    ("-and", 0),
+    ("-or", 0),
+    ("-a", 0),
+    ("-o", 0),
+    ("-noleaf", 0),
+    ("-warn", 0),
+    ("-nowarn", 0),
+    ("-E", 0),
+    ("-ignore_readdir_race", 0),
 ];
 
 pub(super) fn judge(fields: &[Field]) -> Judged {
     let mut judged = Judged::new(Zone::Safe);
     judged.words = plain_words(fields);
-    let begins = |field: &Field| field.text.starts_with(['-', '(', ')', '!', ',']) || field.may_be_option();
-    let paths = fields[1..].iter().take_while(|field| !begins(field)).count();
-    let mut starts: Vec<_> = fields[1..=paths].to_vec();
+    let begins =
+        |field: &Field| field.text.starts_with(['-', '(', ')', '!', ',']) || field.may_be_option();
+    let ways = fields[1..]
+        .iter()
+        .take_while(|field| matches!(field.text.as_str(), "-L" | "-H" | "-P"))
+        .count();
+    for (field, kind) in &mut judged.words[1..=ways] {
+        // To follow links is to read elsewhere.
+        *kind = if field.text == "-P" { WordKind::Option } else { WordKind::UnknownOption };
+    }
+    if judged.words.iter().any(|(_, kind)| *kind == WordKind::UnknownOption) {
+        judged.raise(Zone::Build);
+    }
+    let paths = ways + fields[1 + ways..].iter().take_while(|field| !begins(field)).count();
+    let mut starts: Vec<_> = fields[1 + ways..=paths].to_vec();
     if starts.is_empty() {
         starts.push(Field::known("."));
     }
@@ -50,7 +114,9 @@ pub(super) fn judge(fields: &[Field]) -> Judged {
                 judged.destroys("`find … -delete` deletes what it finds");
                 1
             }
-            (None, "-exec" | "-execdir" | "-ok" | "-okdir") => runs(&mut judged, fields, at, &starts),
+            (None, "-exec" | "-execdir" | "-ok" | "-okdir") => {
+                runs(&mut judged, fields, at, &starts)
+            }
             (None, "-fprint" | "-fprint0" | "-fls" | "-fprintf") => {
                 judged.words[at].1 = WordKind::UnknownOption;
                 judged.raise(Zone::Workspace);
@@ -95,10 +161,13 @@ fn runs(judged: &mut Judged, fields: &[Field], at: usize, starts: &[Field]) -> u
     }
     for start in starts {
         // What it finds lies below where it starts, or is that itself.
-        let command: Vec<_> = rest[..end].iter().map(|field| match field.text.as_str() {
-            "{}" => start.clone(),
-            _ => field.clone(),
-        }).collect();
+        let command: Vec<_> = rest[..end]
+            .iter()
+            .map(|field| match field.text.as_str() {
+                "{}" => start.clone(),
+                _ => field.clone(),
+            })
+            .collect();
         if command.is_empty() {
             judged.unclear("`find` is told to run nothing");
         } else if fields[at].text.contains("dir") || !start.is_known() {

@@ -30,16 +30,25 @@ pub(super) fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
         }
         found = next;
     }
-    found.retain(|path| PathBuf::from(folder).join(path).symlink_metadata().is_ok());
+    // Not every version of bash leaves `..` out.
+    found.retain(|path| {
+        path.contains("..") || PathBuf::from(folder).join(path).symlink_metadata().is_ok()
+    });
     Some(found)
 }
 
-fn matching(part: &str, path: &str, folder: &Path, left: &mut usize, next: &mut Vec<String>) -> Option<()> {
+fn matching(
+    part: &str,
+    path: &str,
+    folder: &Path,
+    left: &mut usize,
+    next: &mut Vec<String>,
+) -> Option<()> {
     let here = folder.join(path);
     let Ok(entries) = std::fs::read_dir(here) else { return Some(()) };
-    for entry in entries.flatten() {
+    let names = entries.flatten().map(|entry| entry.file_name());
+    for name in names.chain([".".into(), "..".into()]) {
         *left = left.checked_sub(1)?;
-        let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         // A leading dot is matched by a dot alone.
         let hidden = name.starts_with('.') && !part.starts_with('.');
@@ -52,7 +61,8 @@ fn matching(part: &str, path: &str, folder: &Path, left: &mut usize, next: &mut 
 
 /// Whether a name fits a pattern of `*`, `?`, `[…]` and escapes. Goes back to the last `*` only.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name, mut star) = (0, 0, None);
     loop {
         if pattern.get(at) == Some(&'*') {
@@ -67,7 +77,9 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
             }
             (_, None) if at == pattern.len() => return true,
             _ => {
-                let Some((after, from)) = star.filter(|(_, from)| *from < name.len()) else { return false };
+                let Some((after, from)) = star.filter(|(_, from)| *from < name.len()) else {
+                    return false;
+                };
                 star = Some((after, from + 1));
                 (at, in_name) = (after, from + 1);
             }
@@ -89,9 +101,9 @@ fn one(pattern: &[char], c: Option<&char>) -> Option<usize> {
             };
             // A class such as `[:alpha:]` fits anything: what matches more is looked at more.
             let set = &rest[..close];
-            let within = set.contains(&':') || set.iter().any(|one| one == c) || set.windows(3).any(|range| {
-                range[1] == '-' && (range[0]..=range[2]).contains(c)
-            });
+            let within = set.contains(&':')
+                || set.iter().any(|one| one == c)
+                || set.windows(3).any(|range| range[1] == '-' && (range[0]..=range[2]).contains(c));
             (within != negated || set.contains(&':')).then_some(close + 2 + usize::from(negated))
         }
         [plain, ..] => (plain == c).then_some(1),
@@ -105,7 +117,9 @@ mod tests {
 
     #[test]
     fn names_fit_patterns() {
-        let check = |pattern: &str, name: &str, fit: bool| assert_eq!(fits(pattern, name), fit, "{pattern} {name}");
+        let check = |pattern: &str, name: &str, fit: bool| {
+            assert_eq!(fits(pattern, name), fit, "{pattern} {name}")
+        };
         check("*.rs", "a.rs", true);
         check("*.rs", "a.rsx", false);
         check("a*b*c", "aXbYbZc", true);

@@ -36,7 +36,8 @@ pub(super) fn leads(address: &str) -> Leads {
 
 /// How far a host is: this machine and its surroundings are the machine's own, all else is the network.
 pub(super) fn zone_of(host: &str) -> Zone {
-    let named = ["localhost", "metadata", "metadata.google.internal", "instance-data", "broadcasthost"];
+    let named =
+        ["localhost", "metadata", "metadata.google.internal", "instance-data", "broadcasthost"];
     let below = [".localhost", ".local", ".internal", ".localdomain", ".home.arpa"];
     let near = named.contains(&host) || below.iter().any(|end| host.ends_with(end));
     if near || address(host).is_some_and(is_near) { Zone::Machine } else { Zone::Network }
@@ -97,7 +98,9 @@ mod tests {
 
     #[test]
     fn addresses_lead_to_hosts() {
-        let check = |address: &str, host: &str| assert_eq!(leads(address), Leads::To(host.into()), "{address}");
+        let check = |address: &str, host: &str| {
+            assert_eq!(leads(address), Leads::To(host.into()), "{address}")
+        };
         check("https://example.com/a?b=c", "example.com");
         check("example.com:8080/x", "example.com");
         check("https://user:pass@Example.COM.:443", "example.com");
@@ -113,14 +116,33 @@ mod tests {
     #[test]
     fn this_machine_and_its_surroundings_are_no_network() {
         let near = [
-            "localhost", "a.localhost", "127.0.0.1", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0",
-            "10.1.2.3", "192.168.0.1", "172.16.5.5", "169.254.169.254", "100.64.0.1", "::1", "fe80::1%eth0",
-            "fd00::1", "::ffff:127.0.0.1", "::ffff:7f00:1", "metadata.google.internal", "printer.local",
+            "localhost",
+            "a.localhost",
+            "127.0.0.1",
+            "127.1",
+            "0x7f000001",
+            "2130706433",
+            "0177.0.0.1",
+            "0",
+            "10.1.2.3",
+            "192.168.0.1",
+            "172.16.5.5",
+            "169.254.169.254",
+            "100.64.0.1",
+            "::1",
+            "fe80::1%eth0",
+            "fd00::1",
+            "::ffff:127.0.0.1",
+            "::ffff:7f00:1",
+            "metadata.google.internal",
+            "printer.local",
         ];
         for host in near {
             assert_eq!(zone_of(host), Zone::Machine, "{host}");
         }
-        for host in ["example.com", "8.8.8.8", "2606:4700::1111", "localhost.example.com", "1.2.3.4.5"] {
+        for host in
+            ["example.com", "8.8.8.8", "2606:4700::1111", "localhost.example.com", "1.2.3.4.5"]
+        {
             assert_eq!(zone_of(host), Zone::Network, "{host}");
         }
     }

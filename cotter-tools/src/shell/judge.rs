@@ -6,7 +6,7 @@ use cotter::{
 };
 
 use super::{
-    expand::Field,
+    expand::{Field, Shape},
     hosts::{self, Leads},
     options::{Given, Until, kind_of},
     special,
@@ -26,6 +26,8 @@ pub(super) struct Judged {
     pub removes: Vec<Field>,
     pub hosts: Vec<String>,
     pub doubts: Vec<Doubt>,
+    /// What is not understood, though it changes nothing of how far the command reaches.
+    pub wonders: Vec<String>,
     /// Commands it would run in turn.
     pub inner: Vec<Inner>,
     /// The folder it goes to before it looks at anything.
@@ -42,6 +44,7 @@ impl Judged {
             removes: vec![],
             hosts: vec![],
             doubts: vec![],
+            wonders: vec![],
             inner: vec![],
             folder: None,
         }
@@ -62,7 +65,9 @@ impl Judged {
 
     /// An address it speaks to.
     pub(super) fn speaks_to(&mut self, address: &Field) {
-        if !address.is_known() {
+        // To bash a `?` is a pattern, which no file matches: an address stays as it is.
+        let literal = matches!(address.shape, Shape::Pattern(_)) && address.text.contains("://");
+        if !address.is_known() && !literal {
             self.unclear(format!("where `{}` leads is only known when it runs", address.text));
             return;
         }
@@ -78,8 +83,15 @@ impl Judged {
 }
 
 /// Folders whose programs are what their names say.
-const SYSTEM_BINS: [&str; 7] =
-    ["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/", "/usr/local/sbin/"];
+const SYSTEM_BINS: [&str; 7] = [
+    "/bin/",
+    "/usr/bin/",
+    "/usr/local/bin/",
+    "/sbin/",
+    "/usr/sbin/",
+    "/opt/homebrew/bin/",
+    "/usr/local/sbin/",
+];
 
 /// What a command with these words would touch. The first word must be known.
 pub(super) fn judge(fields: &[Field]) -> Judged {
@@ -122,7 +134,8 @@ fn by_table(name: &str, fields: &[Field]) -> Judged {
             bare = Some(zone);
             break;
         };
-        let Some(below) = sub.literal().and_then(|sub| row_of(&format!("{} {sub}", row.name))) else {
+        let Some(below) = sub.literal().and_then(|sub| row_of(&format!("{} {sub}", row.name)))
+        else {
             return unknown_sub(row, names, words, rest, judged);
         };
         names.push((sub.clone(), WordKind::Name));
@@ -152,7 +165,8 @@ fn find(name: &str) -> Option<&'static Row> {
             return row_of("mke2fs");
         }
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-        let versioned = ["python", "pip", "ruby", "perl", "php", "gcc", "g++", "clang", "node", "java"];
+        let versioned =
+            ["python", "pip", "ruby", "perl", "php", "gcc", "g++", "clang", "node", "java"];
         versioned.contains(&stem).then(|| row_of(stem)).flatten()
     })
 }
@@ -183,7 +197,10 @@ fn unknown_sub(
         judged.unclear(format!("`{}` is only known when it runs", open.text));
     }
     words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
-    if let Some((_, kind)) = words.iter_mut().find(|(word, kind)| *kind == WordKind::Operand && Some(word) == rest.first()) {
+    if let Some((_, kind)) = words
+        .iter_mut()
+        .find(|(word, kind)| *kind == WordKind::Operand && Some(word) == rest.first())
+    {
         *kind = WordKind::Name;
     }
     judged.reads.extend(rest.iter().filter_map(path_in));
@@ -207,7 +224,11 @@ fn note_options(row: &Row, given: &Given, judged: &mut Judged) {
     if let Some(open) = &given.open
         && row.zone != Zone::Build
     {
-        judged.unclear(format!("`{open}` could turn out to be an option"));
+        if row.plain && row.takes == Takes::Text {
+            judged.wonders.push(open.clone());
+        } else {
+            judged.unclear(open.clone());
+        }
     }
     judged.reads.extend(given.reads.iter().filter(|field| field.text != "-").cloned());
     judged.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());
@@ -275,7 +296,10 @@ pub(super) fn path_in(field: &Field) -> Option<Field> {
     let at = field.text.find(['=', ':', '@'])?;
     let value = field.without(&field.text[..=at])?;
     let is_address = value.text.starts_with("//");
-    (!is_address && looks(&value.text) && (value.text.starts_with('/') || value.text.contains(".."))).then_some(value)
+    (!is_address
+        && looks(&value.text)
+        && (value.text.starts_with('/') || value.text.contains("..")))
+    .then_some(value)
 }
 
 /// The kinds of words that are nobody's options.

@@ -1,11 +1,27 @@
 //! Options and operands of one command, told apart by its row of the table. Pure.
 
-use cotter::tool::WordKind;
+use cotter::{permission::Zone, tool::WordKind};
 
 use super::{
     expand::{Field, Shape},
     table::Row,
 };
+
+/// Options behind `--` that tools hand on, and that change nothing of what may run.
+const PASSED_ON: [&str; 12] = [
+    "--nocapture",
+    "--no-capture",
+    "--exact",
+    "--ignored",
+    "--include-ignored",
+    "--show-output",
+    "--test-threads",
+    "--skip",
+    "--list",
+    "-D",
+    "-W",
+    "-A",
+];
 
 /// What a command was given.
 #[derive(Debug, Default)]
@@ -20,7 +36,7 @@ pub(super) struct Given {
     pub kinds: Vec<WordKind>,
     /// An option that nobody knows.
     pub unknown: Option<String>,
-    /// A word that could turn out to be an option.
+    /// Why a word could turn out to be an option.
     pub open: Option<String>,
     /// How many operands stand before `--`.
     pub before_dashes: Option<usize>,
@@ -77,7 +93,9 @@ impl Takes {
 
     fn kind(self) -> WordKind {
         match self {
-            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => WordKind::UnknownOption,
+            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => {
+                WordKind::UnknownOption
+            }
             _ => WordKind::Option,
         }
     }
@@ -97,15 +115,23 @@ impl Given {
                 given.kinds.push(WordKind::Option);
                 continue;
             }
-            let dashed = text.starts_with('-') && text.len() > 1 && !matches!(field.shape, Shape::Open { leads: true, .. });
+            let dashed = text.starts_with('-')
+                && text.len() > 1
+                && !matches!(field.shape, Shape::Open { leads: true, .. });
             if dashes || !dashed {
                 if until == Until::Operand {
                     break;
                 }
-                if !dashes && field.may_be_option() && !row.plain {
-                    given.open.get_or_insert_with(|| text.to_owned());
+                let words = if row.plain { field.may_split() } else { field.may_be_option() };
+                if !dashes && words {
+                    given.open.get_or_insert_with(|| match field.is_open() {
+                        true => format!("`{text}` is only known when it runs"),
+                        false => format!("`{text}` could turn out to be an option"),
+                    });
                 }
-                given.kinds.push(kind_of(field));
+                let passed_on = dashes && row.zone == Zone::Build && text.starts_with('-');
+                let unknown = passed_on && !PASSED_ON.iter().any(|known| text.starts_with(known));
+                given.kinds.push(if unknown { WordKind::UnknownOption } else { kind_of(field) });
                 given.operands.push(field.clone());
                 continue;
             }
@@ -127,7 +153,10 @@ impl Given {
 
     /// The values of these options.
     pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Field> {
-        self.options.iter().filter(|(name, _)| names.contains(&name.as_str())).filter_map(|(_, value)| value.as_ref())
+        self.options
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .filter_map(|(_, value)| value.as_ref())
     }
 
     /// One word that begins with a dash. What still wants a value is handed back.
@@ -156,7 +185,8 @@ impl Given {
                 self.kinds.push(kind);
                 return Some((c.to_string(), takes));
             }
-            let valued = takes.wants_a_value() || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
+            let valued = takes.wants_a_value()
+                || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
             let value = valued.then(|| field.without(&text[..at + c.len_utf8()])).flatten();
             let ends = value.is_some();
             self.take(c.to_string(), takes, value);
@@ -174,8 +204,11 @@ impl Given {
         let name = text.trim_start_matches('-');
         let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
         let Some(takes) = long(row.long, name) else {
-            self.unknown.get_or_insert_with(|| text.to_owned());
-            self.options.push((name.to_owned(), None));
+            let whole = abbreviated(row.long, name);
+            if whole.is_none() || row.zone == Zone::Safe {
+                self.unknown.get_or_insert_with(|| text.to_owned());
+            }
+            self.options.push((whole.unwrap_or(name).to_owned(), None));
             self.kinds.push(WordKind::UnknownOption);
             return None;
         };
@@ -255,6 +288,16 @@ fn long(spec: &str, wanted: &str) -> Option<Takes> {
     })
 }
 
+/// The one option that an abbreviation stands for.
+fn abbreviated<'s>(spec: &'s str, wanted: &str) -> Option<&'s str> {
+    let names = spec
+        .split_whitespace()
+        .map(|option| option.trim_end_matches(|c: char| !c.is_alphanumeric()));
+    let mut begin = names.filter(|name| name.starts_with(wanted) && !wanted.is_empty());
+    let first = begin.next()?;
+    begin.next().is_none().then_some(first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,12 +307,16 @@ mod tests {
         let fields: Vec<_> = line.split(' ').map(Field::known).collect();
         let row = row_of(&fields[0].text).expect("a row");
         let given = Given::read(row, &fields[1..], Until::End);
-        let shown: String = given.kinds.iter().map(|kind| match kind {
-            WordKind::Operand => 'o',
-            WordKind::Option => '-',
-            WordKind::UnknownOption => '!',
-            _ => '?',
-        }).collect();
+        let shown: String = given
+            .kinds
+            .iter()
+            .map(|kind| match kind {
+                WordKind::Operand => 'o',
+                WordKind::Option => '-',
+                WordKind::UnknownOption => '!',
+                _ => '?',
+            })
+            .collect();
         assert_eq!((shown.as_str(), given.unknown.as_deref()), (kinds, unknown), "{line}");
     }
 

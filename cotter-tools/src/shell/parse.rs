@@ -28,12 +28,7 @@ pub(super) struct Script {
     pub trouble: Option<Reason>,
 }
 
-/// Reads a whole command line.
-pub(super) fn parse(text: &str) -> Script {
-    parse_within(text, 0)
-}
-
-/// Reads a command line that stands within another.
+/// Reads a command line that stands so deep within another.
 pub(super) fn parse_within(text: &str, depth: usize) -> Script {
     if text.len() > LONGEST {
         let trouble = Some("it is longer than 64 KB".into());
@@ -139,7 +134,8 @@ impl<'a> Parser<'a> {
     fn list(&mut self, done: &mut Vec<Node>, until: &[&str]) -> Parsed<()> {
         loop {
             self.newlines()?;
-            let ends = self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
+            let ends =
+                self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
             if ends || until.iter().any(|word| self.sees_word(word)) {
                 return Ok(());
             }
@@ -156,7 +152,8 @@ impl<'a> Parser<'a> {
             if !more {
                 // What follows is an end, or what `newlines` and the caller stumble over.
                 self.blanks();
-                let ends = self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
+                let ends =
+                    self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
                 return if ends { Ok(()) } else { Err(self.odd()) };
             }
             self.take(";");
@@ -164,7 +161,8 @@ impl<'a> Parser<'a> {
     }
 
     fn odd(&self) -> Reason {
-        let word: String = self.rest().chars().take(20).take_while(|c| !c.is_whitespace()).collect();
+        let word: String =
+            self.rest().chars().take(20).take_while(|c| !c.is_whitespace()).collect();
         format!("`{word}` stands where it should not")
     }
 
@@ -191,7 +189,11 @@ impl<'a> Parser<'a> {
             } else if self.take("||") {
                 Link::Or
             } else {
-                return Ok(if links.is_empty() { first } else { Node::Chain(Box::new(first), links) });
+                return Ok(if links.is_empty() {
+                    first
+                } else {
+                    Node::Chain(Box::new(first), links)
+                });
             };
             self.newlines()?;
             links.push((link, self.pipeline()?));
@@ -242,7 +244,8 @@ impl<'a> Parser<'a> {
         self.blanks();
         let Some(word) = RESERVED.iter().find(|word| self.sees_word(word)) else {
             if self.sees("(") {
-                let node = if self.take("((") { self.arithmetic_command()? } else { self.subshell()? };
+                let node =
+                    if self.take("((") { self.arithmetic_command()? } else { self.subshell()? };
                 return self.redirected(node);
             }
             return match self.function_name()? {
@@ -423,7 +426,9 @@ impl<'a> Parser<'a> {
     fn function(&mut self, name: String) -> Parsed<Node> {
         self.newlines()?;
         let compound = self.sees("(")
-            || ["{", "[[", "if", "while", "until", "for", "case"].iter().any(|word| self.sees_word(word));
+            || ["{", "[[", "if", "while", "until", "for", "case"]
+                .iter()
+                .any(|word| self.sees_word(word));
         if !compound {
             return Err(format!("the function `{name}` has no body in braces"));
         }
@@ -471,10 +476,13 @@ impl<'a> Parser<'a> {
                 None => simple.words.push(self.word()?),
             }
         }
-        if self.sees("(") {
+        let reserved =
+            simple.words.first().and_then(Word::bare).is_some_and(|word| RESERVED.contains(&word));
+        if self.sees("(") || reserved {
             return Err(self.odd());
         }
-        let empty = simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty();
+        let empty =
+            simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty();
         if empty { Err("a command is missing".into()) } else { Ok(Node::Simple(simple)) }
     }
 
@@ -494,7 +502,9 @@ impl<'a> Parser<'a> {
             after = &inner[at + 1..];
         }
         let append = after.starts_with("+=");
-        let Some(value) = after.strip_prefix(if append { "+=" } else { "=" }) else { return Ok(None) };
+        let Some(value) = after.strip_prefix(if append { "+=" } else { "=" }) else {
+            return Ok(None);
+        };
         self.at = self.text.len() - value.len();
         let value = if self.take("(") {
             let mut words = vec![];
@@ -521,7 +531,8 @@ impl<'a> Parser<'a> {
         }
         let both = after.starts_with("&>");
         let arrow = after.starts_with(['<', '>']) && (digits > 0 || !starts_process(after));
-        if !arrow && !(both && digits == 0) {
+        let plain_both = both && digits == 0;
+        if !arrow && !plain_both {
             return Ok(None);
         }
         self.at += digits;
@@ -539,7 +550,8 @@ impl<'a> Parser<'a> {
             }
         }
         let operators = ["&>>", "&>", "<>", ">>", ">|", ">", "<"];
-        let operator = operators.into_iter().find(|operator| self.take(operator)).unwrap_or_default();
+        let operator =
+            operators.into_iter().find(|operator| self.take(operator)).unwrap_or_default();
         self.blanks();
         if !self.at_word() {
             return Err("a redirection names no file".into());
@@ -608,7 +620,9 @@ impl<'a> Parser<'a> {
             let mut body = String::new();
             loop {
                 let rest = self.rest();
-                let Some((line, _)) = rest.split_once('\n').or((!rest.is_empty()).then_some((rest, ""))) else {
+                let Some((line, _)) =
+                    rest.split_once('\n').or((!rest.is_empty()).then_some((rest, "")))
+                else {
                     return Err("a here-document has no end".into());
                 };
                 self.at = (self.at + line.len() + 1).min(self.text.len());

@@ -2,7 +2,7 @@
 
 use cotter::{permission::Zone, tool::WordKind};
 
-use super::{judge::Judged, options::Given};
+use super::{expand::Field, judge::Judged, options::Given};
 
 /// What follows from a script and from `-i`.
 pub(super) fn refine(given: &Given, judged: &mut Judged) {
@@ -19,6 +19,12 @@ pub(super) fn refine(given: &Given, judged: &mut Judged) {
     }
     let plain = scripts.iter().all(|script| script.literal().is_some_and(is_plain));
     let unknown = given.unknown.is_some() || given.has(&["f", "file", "follow-symlinks"]);
+    let unknown_script = given.has(&["f", "file"]);
+    let elsewhere = |suffix: &&Field| !suffix.is_known() || suffix.text.contains(['/', '*']);
+    if !plain || unknown_script || given.values(&["i", "in-place"]).any(|suffix| elsewhere(&suffix))
+    {
+        judged.unclear("the script of `sed` may write files or run commands");
+    }
     judged.zone = match (plain && !unknown && judged.doubts.is_empty(), in_place) {
         (true, true) => Zone::Workspace,
         (true, false) => Zone::Safe,
@@ -71,11 +77,19 @@ impl Reader<'_> {
         }
         self.skip(" \t!");
         match self.next()? {
-            'p' | 'd' | 'D' | 'P' | 'g' | 'G' | 'h' | 'H' | 'x' | 'n' | 'N' | '=' | '{' | '}' | 'q' => {
+            'p' | 'd' | 'D' | 'P' | 'g' | 'G' | 'h' | 'H' | 'x' | 'n' | 'N' | '=' | '{' | '}'
+            | 'q' => {
                 self.skip("0123456789 \t");
-                (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}', 'p', 'd', 'n', 'N'])).then_some(())
+                (self.rest.is_empty()
+                    || self.rest.starts_with([';', '\n', '}', 'p', 'd', 'n', 'N']))
+                .then_some(())
             }
             'y' => self.parts(),
+            ':' | 'b' | 't' | 'T' => {
+                self.rest =
+                    self.rest.trim_start_matches(|c: char| c.is_alphanumeric() || " _".contains(c));
+                (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}'])).then_some(())
+            }
             's' => {
                 self.parts()?;
                 self.skip("gpiI0123456789");
@@ -142,15 +156,46 @@ mod tests {
     #[test]
     fn s11_a_script_that_writes_or_runs_is_not_plain() {
         let plain = [
-            "s/a/b/", "s/a/b/g", "s|a/b|c|gI", "1,5p", "/x/d", "$p", "10q", "/a/,/b/p", "s/a/b/;s/c/d/", "y/ab/cd/",
-            "/^#/!d", "2~3p", "s/[a-z]*/x/g", "1a hello", "1,$s/\\//x/", "/foo/{p;q}", "s/a/b/ ; p",
+            "s/a/b/",
+            "s/a/b/g",
+            "s|a/b|c|gI",
+            "1,5p",
+            "/x/d",
+            "$p",
+            "10q",
+            "/a/,/b/p",
+            "s/a/b/;s/c/d/",
+            "y/ab/cd/",
+            "/^#/!d",
+            "2~3p",
+            "s/[a-z]*/x/g",
+            "1a hello",
+            "1,$s/\\//x/",
+            "/foo/{p;q}",
+            "s/a/b/ ; p",
+            ":a;N;$!ba;s/\\n/ /g",
         ];
         for script in plain {
             assert!(is_plain(script), "{script}");
         }
         let other = [
-            "1e rm x", "e", "s/a/rm x/e", "s/a/b/w out", "w out", "r /etc/passwd", "s/a/b/ge", "1,5w x", "R x", "W x",
-            "s/[/]/x/e", "\\%x%e", "y/a/b/e", "1i x\n1e rm", "Fp", "b end", "s/a/b/m", "l;e rm",
+            "1e rm x",
+            "e",
+            "s/a/rm x/e",
+            "s/a/b/w out",
+            "w out",
+            "r /etc/passwd",
+            "s/a/b/ge",
+            "1,5w x",
+            "R x",
+            "W x",
+            "s/[/]/x/e",
+            "\\%x%e",
+            "y/a/b/e",
+            "1i x\n1e rm",
+            "Fp",
+            "s/a/b/m",
+            "l;e rm",
         ];
         for script in other {
             assert!(!is_plain(script), "{script}");

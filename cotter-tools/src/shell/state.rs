@@ -58,6 +58,15 @@ impl State {
         state
     }
 
+    /// As it is at some later point, when names may hold anything.
+    pub(super) fn later(&self) -> Self {
+        let mut state = self.clone();
+        let inner = state.change();
+        inner.names.iter_mut().for_each(|(_, val)| *val = Val::Open);
+        inner.arguments = Val::Open;
+        state
+    }
+
     fn change(&mut self) -> &mut Inner {
         Rc::make_mut(&mut self.0)
     }
@@ -102,10 +111,13 @@ impl State {
         if name == "@" || name == "*" {
             return self.0.arguments.clone();
         }
-        let (plain, subscript) = name.strip_suffix(']').and_then(|name| name.split_once('[')).unwrap_or((name, ""));
+        let (plain, subscript) =
+            name.strip_suffix(']').and_then(|name| name.split_once('[')).unwrap_or((name, ""));
         let held = self.0.names.iter().find(|(known, _)| known == plain).map(|(_, val)| val);
         match (held, subscript) {
-            (Some(Val::Known(words)), "" | "0") => Val::Known(words.first().cloned().into_iter().collect()),
+            (Some(Val::Known(words)), "" | "0") => {
+                Val::Known(words.first().cloned().into_iter().collect())
+            }
             (Some(Val::Known(words)), "@" | "*") => Val::Known(words.clone()),
             (Some(Val::Known(words)), index) => match index.parse::<usize>() {
                 Ok(index) => Val::Known(words.get(index).cloned().into_iter().collect()),
@@ -154,7 +166,8 @@ impl State {
         let theirs = &other.0;
         let ours = self.change();
         join_folders(&mut ours.folders, &theirs.folders);
-        let their = |name: &str| theirs.names.iter().find(|(known, _)| known == name).map(|(_, val)| val);
+        let their =
+            |name: &str| theirs.names.iter().find(|(known, _)| known == name).map(|(_, val)| val);
         for (name, val) in &mut ours.names {
             if their(name) != Some(&*val) {
                 *val = Val::Open;
@@ -169,7 +182,9 @@ impl State {
             (Some(a), Some(Some(b))) => Rc::ptr_eq(a, b),
             _ => false,
         };
-        let their = |name: &str| theirs.functions.iter().find(|(known, _)| known == name).map(|(_, body)| body);
+        let their = |name: &str| {
+            theirs.functions.iter().find(|(known, _)| known == name).map(|(_, body)| body)
+        };
         for (name, body) in &mut ours.functions {
             if !same(body, their(name)) {
                 *body = None;

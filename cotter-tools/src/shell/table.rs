@@ -51,11 +51,23 @@ pub(super) struct Row {
     pub long_with_one_dash: bool,
 }
 
-const fn row(name: &'static str, zone: Zone, takes: Takes, short: &'static str, long: &'static str) -> Row {
+const fn row(
+    name: &'static str,
+    zone: Zone,
+    takes: Takes,
+    short: &'static str,
+    long: &'static str,
+) -> Row {
     Row { name, zone, takes, short, long, plain: false, long_with_one_dash: false }
 }
 
-const fn plain(name: &'static str, zone: Zone, takes: Takes, short: &'static str, long: &'static str) -> Row {
+const fn plain(
+    name: &'static str,
+    zone: Zone,
+    takes: Takes,
+    short: &'static str,
+    long: &'static str,
+) -> Row {
     Row { name, zone, takes, short, long, plain: true, long_with_one_dash: false }
 }
 
@@ -184,7 +196,7 @@ static TABLE: &[Row] = &[
     row("dotnet test", Build, Maybe, "c:v:", "configuration= no-build no-restore filter= verbosity= nologo"),
     plain("du", Safe, Reads, "0aAbcdd:hHkmlLPsSt:xX<", "all apparent-size bytes total max-depth= human-readable summarize si time? threshold= exclude= separate-dirs one-file-system inodes"),
     plain("echo", Safe, Text, "neE", ""),
-    row("egrep", Safe, TextThenReads, "nirvlcoqswxhHA:B:C:e:E", "color? include= exclude= exclude-dir="),
+    plain("egrep", Safe, TextThenReads, "nirvlcoqswxhHA:B:C:e:E", "color? include= exclude= exclude-dir="),
     row("eslint", Build, Maybe, "f:", "fix ext= max-warnings= quiet format= cache"),
     plain("exit", Safe, Text, "", ""),
     plain("expand", Safe, Reads, "it:", "initial tabs="),
@@ -194,7 +206,7 @@ static TABLE: &[Row] = &[
     row("fd", Safe, TextThenReads, "HIuspiae:t:d:E:g0L1F", "hidden no-ignore case-sensitive ignore-case glob absolute-path extension= type= max-depth= min-depth= exclude= print0 max-results= fixed-strings full-path color= no-ignore-vcs follow exact-depth= size= changed-within="),
     row("fdfind", Safe, TextThenReads, "HIuspiae:t:d:E:g0L1F", "hidden no-ignore case-sensitive ignore-case glob absolute-path extension= type= max-depth= min-depth= exclude= print0 max-results= fixed-strings full-path color="),
     row("fdisk", Machine, Writes, "", ""),
-    row("fgrep", Safe, TextThenReads, "nirvlcoqswxhHA:B:C:e:F", "color? include= exclude= exclude-dir="),
+    plain("fgrep", Safe, TextThenReads, "nirvlcoqswxhHA:B:C:e:F", "color? include= exclude= exclude-dir="),
     row("file", Safe, Reads, "bihL0krs", "brief mime mime-type mime-encoding dereference"),
     row("firewall-cmd", Machine, Text, "", ""),
     row("flake8", Build, Maybe, "", "max-line-length= select= ignore= count statistics"),
@@ -340,7 +352,7 @@ static TABLE: &[Row] = &[
     one_dash("go vet", Build, Maybe, "v tags= json"),
     row("golangci-lint", Build, Text, "", ""),
     row("gradle", Build, Text, "qp<x:", "info stacktrace offline no-daemon quiet tests= continue"),
-    row("grep", Safe, TextThenReads, "nirRvlcoqswxhHA:B:C:e:f<EFPGLm:azZTbUI#yd:D:", "line-number ignore-case recursive dereference-recursive invert-match files-with-matches files-without-match count only-matching quiet silent no-messages word-regexp line-regexp no-filename with-filename after-context= before-context= context= regexp= file< extended-regexp fixed-strings perl-regexp basic-regexp max-count= text null include= exclude= exclude-dir= exclude-from< color? colour? binary-files= byte-offset label= line-buffered null-data initial-tab no-ignore-case directories= devices= help version"),
+    plain("grep", Safe, TextThenReads, "nirRvlcoqswxhHA:B:C:e:f<EFPGLm:azZTbUI#yd:D:", "line-number ignore-case recursive dereference-recursive invert-match files-with-matches files-without-match count only-matching quiet silent no-messages word-regexp line-regexp no-filename with-filename after-context= before-context= context= regexp= file< extended-regexp fixed-strings perl-regexp basic-regexp max-count= text null include= exclude= exclude-dir= exclude-from< color? colour? binary-files= byte-offset label= line-buffered null-data initial-tab no-ignore-case directories= devices= help version"),
     row("groups", Safe, Text, "", ""),
     row("gsutil", External, Text, "", ""),
     row("gunzip", Workspace, Writes, "fkqvtc", "keep force stdout to-stdout list test"),
@@ -583,10 +595,10 @@ static TABLE: &[Row] = &[
     plain("strings", Safe, Reads, "an:t:e:o", "all bytes= radix= encoding="),
     plain("stty", Safe, Text, "a", ""),
     plain("sum", Safe, Reads, "rs", ""),
+    plain("sw_vers", Safe, Nothing, "", ""),
     row("swapoff", Machine, Text, "", ""),
     row("swapon", Machine, Text, "", ""),
     row("swift", Build, Sub(Safe), "", "version"),
-    plain("sw_vers", Safe, Nothing, "", ""),
     plain("sync", Safe, Nothing, "", ""),
     row("sysctl", Machine, Text, "", ""),
     row("systemctl", Machine, Text, "", ""),
@@ -646,7 +658,7 @@ static TABLE: &[Row] = &[
     plain("vm_stat", Safe, Nothing, "", ""),
     plain("vmstat", Safe, Text, "as", ""),
     row("w", Safe, Nothing, "hs", ""),
-    plain("wait", Safe, Text, "nf", ""),
+    row("wait", Safe, Text, "nf", ""),
     plain("wc", Safe, Reads, "clLmw", "bytes chars lines max-line-length words total="),
     row("wget", Network, Hosts, "qO>P>cNvSr", "quiet output-document> directory-prefix> continue timestamping no-verbose spider timeout= tries= user-agent= post-data& post-file& body-data& body-file& method& header& no-check-certificate output-file> max-redirect= recursive version help execute& use-askpass& input-file< server-response"),
     plain("whatis", Safe, Text, "", ""),
@@ -686,7 +698,12 @@ mod tests {
     #[test]
     fn the_table_is_in_order_so_that_every_row_is_found() {
         for pair in TABLE.windows(2) {
-            assert!(pair[0].name < pair[1].name, "`{}` stands before `{}`", pair[0].name, pair[1].name);
+            assert!(
+                pair[0].name < pair[1].name,
+                "`{}` stands before `{}`",
+                pair[0].name,
+                pair[1].name
+            );
         }
         for row in TABLE {
             assert!(row_of(row.name).is_some_and(|found| std::ptr::eq(found, row)));

@@ -116,17 +116,4 @@ impl Word {
             _ => None,
         }
     }
-
-    /// The word if it means itself: text, in quotes or not.
-    pub(super) fn literal(&self) -> Option<String> {
-        let mut whole = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Quoted(text) => whole.push_str(text),
-                Piece::Bare(text) if !text.contains(['*', '?', '[', '{', '~']) => whole.push_str(text),
-                _ => return None,
-            }
-        }
-        Some(whole)
-    }
 }

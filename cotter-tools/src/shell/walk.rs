@@ -4,11 +4,15 @@
 //! called. A command may succeed or fail, and what is known then may differ: after `cd x && …` it runs in
 //! `x`, after `cd x; …` it may still be where it was.
 
-use std::{path::PathBuf, rc::Rc};
+use std::{
+    path::{Path, PathBuf},
+    rc::Rc,
+};
 
 use cotter::{
     Place, paths,
     permission::Zone,
+    place::is_harmless,
     tool::{Command, Doubt, Facts, Word as Told, WordKind},
 };
 
@@ -16,7 +20,7 @@ use super::{
     expand::{self, Field, Shape},
     glob,
     judge::{Judged, judge},
-    parse,
+    parse, second,
     state::{State, Val},
     tree::{Link, Node, Redirect, Simple, Value, Word},
     wrappers::Inner,
@@ -44,6 +48,8 @@ pub(super) struct Walk<'a> {
     forks: usize,
     /// Where the output of all commands goes.
     outputs: Vec<PathBuf>,
+    /// What runs when the script ends.
+    pub(super) traps: Vec<String>,
     /// What is known where a function returns, or a loop is left.
     pub(super) returns: Vec<State>,
     pub(super) escapes: Vec<State>,
@@ -110,8 +116,19 @@ impl<'a> Walk<'a> {
             locals: vec![],
             forks: 0,
             outputs: vec![],
+            traps: vec![],
             returns: vec![],
             escapes: vec![],
+        }
+    }
+
+    /// Goes through a whole command line, and what it leaves for its end.
+    pub(super) fn whole(&mut self, command: &str) {
+        let end = self.text(command, State::new(self.place)).either();
+        for trap in std::mem::take(&mut self.traps) {
+            if let Some(end) = &end {
+                self.text(&trap, end.later());
+            }
         }
     }
 
@@ -166,12 +183,16 @@ impl<'a> Walk<'a> {
                 }
                 let mut state = state;
                 if let Some(name) = name {
+                    self.named(name);
                     state.set(name, Val::Open);
                 }
                 self.repeat(state, |walk, entry| walk.run(body, entry).either())
             }
             Node::Case { words, bodies } => self.case(words, bodies, state),
             Node::Function(name, body) => {
+                if name == "command_not_found_handle" {
+                    self.unclear("`command_not_found_handle` runs for names nobody knows");
+                }
                 let mut state = state;
                 state.define(name, body.clone());
                 Outcome::same(state)
@@ -266,7 +287,12 @@ impl<'a> Walk<'a> {
         outcome
     }
 
-    fn condition(&mut self, arms: &[(Node, Node)], otherwise: Option<&Node>, state: State) -> Outcome {
+    fn condition(
+        &mut self,
+        arms: &[(Node, Node)],
+        otherwise: Option<&Node>,
+        state: State,
+    ) -> Outcome {
         let (mut reached, mut after) = (Some(state), None);
         for (condition, body) in arms {
             let Some(state) = reached.take() else { break };
@@ -294,7 +320,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes through a loop until nothing new is learned.
-    fn repeat(&mut self, state: State, mut round: impl FnMut(&mut Self, State) -> Option<State>) -> Outcome {
+    fn repeat(
+        &mut self,
+        state: State,
+        mut round: impl FnMut(&mut Self, State) -> Option<State>,
+    ) -> Outcome {
         let outer = std::mem::take(&mut self.escapes);
         let mut entry = state;
         for index in 0..=ROUNDS {
@@ -319,6 +349,7 @@ impl<'a> Walk<'a> {
     }
 
     fn each(&mut self, name: &str, words: Option<&[Word]>, body: &Node, state: State) -> Outcome {
+        self.named(name);
         let items = match words {
             None => match state.arguments() {
                 Val::Known(items) => items,
@@ -349,6 +380,13 @@ impl<'a> Walk<'a> {
             }
             after
         })
+    }
+
+    /// A name that is set.
+    pub(super) fn named(&mut self, name: &str) {
+        if super::names::is_telling(name) {
+            self.unclear(format!("`{name}=…` changes what later commands do"));
+        }
     }
 
     /// How much is known, so that it can be taken back.
@@ -397,7 +435,10 @@ impl<'a> Walk<'a> {
         }
         for assign in &simple.assigns {
             if !super::names::is_harmless(&assign.name) || assign.subscript.is_some() {
-                self.unclear(format!("`{}=…` before a command may change what it does", assign.name));
+                self.unclear(format!(
+                    "`{}=…` before a command may change what it does",
+                    assign.name
+                ));
             }
         }
         self.command(fields, state, &call)
@@ -433,7 +474,14 @@ impl<'a> Walk<'a> {
     }
 
     /// A function's body where it is called, with its arguments.
-    fn function(&mut self, name: &str, body: &Rc<Node>, fields: &[Field], state: State, call: &Call) -> Outcome {
+    fn function(
+        &mut self,
+        name: &str,
+        body: &Rc<Node>,
+        fields: &[Field],
+        state: State,
+        call: &Call,
+    ) -> Outcome {
         self.tell(super::judge::plain_words(fields), Zone::Safe, call);
         if let Some((_, forks)) = self.calls.iter().find(|(called, _)| called == name) {
             if self.forks > *forks {
@@ -508,6 +556,8 @@ impl<'a> Walk<'a> {
                 None => self.unclear(format!("what `{shell} -c` runs is only known when it runs")),
             },
             Inner::Input { shell } => match call.input.as_ref().and_then(Field::literal) {
+                // A program in another language, as much code as with `-c`.
+                Some(_) if !is_shell(&shell) => {}
                 Some(script) => {
                     let script = script.to_owned();
                     self.script(&shell, &script, state.afresh(vec![]));
@@ -530,9 +580,18 @@ impl<'a> Walk<'a> {
     /// Reads a text as commands, and runs them.
     pub(super) fn text(&mut self, text: &str, state: State) -> Outcome {
         let script = parse::parse_within(text, self.depth.min(50));
-        let outcome = self.run(&script.node, state);
-        if let Some(trouble) = script.trouble {
-            self.unclear(trouble);
+        let outcome = self.run(&script.node, state.clone());
+        if let Some(why) = script.trouble {
+            self.unclear(why);
+            // What cannot be read as a whole may still run in part: its commands count as far as they show.
+            for words in second::read(text, second::SALVAGED).commands {
+                let call = Call { number: self.number(), by: By::Shell, ..Call::default() };
+                self.command(words.into_iter().map(Field::known).collect(), state.clone(), &call);
+            }
+        } else if !reads_apart(text)
+            && let Some(why) = second::read(text, second::COMPARED).differs(&script.node)
+        {
+            self.unclear(why);
         }
         outcome
     }
@@ -560,13 +619,17 @@ impl<'a> Walk<'a> {
             }
             self.doubt(doubt);
         }
+        for why in judged.wonders {
+            self.doubt(Doubt::NotUnderstood(why));
+        }
         self.tell(judged.words, zone, call);
         judged.inner
     }
 
     /// One more command.
     pub(super) fn tell(&mut self, words: Vec<(Field, WordKind)>, zone: Zone, call: &Call) {
-        let words = words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
+        let words =
+            words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
         let mut writes_to = call.writes_to.clone();
         writes_to.extend(self.outputs.iter().cloned());
         self.facts.zone = self.facts.zone.max(zone);
@@ -574,7 +637,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Redirections: where output goes, and what is given as input.
-    fn redirects(&mut self, redirects: &[Redirect], state: &State) -> (Vec<PathBuf>, Option<Field>) {
+    fn redirects(
+        &mut self,
+        redirects: &[Redirect],
+        state: &State,
+    ) -> (Vec<PathBuf>, Option<Field>) {
         let (mut to, mut input) = (vec![], None);
         for redirect in redirects {
             let text = match redirect {
@@ -656,7 +723,8 @@ impl<'a> Walk<'a> {
     /// Whether what is removed is the person's home, or holds it.
     fn removal(&mut self, field: &Field, state: &State) -> Zone {
         let spelled = field.text.trim_matches('"').trim_end_matches(['/', '*']);
-        let unknown_home = field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
+        let unknown_home =
+            field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
         let Some(home) = self.place.home() else {
             return if unknown_home { Zone::Never } else { Zone::Safe };
         };
@@ -665,7 +733,8 @@ impl<'a> Walk<'a> {
             _ => field.text.clone(),
         });
         let holds = field.is_open() && unknown_home
-            || !field.is_open() && self.touched(&whole, state).iter().any(|path| home.starts_with(path));
+            || !field.is_open()
+                && self.touched(&whole, state).iter().any(|path| home.starts_with(path));
         if holds { Zone::Never } else { Zone::Safe }
     }
 
@@ -678,6 +747,10 @@ impl<'a> Walk<'a> {
         if field.is_open() {
             self.unclear(format!("`{text}` is only known when it runs"));
             return vec![];
+        }
+        // Links such as `/dev/stderr` lead to whatever this process has there, which says nothing.
+        if is_harmless(Path::new(text)) && !text.contains("..") {
+            return vec![text.into()];
         }
         let absolute = text.starts_with('/');
         let base = [self.place.clone()];
@@ -713,11 +786,27 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Whether a text has what the second reader is wrong about: here-documents, words over two lines.
+fn reads_apart(text: &str) -> bool {
+    let joined = |(at, _): (usize, &str)| !text[..at].ends_with([' ', '\t']);
+    text.contains("<<") || text.match_indices("\\\n").any(joined)
+}
+
+fn is_shell(name: &str) -> bool {
+    name.ends_with("sh")
+}
+
 /// Whether every shell reads a text as bash does: words, quotes and the plainest operators.
 fn is_common(text: &str, shell: &str) -> bool {
     let odd = match shell {
-        "sh" | "dash" | "ash" => &["$'", "$\"", "&>", ">&", "|&", "<<<", "<(", ">(", "((", "[[", "{", "function", ";&", "~+"][..],
-        _ => &["$", "`", "<", "&>", ">&", "|&", "(", "[", "{", "*", "?", "~", "=", "^", "#", "!", "\\", "function"][..],
+        "sh" | "dash" | "ash" => &[
+            "$'", "$\"", "&>", ">&", "|&", "<<<", "<(", ">(", "((", "[[", "{", "function", ";&",
+            "~+",
+        ][..],
+        _ => &[
+            "$", "`", "<", "&>", ">&", "|&", "(", "[", "{", "*", "?", "~", "=", "^", "#", "!",
+            "\\", "function",
+        ][..],
     };
     let copies = text.replace("2>&1", "").replace(">&2", "");
     !odd.iter().any(|sign| copies.contains(sign))

@@ -90,7 +90,20 @@ impl Parser<'_> {
             }
             self.piece(c, &mut pieces)?;
         }
-        Ok(Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() })
+        let word = Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() };
+        // Joined lines may make an assignment or a name of what did not look like one.
+        let plain = |piece: &Piece| match piece {
+            Piece::Bare(text) => !text.contains(['=', '$', '{', '}', '~', '*', '?', '[', ']', '!']),
+            piece => matches!(piece, Piece::Quoted(_)),
+        };
+        let joined = word.source.contains("\\\n");
+        if joined
+            && !(word.pieces.iter().all(plain)
+                && !word.source.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            return Err("a word goes on in the next line".into());
+        }
+        Ok(word)
     }
 
     /// One piece outside of quotes.
@@ -230,7 +243,11 @@ impl Parser<'_> {
         if self.sees("((") {
             self.at += 2;
             let (doubt, within) = self.arithmetic()?;
-            pieces.push(Piece::Open { within, doubt, quoted });
+            pieces.push(match doubt {
+                // A number, as `$#` is one.
+                None => Piece::Variable { name: "#".into(), quoted },
+                doubt => Piece::Open { within, doubt, quoted },
+            });
         } else if self.sees("(") {
             self.at += 1;
             let node = self.substituted()?;
@@ -245,6 +262,9 @@ impl Parser<'_> {
             match self.name() {
                 Some(name) => pieces.push(Piece::Variable { name, quoted }),
                 None => pieces.quoted("$"),
+            }
+            if self.sees("\\\n") {
+                return Err("a variable's name may go on in the next line".into());
             }
         }
         Ok(())
@@ -267,9 +287,9 @@ impl Parser<'_> {
 
     /// `${…}`, after its brace.
     fn braced(&mut self, quoted: bool) -> Parsed<Piece> {
-        let start = self.at;
         if self.sees("!") {
-            return Err("`${!…}` names a variable by a variable".into());
+            self.at += 1;
+            return self.doubtful("`${!…}` names a variable by a variable", quoted);
         }
         let counts = self.sees("#") && !self.sees("#}");
         if counts {
@@ -277,7 +297,9 @@ impl Parser<'_> {
         }
         let mut name = self.name().ok_or("`${` names no variable")?;
         // More than one digit.
-        while name.starts_with(|c: char| c.is_ascii_digit()) && self.peek().is_some_and(|c| c.is_ascii_digit()) {
+        while name.starts_with(|c: char| c.is_ascii_digit())
+            && self.peek().is_some_and(|c| c.is_ascii_digit())
+        {
             name.extend(self.peek());
             self.at += 1;
         }
@@ -287,7 +309,8 @@ impl Parser<'_> {
             let plain = matches!(subscript, "@" | "*")
                 || !subscript.is_empty() && subscript.chars().all(|c| c.is_ascii_digit());
             if !plain {
-                return Err(format!("the subscript `[{subscript}]` is evaluated"));
+                let why = format!("the subscript `[{subscript}]` is evaluated");
+                return self.doubtful(&why, quoted);
             }
             name = format!("{name}[{subscript}]");
             self.at += end + 1;
@@ -300,20 +323,27 @@ impl Parser<'_> {
             });
         }
         if self.sees("@") {
-            return Err(format!("`${{{}` may evaluate what a variable holds", &self.text[start..=self.at]));
+            return self
+                .doubtful(&format!("`${{{name}@…}}` may evaluate what a variable holds"), quoted);
         }
         let assigns = self.sees("=") || self.sees(":=");
-        let slice = self.sees(":") && !["-", "+", "=", "?"].iter().any(|op| self.rest()[1..].starts_with(op));
+        let slice = self.sees(":")
+            && !["-", "+", "=", "?"].iter().any(|op| self.rest()[1..].starts_with(op));
         let body = self.at;
         let within = self.braced_rest(quoted)?;
         let text = &self.text[body..self.at - 1];
-        if slice && text.contains(|c: char| !c.is_ascii_digit() && !": -".contains(c)) {
-            return Err("a slice of a variable is evaluated".into());
-        }
-        if assigns {
-            return Err(format!("`${{{name}=…}}` assigns where it is used"));
-        }
-        Ok(Piece::Open { within, doubt: None, quoted })
+        let doubt = if slice && text.contains(|c: char| !c.is_ascii_digit() && !": -".contains(c)) {
+            Some("a slice of a variable is evaluated".into())
+        } else {
+            assigns.then(|| format!("`${{{name}=…}}` assigns where it is used"))
+        };
+        Ok(Piece::Open { within, doubt, quoted })
+    }
+
+    /// The rest of a `${…}` that evaluates something.
+    fn doubtful(&mut self, why: &str, quoted: bool) -> Parsed<Piece> {
+        let within = self.braced_rest(quoted)?;
+        Ok(Piece::Open { within, doubt: Some(why.into()), quoted })
     }
 
     /// The rest of `${…}` up to its brace, and the commands within.
@@ -417,7 +447,8 @@ impl Parser<'_> {
                 words.push(self.regex()?);
                 continue;
             }
-            let operator = ["&&", "||", "<", ">", "(", ")"].into_iter().find(|sign| self.sees(sign));
+            let operator =
+                ["&&", "||", "<", ">", "(", ")"].into_iter().find(|sign| self.sees(sign));
             if let Some(sign) = operator {
                 self.at += sign.len();
                 words.push(Word { source: sign.into(), pieces: vec![Piece::Bare(sign.into())] });
@@ -437,7 +468,9 @@ impl Parser<'_> {
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' => break,
-                ';' | '&' | '<' | '>' => return Err("a regular expression holds an operator".into()),
+                ';' | '&' | '<' | '>' => {
+                    return Err("a regular expression holds an operator".into());
+                }
                 '(' | ')' | '|' => {
                     self.at += 1;
                     pieces.quoted_char(c);

@@ -6,6 +6,7 @@ use super::{
     expand::{Field, Shape},
     judge::{Judged, plain_words},
     options::{Given, Until, kind_of},
+    special::is_pipe,
     table::{Row, Takes},
 };
 
@@ -31,25 +32,69 @@ struct Wrapper {
     assigns: bool,
 }
 
-const fn wrapper(name: &'static str, zone: Zone, before: usize, short: &'static str, long: &'static str) -> Wrapper {
-    let row = Row { name, zone, takes: Takes::Text, short, long, plain: false, long_with_one_dash: false };
+const fn wrapper(
+    name: &'static str,
+    zone: Zone,
+    before: usize,
+    short: &'static str,
+    long: &'static str,
+) -> Wrapper {
+    let row = Row {
+        name,
+        zone,
+        takes: Takes::Text,
+        short,
+        long,
+        plain: false,
+        long_with_one_dash: false,
+    };
     Wrapper { row, before, assigns: false }
 }
 
-const fn assigning(name: &'static str, zone: Zone, short: &'static str, long: &'static str) -> Wrapper {
+const fn assigning(
+    name: &'static str,
+    zone: Zone,
+    short: &'static str,
+    long: &'static str,
+) -> Wrapper {
     Wrapper { assigns: true, ..wrapper(name, zone, 0, short, long) }
 }
 
-static WRAPPERS: [Wrapper; 26] = [
-    assigning("sudo", Zone::Machine, "nbHEkSAPu:g:p:C:D<h:R<r:t:T:U:", "non-interactive background set-home preserve-env? stdin user= group= prompt= chdir<"),
+static WRAPPERS: [Wrapper; 28] = [
+    wrapper("pkexec", Zone::Machine, 0, "u:", "user= keep-cwd"),
+    wrapper(
+        "systemd-run",
+        Zone::Machine,
+        0,
+        "tPqGdp:",
+        "user scope pty pipe wait quiet unit= property=",
+    ),
+    assigning(
+        "sudo",
+        Zone::Machine,
+        "nbHEkSAPu:g:p:C:D<h:R<r:t:T:U:",
+        "non-interactive background set-home preserve-env? stdin user= group= prompt= chdir<",
+    ),
     wrapper("doas", Zone::Machine, 0, "nsu:C<", ""),
     assigning("env", Zone::Safe, "i0u:C<v", "ignore-environment null unset= chdir< debug"),
     wrapper("nice", Zone::Safe, 0, "n:#", "adjustment="),
     wrapper("nohup", Zone::Safe, 0, "", ""),
     wrapper("time", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
     wrapper("gtime", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
-    wrapper("timeout", Zone::Safe, 1, "k:s:v", "kill-after= signal= foreground preserve-status verbose"),
-    wrapper("gtimeout", Zone::Safe, 1, "k:s:v", "kill-after= signal= foreground preserve-status verbose"),
+    wrapper(
+        "timeout",
+        Zone::Safe,
+        1,
+        "k:s:v",
+        "kill-after= signal= foreground preserve-status verbose",
+    ),
+    wrapper(
+        "gtimeout",
+        Zone::Safe,
+        1,
+        "k:s:v",
+        "kill-after= signal= foreground preserve-status verbose",
+    ),
     wrapper("stdbuf", Zone::Safe, 0, "i:o:e:", "input= output= error="),
     wrapper("setsid", Zone::Safe, 0, "cfw", "ctty fork wait"),
     wrapper("ionice", Zone::Safe, 0, "c:n:t", "class= classdata= ignore"),
@@ -110,14 +155,21 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
         judged.unclear(format!("`{} {unknown}` has an option nobody knows", wrapper.row.name));
     }
     let mut rest = &fields[1 + given.read..];
-    while wrapper.assigns {
-        let Some(name) = rest.first().and_then(assigned) else { break };
+    // `env -` is `env -i`.
+    if wrapper.row.name == "env" && rest.first().is_some_and(|field| field.text == "-") {
+        kinds.push(WordKind::Option);
+        rest = &rest[1..];
+    }
+    let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
+    for (field, name) in
+        rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
+    {
         if !super::names::is_harmless(name) {
             judged.unclear(format!("`{name}=…` may change what a command does"));
         }
-        kinds.push(kind_of(&rest[0]));
-        rest = &rest[1..];
+        kinds.push(kind_of(field));
     }
+    rest = &rest[rest.iter().take_while(assigned).count()..];
     let before = wrapper.before.min(rest.len());
     kinds.extend(rest[..before].iter().map(kind_of));
     let rest = &rest[before..];
@@ -131,7 +183,7 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
 }
 
 /// The name in `name=value`.
-fn assigned(field: &Field) -> Option<&str> {
+fn assigned_name(field: &Field) -> Option<&str> {
     let (name, _) = field.text.split_once('=')?;
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let named = letters && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -159,14 +211,24 @@ static SHELL: Row = Row {
 fn shell(name: &str, fields: &[Field]) -> Judged {
     let mut judged = Judged::new(Zone::Safe);
     judged.words = plain_words(fields);
+    // `+x` turns off what `-x` turns on.
+    let turned = |field: &Field| match field.text.strip_prefix('+') {
+        Some(flags) if field.is_known() => Field::known(format!("-{flags}")),
+        _ => field.clone(),
+    };
+    let fields: Vec<_> = fields.iter().map(turned).collect();
     let given = Given::read(&SHELL, &fields[1..], Until::Operand);
-    if let Some(unknown) = given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version") {
+    if let Some(unknown) =
+        given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
+    {
         judged.unclear(format!("`{name} {unknown}` has an option nobody knows"));
     }
     for ((_, kind), read) in judged.words[1..].iter_mut().zip(&given.kinds) {
         *kind = *read;
     }
     let rest = &fields[1 + given.read..];
+    // A single dash ends the options.
+    let rest = if rest.first().is_some_and(|field| field.text == "-") { &rest[1..] } else { rest };
     let reads_input = given.unknown.as_deref() == Some("-s");
     match rest.split_first() {
         _ if given.has(&["version"]) => {}
@@ -175,7 +237,7 @@ fn shell(name: &str, fields: &[Field]) -> Judged {
             let arguments = arguments.get(1..).unwrap_or_default().to_vec();
             judged.inner.push(Inner::Script { shell: name.into(), text: text.clone(), arguments });
         }
-        Some((script, _)) if !reads_input => {
+        Some((script, _)) if !reads_input && !is_pipe(script) => {
             judged.raise(Zone::Build);
             judged.reads.push(script.clone());
         }
@@ -189,7 +251,11 @@ fn su(fields: &[Field]) -> Judged {
     judged.words = plain_words(fields);
     let at = fields.iter().position(|field| field.text == "-c" || field.text == "--command");
     if let Some(text) = at.and_then(|at| fields.get(at + 1)) {
-        judged.inner.push(Inner::Script { shell: "sh".into(), text: text.clone(), arguments: vec![] });
+        judged.inner.push(Inner::Script {
+            shell: "sh".into(),
+            text: text.clone(),
+            arguments: vec![],
+        });
     }
     judged
 }
@@ -240,8 +306,9 @@ fn xargs(fields: &[Field]) -> Judged {
         *kind = *read;
     }
     let mut program = fields[1 + given.read..].to_vec();
+    // Without a command it prints what it reads.
     if program.is_empty() {
-        program.push(Field::known("echo"));
+        return judged;
     }
     let input = Field { text: "…".into(), shape: Shape::Open { splits: true, leads: true } };
     let place = given.values(&["I", "replace"]).next().map(|field| field.text.clone());

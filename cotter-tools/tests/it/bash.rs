@@ -1,6 +1,9 @@
 //! The tool `bash`: what the model gets of a command.
 
-use cotter::{Message, Tool, permission::Zone};
+use cotter::{
+    Agent, FnTool, Message, Permit, Tool, ToolSpec, controls::ExecOptions, permission::Zone, tool::Facts,
+};
+use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{
     bash::Bash,
     process::{Environment, Runner},
@@ -233,6 +236,48 @@ async fn renderers_get_the_streams_apart() {
         .collect();
     expect![[r#"[{"stdout":"out\n","stderr":"err\n","exitCode":2,"killed":false}]"#]]
         .assert_eq(&json!(data).to_string());
+}
+
+/// P8: a handler's program gets its words as they are, one that fails is no error, and what a person would
+/// have to be asked about is not run when nobody is there.
+#[tokio::test]
+async fn p8_a_handlers_program_runs_by_way_of_bash() {
+    let scratch = Scratch::new();
+    let tool = FnTool::new(
+        ToolSpec::new("tool", "for a test", json!({"type": "object"})),
+        |permit: Permit| async move {
+            let controls = permit.cx().controls();
+            let mut told = String::new();
+            let words = vec!["%s|", "a b", "$(touch x)", "it's", "*", "-n", "x\ny", ""];
+            for (program, args) in
+                [("printf", words), ("ls", vec!["nowhere"]), ("sudo", vec!["true"])]
+            {
+                let done = controls.exec(program, args, ExecOptions::default()).await;
+                told += &match done {
+                    Ok(done) => format!("{:?} {:?} {:?}\n", done.stdout, done.code, done.killed),
+                    Err(error) => format!("{}: {}\n", error.kind.as_str(), error.message),
+                };
+            }
+            Ok(told.into())
+        },
+    );
+    let model = Scripted::new([Step::call("tool", json!({})), Step::text("done")]);
+    let agent = Agent::builder(model)
+        .place(scratch.place())
+        .tool(Bash::new(runner()))
+        .tool(tool.touching(Facts::zone(Zone::Safe)))
+        .build()
+        .unwrap();
+    agent.process_request("go").await.unwrap();
+    expect![[r#"
+        user: go
+        call c1.1: tool {}
+        result c1.1: "a b|$(touch x)|it's|*|-n|x\ny||" Some(0) false
+        "" Some(2) false
+        denied: Permission denied for `bash`: nobody is there to be asked. Do not retry this exact call.
+        assistant: done
+    "#]]
+    .assert_eq(&transcript(&agent.main_session().await.unwrap()));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `list`: what is in a folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl Tool for List {
     }
 }
 
-fn list(folder: &PathBuf, shown: &str) -> Result<Output, ToolError> {
+fn list(folder: &Path, shown: &str) -> Result<Output, ToolError> {
     let cannot = |cause: std::io::Error| {
         let kind = match cause.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -61,20 +61,7 @@ fn list(folder: &PathBuf, shown: &str) -> Result<Output, ToolError> {
         };
         ToolError::new(kind, format!("cannot list {shown}: {cause}"))
     };
-    let mut names = vec![];
-    for entry in std::fs::read_dir(folder).map_err(cannot)? {
-        let entry = entry.map_err(cannot)?;
-        let kind = entry.file_type().map_err(cannot)?;
-        let mark = if kind.is_dir() {
-            "/"
-        } else if kind.is_symlink() {
-            "@"
-        } else {
-            ""
-        };
-        let name = entry.file_name();
-        names.push(format!("{}{mark}", Path::new(&name).display()));
-    }
+    let mut names = entries(folder).map_err(cannot)?;
     names.sort_unstable();
     let left = names.len().saturating_sub(MOST);
     names.truncate(MOST);
@@ -82,4 +69,31 @@ fn list(folder: &PathBuf, shown: &str) -> Result<Output, ToolError> {
         names.push(format!("… and {left} more"));
     }
     Ok(if names.is_empty() { format!("{shown} is empty").into() } else { names.join("\n").into() })
+}
+
+/// The names in a folder, each with a mark for what it is.
+#[cfg(unix)]
+fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
+    use rustix::fs::FileType;
+    let entries = crate::open::Folder::open(folder)?.entries()?.into_iter();
+    let shown = entries.map(|(name, kind)| {
+        let mark = match kind {
+            FileType::Directory => "/",
+            FileType::Symlink => "@",
+            _ => "",
+        };
+        format!("{}{mark}", Path::new(&name).display())
+    });
+    Ok(shown.collect())
+}
+
+#[cfg(not(unix))]
+fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
+    let shown = std::fs::read_dir(folder)?.map(|entry| {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let mark = if kind.is_dir() { "/" } else { "" };
+        Ok(format!("{}{mark}", entry.path().file_name().unwrap_or_default().display()))
+    });
+    shown.collect()
 }

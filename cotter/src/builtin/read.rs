@@ -1,22 +1,19 @@
 //! `read`: a text file with line numbers, or a part of one.
 
 use std::{
-    fs::OpenOptions,
+    fs::Metadata,
     io::{BufRead, BufReader, Read as _},
     path::{Path, PathBuf},
 };
 
-#[cfg(unix)]
-use std::os::unix::fs::OpenOptionsExt;
-
-#[cfg(unix)]
-use rustix::fs::OFlags;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     cx::Place,
     message::Part,
-    paths,
+    open, paths,
+    seen::{COMPARED_BYTES, Mark, Seen},
     tool::{ErrorKind, Facts, Output, Permit, Tool, ToolError, ToolSpec, Working},
 };
 
@@ -72,7 +69,8 @@ impl Tool for Read {
                 limit: number("limit").unwrap_or(DEFAULT_LINES),
             };
             let shown = paths::shown(&wanted.path, permit.cx().place());
-            let done = tokio::task::spawn_blocking(move || wanted.read(&shown)).await;
+            let read = move || wanted.read(&shown, permit.cx().seen(), permit.cx().cancel());
+            let done = tokio::task::spawn_blocking(read).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })
     }
@@ -85,42 +83,65 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(&self, shown: &str) -> Result<Output, ToolError> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        // Neither a link put there meanwhile nor a pipe that would wait for a writer.
-        #[cfg(unix)]
-        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-        let file = options.open(&self.path).map_err(|cause| cannot(shown, &cause))?;
+    fn read(
+        &self,
+        shown: &str,
+        seen: &Seen,
+        cancel: &CancellationToken,
+    ) -> Result<Output, ToolError> {
+        let file = open::file(&self.path).map_err(|cause| cannot(shown, &cause))?;
         let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
+        let refused = |why: String| Err(ToolError::new(ErrorKind::InvalidArgs, why));
         if about.is_dir() {
-            let message = format!("{shown} is a folder; `list` shows what is in it");
-            return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+            return refused(format!("{shown} is a folder; `list` shows what is in it"));
         }
         if !about.is_file() {
-            let message = format!("{shown} is not a file");
-            return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+            return refused(format!("{shown} is {}, not a file", other_kind(&about)));
         }
+        // What is compared later is what was shown, whatever becomes of the file meanwhile.
+        let note = |held: Option<&[u8]>| seen.note(&self.path, Mark::of(&about, held));
         if let Some(media_type) = picture(&self.path) {
-            return show_picture(file, about.len(), media_type, shown);
+            let output = show_picture(file, about.len(), media_type, shown)?;
+            note(None);
+            return Ok(output);
         }
-        self.lines(BufReader::new(file), shown)
+        let mut bytes = vec![];
+        let is_long = about.len() > COMPARED_BYTES;
+        let head = if is_long { HEAD_BYTES } else { COMPARED_BYTES };
+        (&file).take(head).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
+        note((!is_long).then_some(&*bytes));
+        if let Some(kind) = not_text(&bytes) {
+            return refused(format!("{shown} is not text: {kind}, {} bytes", about.len()));
+        }
+        if is_long {
+            // The part that was looked at comes first, then the rest.
+            return self.lines((&*bytes).chain(BufReader::new(file)), shown, cancel);
+        }
+        self.lines(&*bytes, shown, cancel)
     }
 
-    fn lines(&self, mut file: impl BufRead, shown: &str) -> Result<Output, ToolError> {
+    fn lines(
+        &self,
+        mut file: impl BufRead,
+        shown: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Output, ToolError> {
         let mut text = String::new();
         let mut line = vec![];
         let mut number = 0;
         let mut within = false;
         loop {
             line.clear();
+            if cancel.is_cancelled() {
+                return Err(ToolError::new(ErrorKind::Cancelled, "the run was aborted"));
+            }
             // A line without an end is read no further than anybody would look.
             let taken = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
             if taken.map_err(|cause| cannot(shown, &cause))? == 0 {
                 break;
             }
             if line.contains(&0) {
-                let message = format!("{shown} is not a text file");
+                let message = format!("{shown} is not text: line {} has a zero byte", number + 1);
                 return Err(ToolError::new(ErrorKind::InvalidArgs, message));
             }
             let rest_of_a_line = std::mem::replace(&mut within, !line.ends_with(b"\n"));
@@ -148,6 +169,59 @@ impl Wanted {
             _ => Ok(text.into()),
         }
     }
+}
+
+/// How much of a file is looked at to tell what it is.
+const HEAD_BYTES: u64 = 8 * 1024;
+
+/// What begins like this is of that kind.
+const KINDS: [(&[u8], &str); 16] = [
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a program"),
+    (b"\xcf\xfa\xed\xfe", "a program"),
+    (b"\0asm", "a WebAssembly module"),
+    (b"PK\x03\x04", "a zip archive, or a document in one"),
+    (b"\x1f\x8b", "compressed with gzip"),
+    (b"\xfd7zXZ\0", "compressed with xz"),
+    (b"BZh", "compressed with bzip2"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
+    (b"%PDF-", "a PDF document"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"\xca\xfe\xba\xbe", "compiled Java classes"),
+    (b"\xff\xfe", "text in UTF-16"),
+    (b"\xfe\xff", "text in UTF-16"),
+];
+
+/// What a file is that begins like this, where that is no text.
+fn not_text(start: &[u8]) -> Option<&'static str> {
+    let head = &start[..start.len().min(HEAD_BYTES as usize)];
+    if !head.contains(&0) && !head.starts_with(b"%PDF-") {
+        return None;
+    }
+    let known = KINDS.iter().find(|(start, _)| head.starts_with(start));
+    Some(known.map_or("binary data", |(_, kind)| kind))
+}
+
+/// What something is that is neither file nor folder.
+fn other_kind(about: &Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = about.file_type();
+        if kind.is_fifo() {
+            return "a pipe";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    let _ = about;
+    "something else"
 }
 
 fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
@@ -181,22 +255,8 @@ fn show_picture(
     }
     let mut bytes = vec![];
     file.take(PICTURE_BYTES).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
-    let picture = Part::Image { media_type: media_type.into(), data: base64(&bytes) };
+    let picture = Part::picture(media_type, &bytes);
     Ok(vec![Part::Text(format!("{shown}, {size} bytes")), picture].into())
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let letter = LETTERS[(group >> (18 - 6 * place) & 63) as usize];
-            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -210,7 +270,13 @@ mod tests {
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         std::fs::write(&file, "words").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let read = |path: PathBuf| Wanted { path, offset: 1, limit: 1 }.read("it");
+        let read = |path: PathBuf| {
+            Wanted { path, offset: 1, limit: 1 }.read(
+                "it",
+                &Seen::default(),
+                &CancellationToken::new(),
+            )
+        };
         assert!(read(file).is_ok());
         assert!(read(link).is_err());
     }

@@ -43,6 +43,8 @@ pub(crate) struct Meta {
     pub(crate) limit: Duration,
     pub(crate) tools: Option<ToolFilter>,
     pub(crate) detached: bool,
+    /// Whether it is asked about everything, so that its having nothing to say goes without saying.
+    pub(crate) quiet: bool,
     /// Whether it only looks at what it is given.
     pub(crate) pure: bool,
 }

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     chain::{Answering, Bound, Chain, Func, Meta},
     handler::{At, Clocks, Failure, HandlerId},
-    origin::Origin,
 };
 use crate::{
     cx::Cx,
@@ -68,11 +67,6 @@ impl<P: Point> Decided<P> {
     }
 }
 
-/// The kernel's handlers see everything: that they had nothing to say goes without saying.
-fn is_always_there(meta: &Meta) -> bool {
-    meta.owner.origin == Origin::Kernel
-}
-
 /// The strictest of several answers, the first among equals.
 pub(crate) fn strictest<V: Fold>(answers: &[(Arc<Meta>, V)]) -> Option<&(Arc<Meta>, V)> {
     answers.iter().rev().max_by_key(|(_, answer)| answer.rank())
@@ -106,7 +100,7 @@ pub(crate) async fn dispatch<P: Point>(
     let _ = asking
         .all(&chain.observers, event, |meta, answer, took| {
             let failure = answer.as_ref().err();
-            if failure.is_some() || !is_always_there(meta) {
+            if failure.is_some() || !meta.quiet {
                 ran.push(Ran::new(meta, took, failure.map_or("seen", Failure::word), failure));
             }
             ControlFlow::Continue(())
@@ -148,7 +142,9 @@ impl Asking<'_> {
             (None, Applied::Stopped(Stop::Block(_))) => "block",
             (None, Applied::Stopped(Stop::Answer(_))) => "answer",
         };
-        decided.ran.push(Ran::new(&bound.meta, took, word, failure.as_ref()));
+        if word != "keep" || !bound.meta.quiet {
+            decided.ran.push(Ran::new(&bound.meta, took, word, failure.as_ref()));
+        }
         match applied {
             Applied::Kept => {}
             Applied::Replaced(next) => {
@@ -179,7 +175,7 @@ impl Asking<'_> {
                 Err(failure) => (V::failed(&failure), failure.word()),
             };
             let reason = verdict.as_ref().and_then(|verdict| verdict.reason());
-            if word != "pass" || !is_always_there(meta) {
+            if word != "pass" || !meta.quiet {
                 ran.push(Ran::new(meta, took, word, reason));
             }
             let ends = verdict.as_ref().is_some_and(V::ends);

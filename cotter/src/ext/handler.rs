@@ -238,6 +238,7 @@ pub struct Options {
     pub(crate) limit: Option<Duration>,
     pub(crate) detached: bool,
     pub(crate) pure: bool,
+    pub(crate) quiet: bool,
 }
 
 impl Options {

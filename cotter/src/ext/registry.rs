@@ -11,7 +11,7 @@ use super::{
     directive_hook::{DirectiveHook, HookCx, IntoHookResult},
     directory::{Called, check_name},
     handler::{HandlerId, IntoHandler, Options},
-    origin::Owner,
+    origin::{Origin, Owner},
     tool_hook::ToolHook,
 };
 use crate::{
@@ -185,7 +185,7 @@ impl Registry {
         name: &SmolStr,
         change: impl Fn(&Prompt, &Cx) -> PromptChange + Send + Sync + 'static,
     ) {
-        let options = Options { suggested: Some(name.clone()), ..Options::default() };
+        let options = Options { suggested: Some(name.clone()), quiet: true, ..Options::default() };
         let func = Func::Ready(Box::new(move |prompt: &Prompt, cx: &Cx| Ok(change(prompt, cx))));
         self.bind(Power::Transform, (options, func), |chains, bound| {
             UserPromptSubmit::chain_mut(chains).transforms.push(bound);
@@ -263,6 +263,7 @@ impl Registry {
             tools,
             detached: options.detached,
             pure: options.pure,
+            quiet: options.quiet || self.owner.origin == Origin::Kernel,
         });
         let func = Arc::new(func);
         let install = Box::new(move |chains: &mut Chains, meta: Arc<Meta>| {

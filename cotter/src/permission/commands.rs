@@ -73,16 +73,30 @@ impl OneCommand {
     }
 
     /// What forbids is about a command with these operands in this order, whatever follows, and with
-    /// these options anywhere.
+    /// these options anywhere. What stands after an option that nobody knows may be its value or not:
+    /// either way counts.
     fn hits(&self, command: &Command) -> bool {
         let is_option = |text: &str| text.len() > 1 && text.starts_with('-');
         let (options, operands): (Vec<_>, Vec<_>) =
             self.words.iter().partition(|word| is_option(&word.text));
         let has = |option: &&OneWord| command.words.iter().any(|word| option.is_option_in(word));
-        let mut words = command.words.iter().enumerate().filter(|(_, word)| !is_option(&word.text));
-        let follows =
-            |wanted: &&OneWord| words.next().is_some_and(|(at, word)| wanted.hits(word, at == 0));
-        operands.iter().all(follows) && options.iter().all(has)
+        let mut words = command.words.iter().enumerate();
+        let mut follows = |wanted: &&OneWord| {
+            let mut may_be_value = false;
+            for (at, word) in words.by_ref() {
+                if is_option(&word.text) {
+                    may_be_value = word.kind == WordKind::UnknownOption && !word.text.contains('=');
+                } else if wanted.hits(word, at == 0) {
+                    return true;
+                } else if !may_be_value {
+                    return false;
+                } else {
+                    may_be_value = false;
+                }
+            }
+            false
+        };
+        operands.iter().all(&mut follows) && options.iter().all(has)
     }
 
     fn covers(&self, command: &Command) -> bool {
@@ -206,6 +220,10 @@ mod tests {
         assert_eq!(check("rm -r", "RM -fR x").1, false, "another letter is another option");
         assert_eq!(check("rm -r", "/bin/RM -fr x").1, true);
         assert_eq!(check("curl --output", "curl --output=x u").1, true);
+        assert_eq!(check("npm publish", "npm ~--prefix src publish").1, true);
+        assert_eq!(check("npm publish", "npm ~--silent publish").1, true);
+        assert_eq!(check("npm publish", "npm ~--prefix src run publish").1, false);
+        assert_eq!(check("npm publish", "npm ~--prefix=src run publish").1, false);
     }
 
     #[test]

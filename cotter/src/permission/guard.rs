@@ -66,7 +66,12 @@ impl Guard {
     /// No call passes whose input has, in that field, text that the regular expression finds.
     pub fn deny_field(mut self, field: &str, pattern: &str) -> Result<Self, String> {
         let built = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
-        let regex = built.map_err(|cause| format!("invalid regex: {cause}"))?;
+        let regex = built.map_err(|cause| {
+            // The last line says what is wrong; those before it repeat the pattern.
+            let cause = cause.to_string();
+            let what = cause.lines().last().unwrap_or_default();
+            format!("invalid regex: {}", what.strip_prefix("error: ").unwrap_or(what))
+        })?;
         self.fields.push((field.into(), regex));
         Ok(self)
     }

@@ -1,6 +1,6 @@
 //! One rule: `tool` or `tool(spec)`, where the tool is a glob and the spec says what a call touches.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -139,9 +139,25 @@ impl Rule {
         self.kind == RuleKind::Allow
     }
 
+    /// The tool, or the glob over tools, by our own names.
+    pub fn tool(&self) -> &str {
+        self.tool.glob().glob()
+    }
+
     /// The rule without its kind, as it stands in a settings file.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether the rule speaks about a call: one that asks or denies about anything in it, one that allows
+    /// about all of it.
+    pub fn matches(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+        if !self.loosens() {
+            return self.hits(tool, facts, place);
+        }
+        let parts = super::parts(facts, place);
+        let covered = || parts.iter().all(|(part, _)| self.covers(part, place));
+        self.covers_call(tool, facts, place) || !parts.is_empty() && covered()
     }
 
     /// Whether anything about a call matches: how rules that ask or deny hold.
@@ -161,6 +177,16 @@ impl Rule {
                         || facts.hosts.iter().any(|host| words.is_match(host))
                         || facts.commands.iter().any(|line| words.is_match(line.to_string())))
             }
+        }
+    }
+
+    /// Whether the rule asks about or denies reading one file, which a call came across.
+    pub(super) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+        match &self.about {
+            _ if self.loosens() => false,
+            About::Paths(Touch::Reads, pattern) => pattern.matches(path, place),
+            About::Anything(pattern, _) => self.tool.is_match(tool) && pattern.matches(path, place),
+            _ => false,
         }
     }
 
@@ -203,8 +229,8 @@ impl Rule {
 pub(super) enum Part<'a> {
     /// A command, by its number among those of the call.
     Command(&'a [Command], usize),
-    Read(&'a std::path::Path),
-    Write(&'a std::path::Path),
+    Read(&'a Path),
+    Write(&'a Path),
     Host(&'a str),
 }
 

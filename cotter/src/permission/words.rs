@@ -1,4 +1,4 @@
-//! The words of the permission section: modes and levels.
+//! The words of settings about permissions: modes, levels, and how calls are confined.
 
 use std::{error::Error, fmt, str::FromStr};
 
@@ -70,6 +70,34 @@ impl Level {
             Level::Standard => "standard",
             Level::Strict => "strict",
             Level::Paranoid => "paranoid",
+        }
+    }
+}
+
+/// Whether calls that run commands are closed off by the operating system. Ordered by strictness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Sandbox {
+    /// They are not.
+    Off,
+    /// They are where the system can do it.
+    #[default]
+    Auto,
+    /// They are, or they do not run.
+    Required,
+}
+
+impl Sandbox {
+    /// Every choice with its word, the loosest first.
+    pub const WORDS: &[(&str, Sandbox)] =
+        &[("off", Sandbox::Off), ("auto", Sandbox::Auto), ("required", Sandbox::Required)];
+
+    /// The word for this choice in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Sandbox::Off => "off",
+            Sandbox::Auto => "auto",
+            Sandbox::Required => "required",
         }
     }
 }

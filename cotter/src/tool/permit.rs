@@ -1,6 +1,6 @@
 //! The leave to run: only the pipeline makes one, after the decision is on record.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -31,13 +31,10 @@ impl Permit {
         input: Arc<Value>,
         facts: Arc<Facts>,
         owner: &Owner,
-        mut cx: Cx,
+        cx: Cx,
     ) -> Self {
         let (tool, call_id) = (call.name.clone(), call.id.clone());
-        let calling =
-            Calling { tool: tool.clone(), owner: owner.clone(), call_id: call_id.clone() };
-        cx.speaker = Speaker::Tool(Arc::new(calling));
-        Permit { call_id, tool, input, facts, cx }
+        Permit { call_id, tool, input, facts, cx: spoken_by_tool(call, owner, &cx) }
     }
 
     /// The id the model gave the call.
@@ -69,10 +66,25 @@ impl Permit {
         }
     }
 
+    /// Whether a search may look into a file it comes across. What a call names was decided on; this was
+    /// not. So a file is left alone that is closed or outside, that a rule asks about or denies, or
+    /// that is a secret by its name: whoever wants it names it.
+    pub fn may_look_into(&self, path: &Path) -> bool {
+        let place = self.cx.place();
+        let policy = &self.cx.session().agent.generation().policy;
+        place.is_readable(path) && !policy.keeps_back(&self.tool, path, place)
+    }
+
     /// Where it runs.
     pub fn cx(&self) -> &Cx {
         &self.cx
     }
+}
+
+/// The same place with the tool of a call speaking.
+pub(super) fn spoken_by_tool(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
+    let (tool, call_id) = (call.name.clone(), call.id.clone());
+    cx.spoken_by(Speaker::Tool(Arc::new(Calling { tool, owner: owner.clone(), call_id })))
 }
 
 impl fmt::Debug for Permit {

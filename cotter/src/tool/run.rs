@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{
     ErrorKind, Output, ToolError, ask, batch,
     cap::Cap,
-    permit::Permit,
+    permit::{Permit, spoken_by_tool},
     prepare::{Judged, Stand, judge_again, prepare},
 };
 use crate::{
@@ -336,6 +336,7 @@ async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
         output: Arc::new(output),
     });
     let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
+    settle(&row, &call, &decided.event, scene).await;
     let output = Result::clone(&decided.event.output);
     let result = result_of(&call, output, &cap);
     Finished { call, told, result, ran: decided.ran, overtaken }
@@ -354,6 +355,13 @@ async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, To
             Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
         }
     }
+}
+
+/// The tool looks after what the hooks did. A panic changes nothing.
+async fn settle(row: &ToolRow, call: &ToolCall, ran: &ToolRan, scene: &Scene) {
+    let cx = spoken_by_tool(call, &row.owner, &scene.cx);
+    let settling = async { row.tool.settled(ran, &cx).await };
+    let _ = AssertUnwindSafe(settling).catch_unwind().await;
 }
 
 async fn refuse(

@@ -1,8 +1,8 @@
 //! Conformance: what systems like this one were seen to do, as cases, and what we do.
 //!
 //! [`CASES`] is the one table. A case is run, or not applicable for a reason that stands in
-//! FEATURES, DESIGN, FORMATS or SECURITY, or later, with the feature that will bring it. To add one,
-//! add a line: `run` takes any future that panics when the case does not hold. Checks stand in
+//! FEATURES, DESIGN, FORMATS or SECURITY, or later, with the feature that will bring it; or a test of
+//! another crate holds it. To add one, add a line: `run` takes any future that panics when the case does not hold. Checks stand in
 //! `conformance/`, by family; what several cases share is one function with data.
 //!
 //! The cases themselves are kept beside the repository. Where that folder is there, every case of
@@ -84,6 +84,8 @@ const AREAS: &[&str] = &[
     "custom-entries",
     "compaction",
     "tools",
+    "approval",
+    "delegate",
 ];
 
 /// One case and what we do about it.
@@ -95,6 +97,8 @@ struct Case {
 
 enum How {
     Run(fn() -> Checking),
+    /// A test of another crate: its file and its name.
+    Elsewhere(&'static str, &'static str),
     NotApplicable(&'static str),
     Later(&'static str),
 }
@@ -107,6 +111,7 @@ macro_rules! cases {
             &[$(Case { id: $id, area: $area, how: cases!(@$how $what) }),*];
     };
     (@run $check:expr) => { How::Run(|| Box::pin($check)) };
+    (@elsewhere $where:expr) => { How::Elsewhere($where.0, $where.1) };
     (@not_applicable $why:expr) => { How::NotApplicable($why) };
     (@later $feature:expr) => { How::Later($feature) };
 }
@@ -247,7 +252,10 @@ cases! {
     "CT-004" "error-channel" run tools::an_error_is_told_word_for_word();
     "CT-013" "error-channel" run runs::a_broken_stream_still_ends_the_run();
     "CT-056" "error-channel" run tools::unparsable_arguments_are_answered();
-    "CT-058" "error-channel" later "R11";
+    "CT-058" "error-channel" elsewhere (
+        "cotter-tools/tests/it/bash.rs",
+        "output_comes_first_and_the_exit_code_where_it_is_not_zero",
+    );
 
     "CT-054" "cancel" run runs::an_abort_drops_calls_of_half_a_reply();
     "CT-055" "cancel" run tools::an_abort_answers_calls_side_by_side();
@@ -338,7 +346,10 @@ cases! {
     "cv-02" "llm-conversion" not_applicable "FORMATS Session file: there is no role for a command a person ran";
 
     "CX-001" "runner" not_applicable "FEATURES L21: runs are limited by steps, budget and abort";
-    "CX-003" "runner" later "R11";
+    "CX-003" "runner" elsewhere (
+        "cotter-models/tests/it/anthropic.rs",
+        "ids_and_names_of_others_are_put_in_letters_that_are_taken",
+    );
     "CX-004" "runner" run tools::out_of_scope_unknown_and_invalid_are_told_apart();
     "CX-006" "runner" run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::User, "servers"));
     "CX-009" "runner" run tools::empty_output_is_named();
@@ -527,6 +538,14 @@ cases! {
     "tl-15" "tools" run tools::a_built_in_tool_is_replaced_explicitly();
     "tl-16" "tools" run tools::calls_within_a_call();
     "tl-17" "tools" not_applicable "DESIGN 2: model.post observes; a recorded reply is not rewritten";
+
+    "LM-117" "approval" run permissions::nobody_is_there_to_be_asked();
+    "LM-118" "approval" run permissions::silence_is_a_no();
+
+    "CT-027" "delegate" elsewhere (
+        "cotter-tools/tests/it/delegate.rs",
+        "r11_ct_027_what_is_no_list_of_tasks_is_refused",
+    );
 }
 
 #[test]
@@ -538,6 +557,13 @@ fn every_case_of_our_areas_holds() {
         match case.how {
             How::NotApplicable(_) => count.not_applicable += 1,
             How::Later(_) => count.later += 1,
+            How::Elsewhere(file, test) => {
+                count.run += 1;
+                match is_there(file, test) {
+                    true => count.passed += 1,
+                    false => wrong.push(format!("{}: {file} has no test `{test}`", case.id)),
+                }
+            }
             How::Run(check) => {
                 count.run += 1;
                 match outcome(check) {
@@ -584,6 +610,12 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
+/// Whether another crate has a test of that name. It is run with that crate's.
+fn is_there(file: &str, test: &str) -> bool {
+    let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+}
+
 /// Lines of the table that say too little, or the same twice.
 fn wrong_entries() -> Vec<String> {
     let mut wrong = vec![];
@@ -591,7 +623,7 @@ fn wrong_entries() -> Vec<String> {
     let sources = ["FEATURES ", "DESIGN ", "FORMATS ", "SECURITY "];
     for case in CASES {
         let told = match case.how {
-            How::Run(_) => true,
+            How::Run(_) | How::Elsewhere(..) => true,
             How::NotApplicable(why) => sources.iter().any(|source| why.starts_with(source)),
             How::Later(feature) => feature.starts_with(|c: char| c.is_ascii_uppercase()),
         };

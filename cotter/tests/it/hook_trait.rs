@@ -529,16 +529,12 @@ async fn r1_r8_a_hook_hears_every_event_in_order() {
     }
     expect![[r#"
         main r1 session.start
-        main r1 hook user.prompt.submit Witness transform keep
-        main r1 hook user.prompt.submit Ear transform keep
         main r1 message user: go
         main r1 message call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
         main r1 model.post
         main r1 tool.call c1.1 invoke_subagent {"name":"sub","prompt":"p"}
         main r1 subagent.start
         sub r1/1 session.start
-        sub r1/1 hook user.prompt.submit Witness transform keep
-        sub r1/1 hook user.prompt.submit Ear transform keep
         sub r1/1 message user: p
         sub r1/1 message call c2.1: a_look {}
         sub r1/1 model.post
@@ -640,4 +636,28 @@ async fn r11_a_hook_owns_tools_with_effects_and_parallel() {
         assistant: done
     "#]].assert_eq(&format!("{}--\n{}", hook.diary.shown(), transcript(&session)));
     assert!(session.messages().iter().any(|message| matches!(message, Message::ToolResult(_))));
+}
+
+/// A hook that is worth having only for how long it lives.
+struct Held(#[expect(dead_code, reason = "it is only held")] Arc<()>);
+
+impl Hook for Held {}
+
+#[tokio::test]
+async fn r11_a_hook_goes_with_its_agent_though_it_has_a_main_session() {
+    let held = Arc::new(());
+    let model = Scripted::new([Step::text("hello"), Step::text("again")]);
+    let agent = Agent::builder(model).hook(Held(held.clone())).build().unwrap();
+    agent.process_request("hi").await.unwrap();
+    let session = agent.main_session().await.unwrap();
+    assert_eq!(Arc::strong_count(&held), 2);
+    drop(agent);
+    // A session keeps its agent; then nobody does.
+    assert_eq!(ending(&session.prompt("again").await), "end_turn");
+    drop(session);
+    // Whoever hears events for a hook leaves at their next turn.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(Arc::strong_count(&held), 1);
 }

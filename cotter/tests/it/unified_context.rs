@@ -3,20 +3,21 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, At, Command, Controls, Cx, FnTool, Limits, Place, Verdict,
+    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, Output, Place, ToolSpec,
+    Verdict,
     command::CommandCx,
-    controls::{Completion, ModelScope, When},
+    controls::{Allowance, Completion, ExecOptions, ModelScope, When},
     message::Usage,
     model::Thinking,
     named,
-    permission::Zone,
+    permission::{Rule, RuleKind, Zone},
     points::{self, ToolPre, TurnVerdict},
     tool::Facts,
     ui::{Answered, Asking, Question, Ui},
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
-use expect_test::expect;
-use serde_json::json;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
 
 use crate::kit::{Diary, ending, everywhere, fresh, probe, spec, to_the_end};
 
@@ -174,6 +175,206 @@ async fn p8_every_handler_may_ask_a_model_beside_the_conversation() {
     assert_eq!(request.tools.specs().count(), 0);
     assert_eq!(reply.usage.total(), 5 * 10 + 1 + 2 + 3 + 4 + 5, "what hooks asked is the run's");
     assert!(!transcript(&session).contains("answer"), "{}", transcript(&session));
+}
+
+/// A `bash` that does not run what it is given, but says it.
+fn fake_bash(data: Option<Value>) -> impl cotter::Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "command": {"type": "string"},
+            "cwd": {"type": "string"},
+            "timeout_ms": {"type": "integer"}
+        },
+        "required": ["command"],
+        "additionalProperties": false
+    });
+    let bash = FnTool::new(ToolSpec::new("bash", "for a test", schema), move |permit| {
+        let mut data = data.clone();
+        if let Some(data) = &mut data {
+            data["stdout"] = permit.input().to_string().into();
+        }
+        async move { Ok(Output { content: "said".into(), render_data: data }) }
+    });
+    bash.touching(Facts::zone(Zone::Safe))
+}
+
+/// What comes of each program, run by a tool of an agent.
+async fn check_exec(
+    build: impl FnOnce(AgentBuilder) -> AgentBuilder,
+    programs: impl IntoIterator<Item = (&'static str, Vec<&'static str>, ExecOptions)>,
+    expected: Expect,
+) {
+    let diary = Diary::default();
+    let (writes, programs) = (diary.clone(), programs.into_iter().collect::<Vec<_>>());
+    let tool = FnTool::new(spec("tool"), move |permit| {
+        let (diary, programs) = (writes.clone(), programs.clone());
+        async move {
+            for (program, args, options) in programs {
+                let done = permit.cx().controls().exec(program, args, options).await;
+                diary.add(match done {
+                    Ok(done) => format!("{done:?}"),
+                    Err(error) => format!("{}: {}", error.kind.as_str(), error.message),
+                });
+            }
+            Ok("tool ran".into())
+        }
+    });
+    let model = Scripted::new([Step::call("tool", json!({})), Step::text("done")]);
+    let builder = Agent::builder(model).tool(tool.touching(Facts::zone(Zone::Safe)));
+    let agent = build(builder).build().unwrap();
+    assert_eq!(ending(&fresh(&agent).await.prompt("go").await), "end_turn");
+    expected.assert_eq(&diary.shown());
+}
+
+fn said() -> Value {
+    json!({"stdout": "", "stderr": "oh", "exitCode": 3, "killed": false})
+}
+
+/// P8: each argument is one word, whatever is in it, and a program that fails is no error.
+#[tokio::test]
+async fn p8_exec_runs_a_program_by_way_of_bash() {
+    let plain = ExecOptions::default;
+    let programs = [
+        ("git", vec!["log", "-n", "3", "--format=%h"], plain()),
+        ("echo", vec!["a b", "", "$(rm x)", "it's", "*", "a;b", "x\ny", "~", "\u{e9}"], plain()),
+        ("if", vec!["then"], plain()),
+        ("A=b", vec!["c"], plain()),
+        (
+            "./run.sh",
+            vec![],
+            plain().with_cwd("/some where").with_timeout(Duration::from_micros(1500)),
+        ),
+        ("true", vec!["a\0b"], plain()),
+        ("", vec![], plain()),
+    ];
+    check_exec(|agent| agent.tool(fake_bash(Some(said()))), programs, expect![[r#"
+        Executed { stdout: "{\"command\":\"git log -n 3 '--format=%h'\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"echo 'a b' '' '$(rm x)' 'it'\\\\''s' '*' 'a;b' 'x\\ny' '~' 'é'\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"'if' then\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"'A=b' c\"}", stderr: "oh", code: Some(3), killed: false }
+        Executed { stdout: "{\"command\":\"./run.sh\",\"cwd\":\"/some where\",\"timeout_ms\":1}", stderr: "oh", code: Some(3), killed: false }
+        invalid_args: "a\0b" has a zero byte, which no program can be given
+        invalid_args: a program has a name
+    "#]]).await;
+}
+
+/// P8: it is judged like `bash`, by whoever judges that, and recorded within the call it is made from.
+#[tokio::test]
+async fn p8_exec_is_judged_like_bash() {
+    let ls = || [("ls", vec![], ExecOptions::default())];
+    let refused = |agent: AgentBuilder| {
+        agent.tool(fake_bash(Some(said()))).rule(Rule::parse(RuleKind::Deny, "bash").unwrap())
+    };
+    check_exec(
+        refused,
+        ls(),
+        expect![[r#"
+        denied: Denied: the rule `deny bash` denies it. Do not retry this exact call.
+    "#]],
+    )
+    .await;
+    check_exec(
+        |agent| agent,
+        ls(),
+        expect![[r#"
+        unavailable: there is no tool `bash` here, and programs run by way of it
+    "#]],
+    )
+    .await;
+    check_exec(
+        |agent| agent.tool(fake_bash(Some(said()))).scope(["tool"]),
+        ls(),
+        expect![[r#"
+        unavailable: there is no tool `bash` here, and programs run by way of it
+    "#]],
+    )
+    .await;
+    check_exec(
+        |agent| agent.tool(fake_bash(None)),
+        ls(),
+        expect![[r#"
+        failed: `bash` did not say what came of the program
+    "#]],
+    )
+    .await;
+    let ended = json!({"stdout": "", "stderr": "", "exitCode": null, "killed": true});
+    check_exec(
+        |agent| agent.tool(fake_bash(Some(ended))),
+        ls(),
+        expect![[r#"
+            Executed { stdout: "{\"command\":\"ls\"}", stderr: "", code: None, killed: true }
+        "#]],
+    )
+    .await;
+}
+
+/// P8, L21: what is set aside is there for its task and for nobody else, and comes back.
+#[tokio::test]
+async fn p8_a_share_is_spent_by_its_task_alone() {
+    let steps = (0..20).map(|n| {
+        let step = if n == 0 { Step::call("tool", json!({})) } else { Step::text("aside") };
+        step.and_usage(used(10))
+    });
+    let model = Scripted::new(steps).priced(1.0);
+    let diary = Diary::default();
+    let writes = diary.clone();
+    let tool = FnTool::new(spec("tool"), move |permit| {
+        let diary = writes.clone();
+        async move {
+            let ask = async |who: &str, controls: &Controls| {
+                let done = controls.complete(Completion::new("and you?")).await;
+                diary.add(format!("{who}: {}", done.map_or_else(|e| e.message, |done| done.text)));
+            };
+            let controls = permit.cx().controls();
+            let wants = |usd: f64| [Allowance::default().with_max_budget_usd(usd)];
+            // Five of six dollars are left: two are set aside, and two of the rest for another.
+            let first = controls.reserve(&wants(2.0)).unwrap().remove(0);
+            let paid = controls.spending(&first);
+            let second = controls.reserve(&wants(2.0)).unwrap().remove(0);
+            diary.add(controls.reserve(&wants(2.0)).unwrap_err().message);
+            ask("the rest", &controls).await;
+            ask("the rest", &controls).await;
+            ask("first", &paid).await;
+            // A part of a part.
+            diary.add(paid.reserve(&wants(1.5)).unwrap_err().message);
+            let part = paid.reserve(&wants(1.0)).unwrap().remove(0);
+            ask("first", &paid).await;
+            ask("part", &paid.spending(&part)).await;
+            ask("part", &paid.spending(&part)).await;
+            drop(part);
+            ask("first", &paid).await;
+            drop(first);
+            drop(second);
+            ask("what came back", &controls).await;
+            ask("what came back", &controls).await;
+            ask("what came back", &controls).await;
+            Ok("tool ran".into())
+        }
+    });
+    let agent = Agent::builder(model.clone())
+        .tool(tool.touching(Facts::zone(Zone::Safe)))
+        .limits(|limits: &mut Limits| limits.max_budget_usd = Some(6.0))
+        .build()
+        .unwrap();
+    let reply = fresh(&agent).await.prompt("go").await;
+    expect![[r#"
+        the tasks want 2.0000 USD, and 1.0000 are left
+        the rest: aside
+        the rest: the run cost 2.0000 USD of 6.0000, and 4.0000 are set aside
+        first: aside
+        the tasks want 1.5000 USD, and 1.0000 are left
+        first: the task cost 1.0000 USD of 2.0000, and 1.0000 are set aside
+        part: aside
+        part: the task cost 2.0000 USD of 2.0000
+        first: the task cost 2.0000 USD of 2.0000
+        what came back: aside
+        what came back: aside
+        what came back: the run cost 6.0000 USD of 6.0000
+        budget_exceeded: budget_exceeded: the run cost 6.0000 USD of 6.0000
+    "#]]
+    .assert_eq(&format!("{}{}\n", diary.shown(), ending(&reply)));
+    assert_eq!(model.requests(), 6, "no more than there was");
 }
 
 fn used(tokens: u64) -> Usage {

@@ -50,6 +50,17 @@ pub(super) async fn nobody_is_there_to_be_asked() {
     assert_eq!(log.lines(), ["has ui: false"]);
 }
 
+/// Who does not answer in time has not said yes.
+pub(super) async fn silence_is_a_no() {
+    let log = Log::default();
+    let played = play([call("t"), Step::text("done")], |agent| {
+        agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([Said::Silence]))
+    })
+    .await;
+    holds(played.results()[0], "c1.1 (denied): Permission denied for `t`: nobody answered in time");
+    assert!(log.lines().is_empty(), "it ran");
+}
+
 /// Nothing but an object is an input: it is refused before anybody is asked.
 pub(super) async fn an_input_that_is_none_is_not_asked_about(input: Value) {
     let log = Log::default();

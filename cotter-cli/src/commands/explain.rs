@@ -1,0 +1,175 @@
+//! `cotter explain`: what would happen to a call, and why, without running it.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+    process::ExitCode,
+};
+
+use cotter::{
+    Agent, text,
+    tool::{Considered, Explained},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    failure::Failure,
+    say, setup,
+    style::{Style, When},
+};
+
+/// The exit code of a call that would not simply run.
+const NOT_PASSED: u8 = 3;
+
+/// The most of one line of a batch.
+const LINE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// `cotter explain TOOL INPUT`.
+pub(crate) fn one(tool: &str, input: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+    let agent = setup::shown(setup::place(None)?)?;
+    let input = read_input(&agent, tool, input)?;
+    let explained = block_on(agent.explain(tool, input.clone()))?;
+    let shown = match json {
+        true => json_line(&explained) + "\n",
+        false => text_of(tool, &input, &explained, Style::on_stdout(when)),
+    };
+    let said = say(&shown);
+    Ok(if explained.verdict == "pass" { said } else { ExitCode::from(NOT_PASSED) })
+}
+
+/// `cotter explain --batch FILE`: a call per line, an answer per line.
+pub(crate) fn batch(file: &Path) -> Result<ExitCode, Failure> {
+    let agent = setup::shown(setup::place(None)?)?;
+    let cannot = |cause: io::Error| {
+        Failure::new(format!("cannot read {}", file.display())).with_cause(cause)
+    };
+    let mut lines: Box<dyn BufRead> = match file.to_str() {
+        Some("-") => Box::new(BufReader::new(io::stdin())),
+        _ => Box::new(BufReader::new(File::open(file).map_err(cannot)?)),
+    };
+    block_on(async {
+        loop {
+            let mut line = vec![];
+            let taken = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
+            if taken.map_err(cannot)? == 0 {
+                return Ok(ExitCode::SUCCESS);
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let answer = match read_call(&line) {
+                Ok((tool, input)) => json_line(&agent.explain(&tool, input).await),
+                Err(error) => json!({ "error": error }).to_string(),
+            };
+            if say(&(answer + "\n")) != ExitCode::SUCCESS {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    })?
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+    Ok(runtime.block_on(future))
+}
+
+fn read_call(line: &[u8]) -> Result<(String, Value), String> {
+    let line: Value = serde_json::from_slice(line).map_err(|cause| cause.to_string())?;
+    match (line["tool"].as_str(), line.get("input")) {
+        (Some(tool), Some(input)) => Ok((tool.to_owned(), input.clone())),
+        _ => Err("expected {\"tool\": …, \"input\": …}".into()),
+    }
+}
+
+/// The input as JSON; or, of a tool that needs one text, that text as it is typed.
+fn read_input(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Failure> {
+    let cause = match serde_json::from_str::<Value>(typed) {
+        Ok(input) if input.is_object() => return Ok(input),
+        Ok(_) => "it is no object".to_owned(),
+        Err(cause) => cause.to_string(),
+    };
+    let looks_like_json = typed.trim_start().starts_with('{');
+    let tools = agent.tools();
+    let spec = tools.specs().find(|spec| spec.name == tool);
+    match spec.and_then(|spec| only_text(&spec.schema)) {
+        Some(field) if !looks_like_json => Ok(json!({ field: typed })),
+        _ => Err(Failure::usage(format!("the input for `{tool}` cannot be read: {cause}"))
+            .with_hint("give it as JSON: cotter explain bash '{\"command\": \"git push\"}'")),
+    }
+}
+
+/// The one text a tool cannot do without.
+fn only_text(schema: &Value) -> Option<String> {
+    match schema["required"].as_array()?.as_slice() {
+        [only] => {
+            let field = only.as_str()?;
+            (schema["properties"][field]["type"] == "string").then(|| field.to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn json_line(explained: &Explained) -> String {
+    serde_json::to_string(explained).unwrap_or_default()
+}
+
+fn text_of(tool: &str, input: &Value, explained: &Explained, style: Style) -> String {
+    let Explained { verdict, reason, decided_by, facts, considered, .. } = explained;
+    let input = text::show_line(&input.to_string()).into_owned();
+    let word = match *verdict {
+        "pass" => style.strong(verdict),
+        _ => style.warning(verdict),
+    };
+    let because =
+        if reason.is_empty() { String::new() } else { format!(": {}", text::show_line(reason)) };
+    let mut out = format!("{} {input}\n{word}{because}\n", text::show_line(tool));
+    let decided_by = text::show_line(decided_by);
+    out += &format!(
+        "decided by {}\n\n",
+        if decided_by.is_empty() { "nobody".into() } else { decided_by }
+    );
+    let lines = touched(facts);
+    for (what, which) in &lines {
+        out += &format!("  {what:<9} {}\n", text::show_line(which));
+    }
+    out += if lines.is_empty() { "" } else { "\n" };
+    let width = considered.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).min(48);
+    for one in considered.iter().filter(|one| one.matched) {
+        out += &row(one, width, style);
+    }
+    out
+}
+
+fn touched(facts: &cotter::tool::Facts) -> Vec<(&'static str, String)> {
+    let paths = |what, paths: &[std::path::PathBuf]| {
+        paths.iter().map(|path| (what, path.display().to_string())).collect::<Vec<_>>()
+    };
+    let commands = facts.commands.iter();
+    let mut lines: Vec<_> = commands
+        .map(|command| ("runs", format!("{command}  ({})", command.zone.as_str())))
+        .collect();
+    lines.extend(paths("reads", &facts.reads));
+    lines.extend(paths("writes", &facts.writes));
+    lines.extend(facts.hosts.iter().map(|host| ("speaks to", host.clone())));
+    let confined = if facts.confined { ", confined" } else { "" };
+    lines.push(("zone", format!("{}{confined}", facts.zone.as_str())));
+    lines
+}
+
+fn row(one: &Considered, width: usize, style: Style) -> String {
+    let Considered { name, origin, kind, verdict, reason, .. } = one;
+    let (name, reason) = (text::show_line(name), text::show_line(reason));
+    let origin = match *kind {
+        "rule" | "gate" | "transform" => format!("  ({})", text::show_line(origin)),
+        _ => String::new(),
+    };
+    let plain = format!("  {kind:<9} {name:<width$}  {verdict:<6} {reason}{origin}");
+    let plain = plain.trim_end();
+    match *verdict {
+        "pass" => style.muted(plain) + "\n",
+        _ => format!("{plain}\n"),
+    }
+}

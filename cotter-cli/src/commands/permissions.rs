@@ -1,0 +1,75 @@
+//! `cotter permissions`: the rules in force, whose they are and where they stand; and taking one back.
+
+use std::process::ExitCode;
+
+use cotter::{permission::RuleKind, settings::Written, text};
+use serde_json::json;
+
+use crate::{
+    failure::Failure,
+    own_settings, say,
+    setup::{self, Files},
+    style::{Style, When},
+};
+
+/// `cotter permissions list`.
+pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+    let place = setup::place(None)?;
+    let files = Files::load(None, &place)?;
+    let rules = files.rules();
+    if json {
+        let row = |(kind, written, origin): &(RuleKind, &Written, String)| {
+            let at = written.place.to_string();
+            json!({"kind": kind.as_str(), "rule": written.text, "origin": origin, "at": at})
+                .to_string()
+        };
+        return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
+    }
+    let agent = setup::shown(place)?;
+    let style = Style::on_stdout(when);
+    let policy = agent.policy();
+    let mut out = format!(
+        "mode {}, level {}, sandbox {}\n",
+        style.strong(policy.mode().as_str()),
+        style.strong(policy.level().as_str()),
+        style.strong(files.values().sandbox.unwrap_or_default().as_str()),
+    );
+    let width = rules.iter().map(|(_, rule, _)| rule.text.chars().count()).max().unwrap_or(0);
+    for (kind, rule, origin) in &rules {
+        let (text, kind) = (text::show_line(&rule.text), kind.as_str());
+        let at = style.muted(&format!("{origin}, {}", text::show_line(&rule.place.to_string())));
+        out += &format!("{kind:<5}  {text:<width$}  {at}\n");
+    }
+    if rules.is_empty() {
+        out += "no rules: zones decide\n";
+    }
+    Ok(say(&out))
+}
+
+/// `cotter permissions revoke RULE`.
+pub(crate) fn revoke(rule: &str) -> Result<ExitCode, Failure> {
+    let place = setup::place(None)?;
+    let files = Files::load(None, &place)?;
+    let allowed = |(kind, ..): &&(RuleKind, &Written, String)| *kind == RuleKind::Allow;
+    let rules = files.rules();
+    let (mine, others): (Vec<_>, Vec<_>) =
+        rules.iter().filter(allowed).partition(|(_, _, origin)| origin == "user");
+    let named = |(_, written, _): &&&(RuleKind, &Written, String)| written.text == rule;
+    if mine.iter().any(|row| named(&row)) {
+        let path = own_settings::revoke(rule)?;
+        let shown = text::show_line(rule);
+        return Ok(say(&format!("{shown} is no longer allowed ({})\n", path.display())));
+    }
+    let shown = text::show_line(rule).into_owned();
+    if let Some((_, written, origin)) = others.iter().find(|row| named(row)) {
+        let at = written.place.to_string();
+        return Err(Failure::new(format!("`{shown}` is the {origin}'s rule, not yours"))
+            .with_hint(format!("it stands in {at}")));
+    }
+    let failure = Failure::new(format!("there is no allow rule `{shown}` in your settings"));
+    let near = text::nearest(rule, mine.iter().map(|(_, written, _)| written.text.as_str()));
+    Err(match near {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter permissions list` shows the rules there are"),
+    })
+}

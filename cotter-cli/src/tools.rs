@@ -1,0 +1,80 @@
+//! The tools of every agent here, and how their commands run.
+
+use std::env;
+
+use cotter::{AgentBuilder, Place, settings::Values, text};
+use cotter_tools::{
+    ask_user::AskUser,
+    bash::Bash,
+    delegate::Delegate,
+    fetch, files,
+    mcp::{Mcp, Servers, Surroundings},
+    memory::{self, Memory},
+    process::{Environment, Runner},
+};
+
+use crate::{failure::Failure, home, roots};
+
+/// Gives an agent its tools, but for those of servers.
+pub(crate) fn furnish(
+    builder: AgentBuilder,
+    values: &Values,
+    place: &Place,
+) -> Result<AgentBuilder, Failure> {
+    let runner = runner(values)?;
+    let builder = builder
+        .extend(files::tools)
+        .extend(fetch::tools)
+        .tool(Bash::new(runner))
+        .hook(AskUser::default())
+        .hook(Delegate);
+    let Some(folder) = home::memory() else { return Ok(builder) };
+    let folder = folder.join(memory::project_key(place.project()));
+    let memory = Memory::open(&folder).map_err(|cause| {
+        Failure::new(format!("cannot use {}", folder.display())).with_cause(cause)
+    })?;
+    Ok(builder.config(|config| config.memory = true).hook(memory))
+}
+
+/// How commands run: with little of our environment, confined as settings say.
+fn runner(values: &Values) -> Result<Runner, Failure> {
+    let named: Vec<_> = values.reach.environment.iter().map(|name| name.text.as_str()).collect();
+    // The program that is running, also after its file was replaced.
+    let runner = Runner::new("/proc/self/exe")
+        .with_sandbox(values.sandbox.unwrap_or_default())
+        .with_environment(Environment::chosen(env::vars_os(), &named))
+        .with_caches(roots::caches(&values.reach)?)
+        .with_temp_below(&env::temp_dir());
+    Ok(runner)
+}
+
+/// The tools of servers. Those that were not seen before are started; what is the matter with one is
+/// told on standard error.
+pub(crate) async fn servers(servers: Servers, place: &Place) -> Result<Option<Mcp>, Failure> {
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let mcp = Mcp::open(servers, surroundings(place)).await;
+    let mcp = mcp.map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))?;
+    for diagnostic in mcp.take_diagnostics() {
+        crate::terminal::tell(&format!("warning: {}", text::show_line(&diagnostic.to_string())));
+    }
+    Ok(Some(mcp))
+}
+
+/// The tools of servers that were seen before. None is started.
+pub(crate) fn seen_servers(servers: Servers, place: &Place) -> Result<Option<Mcp>, Failure> {
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    let mcp = Mcp::seen(servers, surroundings(place));
+    mcp.map(Some).map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))
+}
+
+fn surroundings(place: &Place) -> Surroundings {
+    let around = Surroundings::new(place.clone()).with_variables(env::vars_os());
+    match home::mcp_definitions() {
+        Some(file) => around.with_definitions(file),
+        None => around,
+    }
+}

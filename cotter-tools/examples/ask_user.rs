@@ -1,0 +1,33 @@
+//! An agent that asks the person where a decision is theirs. Look at what the person is shown: who asks,
+//! the words behind a bar, and an option for anything else. Here the person has a script; a program
+//! gives its own `Ui`.
+
+use std::error::Error;
+
+use cotter::Agent;
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_tools::ask_user::AskUser;
+use serde_json::json;
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let question = json!({
+        "question": "There are two databases in the settings. Which one is to be migrated?",
+        "options": ["staging", "archive"],
+    });
+    let model = Scripted::new([
+        Step::call("ask_user", question),
+        Step::text("Then I leave both alone and write the migration for the new one."),
+    ]);
+    let person = ScriptedUi::new([Said::Choice(2), Said::Line("neither, a new one".into())]);
+    let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build()?;
+    agent.process_request("Migrate the database.").await?;
+    let shown = transcript(&agent.main_session().await?);
+    Ok(format!("{}\n{shown}", person.was_put()))
+}

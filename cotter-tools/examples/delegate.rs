@@ -1,0 +1,44 @@
+//! Several subagents at once, with what the run may spend shared out among them. Look at the results:
+//! they come in the order of the tasks, and the one that fails ends no other.
+
+use std::error::Error;
+
+use cotter::{Agent, Mention, mention::MentionCx};
+use cotter_test::{Scripted, Step, transcript};
+use cotter_tools::delegate::Delegate;
+use serde_json::json;
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let tasks = json!({"tasks": [
+        {"agent": "reader", "prompt": "parser.rs"},
+        {"agent": "reader", "prompt": "missing.rs"},
+        {"agent": "counter", "prompt": "parser.rs", "max_turns": 3},
+    ]});
+    let reader = |cx: MentionCx| async move {
+        match cx.prompt.as_str() {
+            "missing.rs" => Err("there is no such file".into()),
+            file => Ok(format!("{file} parses").into()),
+        }
+    };
+    // An agent of its own, for the run: it answers to the same gates, and spends from its task's share.
+    let counter = |cx: MentionCx| async move {
+        let model = Scripted::new([Step::text("212 lines")]);
+        let child = cx.child().id("counter").model(model).build()?;
+        Ok(child.process_request(cx.prompt.as_str()).await?.text().into())
+    };
+    let model = Scripted::new([Step::call("delegate", tasks), Step::text("Two of three.")]);
+    let agent = Agent::builder(model)
+        .define_mention(Mention::new("reader", reader).description("Reads a file."))
+        .define_mention(Mention::new("counter", counter).description("Counts lines."))
+        .hook(Delegate)
+        .build()?;
+    agent.process_request("Look at these.").await?;
+    Ok(transcript(&agent.main_session().await?))
+}

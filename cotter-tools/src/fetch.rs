@@ -1,0 +1,324 @@
+//! `fetch`: what is at an http or https address, as text or as a picture.
+//!
+//! A name is resolved once; every address it stands for is looked at, and the connection goes to those
+//! and to no other. What leads to this machine or the network it is in is zone `machine`. A redirect is
+//! followed on the same host only: another host is another call, which is decided on by itself. Nothing
+//! is read from the environment, no proxy and no cookie.
+
+mod address;
+mod html;
+
+use std::{
+    error::Error,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use cotter::{
+    Output, Permit, Place, Registry, Tool, ToolError, ToolSpec,
+    message::Part,
+    permission::Zone,
+    text,
+    tool::{ErrorKind, Facts, Working},
+};
+use reqwest::{
+    Client, Response, StatusCode, Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION},
+    redirect::Policy,
+};
+use rustls::ClientConfig;
+use serde_json::{Value, json};
+
+use self::address::Address;
+
+const DEFAULT_BYTES: u64 = 1024 * 1024;
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+const MOST_REDIRECTS: usize = 10;
+/// The longest a call takes, redirects included.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How much is told of an answer that is an error.
+const ERROR_CHARS: usize = 2000;
+
+/// An extension with the tool `fetch`.
+pub fn tools(unit: &mut Registry) {
+    unit.tool(Fetch::default());
+}
+
+/// The tool `fetch {url, max_bytes?}`.
+pub struct Fetch {
+    spec: ToolSpec,
+    /// Which certificates this machine trusts, read when the first https address is fetched.
+    roots: OnceLock<Result<ClientConfig, String>>,
+}
+
+impl Default for Fetch {
+    fn default() -> Self {
+        let spec = ToolSpec::new(
+            "fetch",
+            "Get what is at an http or https address. Pages come as text, with links as addresses; \
+             pictures are shown. `max_bytes` is the most that is read, one megabyte unless given. A \
+             redirect to another host is told and not followed: fetch that address by itself.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "url": {"type": "string", "minLength": 1},
+                    "max_bytes": {"type": "integer", "minimum": 1, "maximum": MOST_BYTES}
+                },
+                "required": ["url"],
+                "additionalProperties": false
+            }),
+        );
+        Fetch { spec, roots: OnceLock::new() }
+    }
+}
+
+impl Tool for Fetch {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// What is no address to fetch is refused before anything is touched.
+    fn effects(&self, input: &Value, _: &Place) -> Facts {
+        match Address::parse(input["url"].as_str().unwrap_or_default()) {
+            Ok(address) => Facts { hosts: vec![address.host()], ..Facts::zone(address.zone()) },
+            Err(_) => Facts::zone(Zone::Safe),
+        }
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let refused = |why: String| ToolError::new(ErrorKind::InvalidArgs, why);
+            let url = permit.input()["url"].as_str().unwrap_or_default();
+            let address = Address::parse(url).map_err(refused)?;
+            let most = permit.input()["max_bytes"].as_u64().unwrap_or(DEFAULT_BYTES);
+            let got = self.get(address, permit.facts().zone, most.min(MOST_BYTES));
+            tokio::time::timeout(LIMIT, got).await.unwrap_or_else(|_| {
+                let words = format!("{url} took longer than {} seconds", LIMIT.as_secs());
+                Err(ToolError::new(ErrorKind::Timeout, words))
+            })
+        })
+    }
+}
+
+impl Fetch {
+    async fn get(&self, start: Address, zone: Zone, most: u64) -> Result<Output, ToolError> {
+        let failed = |why: String| ToolError::failed(format!("cannot fetch {}: {why}", start.url));
+        let found = start.resolve().await.map_err(failed)?;
+        start.admit(&found, zone).map_err(|why| ToolError::new(ErrorKind::Denied, why))?;
+        let client = self.client(&start.url, found).map_err(failed)?;
+        let mut address = start.clone();
+        for _ in 0..=MOST_REDIRECTS {
+            let sent = client.get(address.url.clone()).send().await;
+            let response = sent.map_err(|cause| failed(words(&cause.without_url())))?;
+            match redirect(&response, &address) {
+                None => return told(response, &address.url, most).await,
+                Some(Err(why)) => return Err(failed(why)),
+                Some(Ok(next)) if next.is_beside(&address) => address = next,
+                Some(Ok(next)) => return Ok(elsewhere(&start, &next)),
+            }
+        }
+        Err(failed(format!("it redirects more than {MOST_REDIRECTS} times")))
+    }
+
+    /// A client that reaches these addresses, whatever name it is asked for.
+    fn client(&self, url: &Url, found: Vec<SocketAddr>) -> Result<Client, String> {
+        let tls = match url.scheme() {
+            "https" => self.roots.get_or_init(|| tls(true)).clone()?,
+            _ => tls(false)?,
+        };
+        let accept = "text/html, text/*;q=0.9, application/json;q=0.9, image/*;q=0.8, */*;q=0.5";
+        let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().map_err(told_plainly)?)]);
+        Client::builder()
+            .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .redirect(Policy::none())
+            .no_proxy()
+            .dns_resolver(Arc::new(Pinned(found)))
+            .tls_backend_preconfigured(tls)
+            .build()
+            .map_err(|cause| words(&cause))
+    }
+}
+
+/// The addresses that were looked at, whatever the name.
+struct Pinned(Vec<SocketAddr>);
+
+impl Resolve for Pinned {
+    fn resolve(&self, _: Name) -> Resolving {
+        let found: Addrs = Box::new(self.0.clone().into_iter());
+        Box::pin(std::future::ready(Ok(found)))
+    }
+}
+
+/// TLS with the roots this machine trusts, or with none where no address asks for it.
+fn tls(with_roots: bool) -> Result<ClientConfig, String> {
+    use rustls_platform_verifier::BuilderVerifierExt;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(told_plainly)?;
+    let mut config = if with_roots {
+        config.with_platform_verifier().map_err(told_plainly)?.with_no_client_auth()
+    } else {
+        config.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn told_plainly(cause: impl std::fmt::Display) -> String {
+    cause.to_string()
+}
+
+/// Where an answer leads instead; `None` where it is the answer.
+fn redirect(response: &Response, from: &Address) -> Option<Result<Address, String>> {
+    const STATUS: [StatusCode; 5] = [
+        StatusCode::MOVED_PERMANENTLY,
+        StatusCode::FOUND,
+        StatusCode::SEE_OTHER,
+        StatusCode::TEMPORARY_REDIRECT,
+        StatusCode::PERMANENT_REDIRECT,
+    ];
+    if !STATUS.contains(&response.status()) {
+        return None;
+    }
+    let location = header(response, &LOCATION)?;
+    let next = from.url.join(&location).map_err(told_plainly).and_then(Address::of);
+    Some(next.map_err(|why| format!("it redirects to `{location}`: {why}")))
+}
+
+fn elsewhere(start: &Address, next: &Address) -> Output {
+    let (from, to) = (&start.url, &next.url);
+    format!("{from} redirects to another host, which was not asked: fetch {to} by itself").into()
+}
+
+fn header(response: &Response, name: &HeaderName) -> Option<String> {
+    Some(String::from_utf8_lossy(response.headers().get(name)?.as_bytes()).into_owned())
+}
+
+/// An answer in words for the model, or as a picture.
+async fn told(response: Response, url: &Url, most: u64) -> Result<Output, ToolError> {
+    let status = response.status();
+    let kind = header(&response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
+    let (bytes, is_cut) = body(response, most).await.map_err(|cause| {
+        ToolError::failed(format!("cannot fetch {url}: {}", words(&cause.without_url())))
+    })?;
+    let media = kind.split(';').next().unwrap_or_default().trim();
+    if status.is_success()
+        && !is_cut
+        && matches!(media, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+    {
+        let words = format!("{url}, {media}, {} bytes", bytes.len());
+        return Ok(vec![Part::Text(words), Part::picture(media, &bytes)].into());
+    }
+    let what = if media.is_empty() { "binary data" } else { media }.to_owned();
+    let size = match is_cut {
+        true => format!("more than {most} bytes; `max_bytes` gives more"),
+        false => format!("{} bytes", bytes.len()),
+    };
+    let base = url.clone();
+    let page = tokio::task::spawn_blocking(move || page(&bytes, &kind, &base)).await;
+    let Some(page) = page.map_err(|cause| ToolError::failed(cause.to_string()))? else {
+        return Ok(format!("{url} answered {status}, and that is not text: {what}, {size}").into());
+    };
+    if !status.is_success() {
+        let page = text::clip(&page, ERROR_CHARS);
+        return Err(ToolError::failed(format!("{url} answered {status}\n{page}")));
+    }
+    let cut = match is_cut {
+        true => format!("\n… [cut after {most} bytes; `max_bytes` gives more]"),
+        false => String::new(),
+    };
+    Ok(format!("{page}{cut}").into())
+}
+
+/// So many bytes of an answer, and whether there were more.
+async fn body(mut response: Response, most: u64) -> reqwest::Result<(Vec<u8>, bool)> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut bytes = vec![];
+    while let Some(piece) = response.chunk().await? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() > most {
+            bytes.truncate(most);
+            return Ok((bytes, true));
+        }
+    }
+    Ok((bytes, false))
+}
+
+/// The text of an answer; `None` where it is none.
+fn page(bytes: &[u8], kind: &str, url: &Url) -> Option<String> {
+    const BINARY: [&str; 7] = [
+        "image/",
+        "audio/",
+        "video/",
+        "font/",
+        "application/octet-stream",
+        "application/zip",
+        "application/pdf",
+    ];
+    let is_binary = BINARY.iter().any(|start| kind.starts_with(start)) && !kind.contains("svg");
+    if is_binary || bytes.contains(&0) {
+        return None;
+    }
+    let latin = ["iso-8859-1", "windows-1252", "latin1"].iter().any(|name| kind.contains(name));
+    let text = match latin {
+        true => bytes.iter().map(|byte| char::from(*byte)).collect(),
+        false => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    let start = text.trim_start().get(..15).unwrap_or_default().to_ascii_lowercase();
+    let is_page = kind.contains("html")
+        || kind.is_empty() && (start.starts_with("<!doctype html") || start.starts_with("<html"));
+    Some(if is_page { html::to_text(&text, url) } else { text })
+}
+
+/// What went wrong on the way, and what it came from.
+fn words(error: &reqwest::Error) -> String {
+    let what = match () {
+        () if error.is_connect() => "no connection",
+        () if error.is_body() || error.is_decode() => "the answer breaks off",
+        () => "no answer that can be read",
+    };
+    let mut cause = error.source();
+    while let Some(deeper) = cause.and_then(Error::source) {
+        cause = Some(deeper);
+    }
+    cause.map_or_else(|| what.to_owned(), |cause| format!("{what}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// The name is never asked for again: a second answer could be another one.
+    #[tokio::test]
+    async fn a_connection_goes_to_the_addresses_that_were_looked_at() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4096];
+            let size = stream.read(&mut request).await.unwrap();
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            String::from_utf8_lossy(&request[..size]).into_owned()
+        });
+        let url = Url::parse(&format!("http://no.such.name.example:{}/", there.port())).unwrap();
+        let client = Fetch::default().client(&url, vec![there]).unwrap();
+        let answer = client.get(url).send().await.unwrap();
+        assert_eq!(answer.remote_addr(), Some(there));
+        assert_eq!(answer.text().await.unwrap(), "hello");
+        assert!(server.await.unwrap().contains("host: no.such.name.example:"));
+    }
+}

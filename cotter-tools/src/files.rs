@@ -1,0 +1,54 @@
+//! The tools that work on files: `write`, `edit`, `glob` and `grep`, beside the core's `read` and `list`.
+//!
+//! Each opens what was decided on and follows no link on the way. What the model has not seen as it
+//! is, it may not change: a file that exists is read before it is edited or written over, and read
+//! again when somebody else has changed it. What hooks at `tool.post` made of a file that was just
+//! written, formatters for example, is read again here, and the model is told the difference.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Place};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let project = folder.path().canonicalize()?;
+//! let write = Step::call("write", json!({"path": "notes/tea.txt", "content": "tea at four\n"}));
+//! let edit = Step::call(
+//!     "edit",
+//!     json!({"path": "notes/tea.txt", "edits": [{"old": "four", "new": "five"}]}),
+//! );
+//! let agent = Agent::builder(Scripted::new([write, edit, Step::text("Tea is at five.")]))
+//!     .place(Place::new(&project))
+//!     .extend(cotter_tools::files::tools)
+//!     .build()?;
+//! agent.process_request("Plan tea.").await?;
+//! assert_eq!(std::fs::read_to_string(project.join("notes/tea.txt"))?, "tea at five\n");
+//! assert!(transcript(&agent.main_session().await?).contains("-tea at four\n+tea at five"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod change;
+mod disk;
+mod edit;
+mod find;
+mod glob;
+mod grep;
+mod walk;
+mod write;
+
+use cotter::{Registry, builtin};
+
+pub use self::{edit::Edit, glob::Glob, grep::Grep, write::Write};
+
+/// An extension with all tools for files, `read` and `list` among them.
+pub fn tools(unit: &mut Registry) {
+    unit.tool(builtin::Read::default())
+        .tool(builtin::List::default())
+        .tool(Write::default())
+        .tool(Edit::default())
+        .tool(Glob::default())
+        .tool(Grep::default());
+}

@@ -1,0 +1,142 @@
+//! What `write` and `edit` share: whether a file may be changed, how its change is told, and what hooks
+//! made of it afterwards.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use cotter::{
+    Cx, Permit, ToolError, paths,
+    points::ToolRan,
+    seen::Sight,
+    tool::{ErrorKind, Settling},
+};
+use similar::TextDiff;
+
+use super::disk::{Held, Spot, Stands};
+
+/// The longest text of which a difference is told after hooks changed it.
+const TOLD_BYTES: usize = 256 * 1024;
+
+/// How long the shortest difference is looked for; after that any will do.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// The file a call changes: the path that was decided on, and how people know it.
+pub(super) struct Target<'a> {
+    pub(super) permit: &'a Permit,
+    pub(super) path: PathBuf,
+    pub(super) shown: String,
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn of(permit: &'a Permit) -> Result<Self, ToolError> {
+        let path = permit.facts().writes.first().cloned().unwrap_or_default();
+        let shown = paths::shown(&path, permit.cx().place());
+        if path.as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(refused(format!("{shown:?}: a path cannot hold a zero byte")));
+        }
+        Ok(Target { permit, path, shown })
+    }
+
+    /// The words for something that went wrong with the file.
+    pub(super) fn cannot(&self, what: &str, cause: &io::Error) -> ToolError {
+        let kind = match cause.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::Interrupted => ErrorKind::Cancelled,
+            _ => ErrorKind::Failed,
+        };
+        ToolError::new(kind, format!("cannot {what} {}: {cause}", self.shown))
+    }
+
+    /// The file that stands there, where the model knows it as it is.
+    pub(super) fn known(&self, spot: &Spot) -> Result<Option<Box<Held>>, ToolError> {
+        let shown = &self.shown;
+        let held = match spot.stands().map_err(|cause| self.cannot("change", &cause))? {
+            Stands::Nothing => return Ok(None),
+            Stands::Other(kind) => return Err(refused(format!("{shown} is {kind}, not a file"))),
+            Stands::File(held) => held,
+        };
+        if let Some(why) = &held.closed {
+            return Err(ToolError::failed(format!("cannot change {shown}: {why}")));
+        }
+        match self.permit.cx().seen().sight(&self.path, &held.mark()) {
+            Sight::Current => Ok(Some(held)),
+            Sight::Never => Err(ToolError::failed(format!(
+                "{shown} exists and was not read yet; read it first, so that nothing in it is lost"
+            ))),
+            Sight::Stale => Err(ToolError::failed(format!(
+                "{shown} has changed since it was read; read it again before you change it"
+            ))),
+        }
+    }
+
+    /// Puts a text there, and notes that the model knows it.
+    pub(super) fn put(
+        &self,
+        spot: Spot,
+        before: Option<&Held>,
+        text: &str,
+    ) -> Result<(), ToolError> {
+        let cx = self.permit.cx();
+        let go_on = || !cx.cancel().is_cancelled();
+        let mark = spot
+            .replace(before, text.as_bytes(), go_on)
+            .map_err(|cause| self.cannot("write", &cause))?;
+        cx.seen().note(&self.path, mark);
+        if text.len() <= TOLD_BYTES {
+            cx.seen().note_written(&self.path, text.into());
+        }
+        Ok(())
+    }
+
+    /// A word where the file had other names: they keep what it was.
+    pub(super) fn other_names(before: &Held) -> &'static str {
+        match before.other_names() {
+            0 => "",
+            _ => "; it has other names (hard links), which keep the old text",
+        }
+    }
+}
+
+/// The input asks for something that is not done.
+pub(super) fn refused(why: String) -> ToolError {
+    ToolError::new(ErrorKind::InvalidArgs, why)
+}
+
+/// The difference between two texts, as `diff -u` shows it.
+pub(super) fn difference(before: &str, after: &str, shown: &str) -> String {
+    let diff = TextDiff::configure().timeout(LIMIT).diff_lines(before, after);
+    let (from, to) = (format!("a/{shown}"), format!("b/{shown}"));
+    diff.unified_diff().context_radius(3).header(&from, &to).to_string()
+}
+
+/// Looks again at a file after the hooks at `tool.post`. What they made of it counts as seen, and the
+/// model is told what is different.
+pub(super) fn settle<'a>(ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+    let Some(path) = ran.facts.writes.first().filter(|_| !ran.is_error) else {
+        return Box::pin(std::future::ready(()));
+    };
+    let (path, cx) = (path.clone(), cx.clone());
+    Box::pin(async move {
+        let _ = tokio::task::spawn_blocking(move || look_again(&path, &cx)).await;
+    })
+}
+
+fn look_again(path: &Path, cx: &Cx) {
+    let written = cx.seen().take_written(path);
+    let stands = Spot::find(path).and_then(|spot| spot.stands());
+    let Ok(Stands::File(held)) = stands else { return };
+    if cx.seen().sight(path, &held.mark()) != Sight::Stale {
+        return;
+    }
+    cx.seen().note(path, held.mark());
+    let shown = paths::shown(path, cx.place());
+    let now = held.bytes.as_deref().and_then(|bytes| str::from_utf8(bytes).ok());
+    let told = match (written, now) {
+        (Some(written), Some(now)) if now.len() <= TOLD_BYTES => difference(&written, now, &shown),
+        _ => format!("read {shown} again before you change it"),
+    };
+    cx.note(format!("a hook changed {shown} after it was written:\n{}", told.trim_end()));
+}

@@ -1,0 +1,164 @@
+//! `edit`: exact replacements in a file, all of them or none.
+
+use cotter::{
+    Cx, Output, Permit, Place, Tool, ToolError, ToolSpec,
+    points::ToolRan,
+    seen::COMPARED_BYTES,
+    tool::{ErrorKind, Facts, Settling, Working},
+};
+use serde_json::{Value, json};
+
+use super::{
+    change::{Target, difference, refused, settle},
+    disk::Spot,
+    find::{MOST_PLACES, lines_with, missing},
+};
+
+/// The tool `edit {path, edits: [{old, new}]}`.
+pub struct Edit(ToolSpec);
+
+impl Default for Edit {
+    fn default() -> Self {
+        Edit(ToolSpec::new(
+            "edit",
+            "Change parts of a file that was read before. Each edit replaces `old`, which must be in the \
+             file exactly once, letter by letter, by `new`. Edits are made in order, each on what the \
+             ones before it left; if one cannot be made, none is. The difference is shown.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "minLength": 1},
+                    "edits": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "old": {"type": "string", "minLength": 1},
+                                "new": {"type": "string"}
+                            },
+                            "required": ["old", "new"],
+                            "additionalProperties": false
+                        }
+                    }
+                },
+                "required": ["path", "edits"],
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for Edit {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    /// What is in the file is read and shown, so it is a read too.
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        let path = input["path"].as_str().unwrap_or_default();
+        Facts::of_paths(&[path], &[path], place)
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || edit(&permit)).await;
+            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+        })
+    }
+
+    fn settled<'a>(&'a self, ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+        settle(ran, cx)
+    }
+}
+
+fn edit(permit: &Permit) -> Result<Output, ToolError> {
+    let target = Target::of(permit)?;
+    let shown = &target.shown;
+    let spot = Spot::find(&target.path).map_err(|cause| target.cannot("edit", &cause))?;
+    let Some(held) = target.known(&spot)? else {
+        let message = format!("there is no {shown}; `write` makes a new file");
+        return Err(ToolError::new(ErrorKind::NotFound, message));
+    };
+    let Some(bytes) = &held.bytes else {
+        let size = held.size();
+        return Err(refused(format!(
+            "{shown} has {size} bytes; up to {COMPARED_BYTES} are edited"
+        )));
+    };
+    let before = str::from_utf8(bytes).map_err(|wrong| {
+        let line = 1 + bytes[..wrong.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        refused(format!("{shown} is not UTF-8 text: line {line} has other bytes"))
+    })?;
+    let edits = permit.input()["edits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let after = apply(before, edits, shown)?;
+    let told = difference(before, &after, shown);
+    target.put(spot, Some(&held), &after)?;
+    let places = match edits.len() {
+        1 => "1 place".to_owned(),
+        places => format!("{places} places"),
+    };
+    Ok(format!("edited {shown}, {places}{}\n{told}", Target::other_names(&held)).into())
+}
+
+/// The text after all edits.
+fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError> {
+    let breaks = Breaks::of(before);
+    let mut text = before.to_owned();
+    for (index, edit) in edits.iter().enumerate() {
+        let word = |key: &str| breaks.put_in(edit[key].as_str().unwrap_or_default());
+        let (old, new) = (word("old"), word("new"));
+        let which = match edits.len() {
+            1 => String::new(),
+            _ => format!("edit {}: ", index + 1),
+        };
+        if old == new {
+            return Err(refused(format!("{which}`old` and `new` are the same")));
+        }
+        let lines = lines_with(&text, &old);
+        match lines.as_slice() {
+            [] => return Err(refused(format!("{which}{}", missing(&text, &old, shown)))),
+            [_] => text = text.replacen(&old, &new, 1),
+            _ => {
+                return Err(refused(format!(
+                    "{which}`old` is in {shown} {}; add what stands around it, so that only one \
+                     place is meant",
+                    several(&lines)
+                )));
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// How often something is there, and where first.
+fn several(lines: &[usize]) -> String {
+    let times = lines.len();
+    let or_more = if times == MOST_PLACES { " or more" } else { "" };
+    let first: Vec<_> = lines.iter().take(10).map(ToString::to_string).collect();
+    let others = if times > 10 { ", …" } else { "" };
+    format!("{times} times{or_more} (lines {}{others})", first.join(", "))
+}
+
+/// How the lines of a text end.
+enum Breaks {
+    /// All in the same two letters, which a model seldom writes.
+    Crlf,
+    /// As they are written.
+    Plain,
+}
+
+impl Breaks {
+    fn of(text: &str) -> Self {
+        let (all, both) = (text.matches('\n').count(), text.matches("\r\n").count());
+        if all > 0 && all == both { Breaks::Crlf } else { Breaks::Plain }
+    }
+
+    /// A piece of text with the line ends of the whole.
+    fn put_in(&self, piece: &str) -> String {
+        match self {
+            Breaks::Plain => piece.to_owned(),
+            Breaks::Crlf => piece.replace("\r\n", "\n").replace('\n', "\r\n"),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! `grep`: the lines of files that fit a regular expression.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use cotter::{
+    Output, Permit, Place, Tool, ToolError, ToolSpec, open, paths, text,
+    tool::{Facts, Working},
+};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
+};
+use rustix::fs::FileType;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    change::refused,
+    glob::cannot,
+    walk::{Pattern, Walk},
+};
+
+const DEFAULT_LIMIT: u64 = 100;
+/// No line is shown longer than this, in characters.
+const LINE_CHARS: usize = 500;
+/// The longest line that is searched.
+const LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// The tool `grep {pattern, path?, glob?, ignore_case?, context?, limit?}`.
+pub struct Grep(ToolSpec);
+
+impl Default for Grep {
+    fn default() -> Self {
+        Grep(ToolSpec::new(
+            "grep",
+            "Search files of the project for lines that fit a regular expression (as ripgrep reads it). \
+             `path` is a file or a folder, the working folder without it; `glob` picks files below it by \
+             a pattern such as `*.rs`; `context` adds lines around each; `limit` is the most lines that \
+             fit, 100 unless given. What ignore files name is left out, and so are binary files, what \
+             is hidden unless `glob` names it, and secrets unless `path` names one.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string", "minLength": 1},
+                    "path": {"type": "string", "minLength": 1},
+                    "glob": {"type": "string", "minLength": 1},
+                    "ignore_case": {"type": "boolean"},
+                    "context": {"type": "integer", "minimum": 0, "maximum": 50},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": 1000}
+                },
+                "required": ["pattern"],
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for Grep {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || grep(&permit)).await;
+            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+        })
+    }
+}
+
+fn grep(permit: &Permit) -> Result<Output, ToolError> {
+    let (input, cx) = (permit.input(), permit.cx());
+    let root = permit.facts().reads.first().cloned().unwrap_or_default();
+    let shown = paths::shown(&root, cx.place());
+    let pattern = input["glob"].as_str().map(Pattern::parse).transpose()?;
+    let mut search = Search::new(input, cx.cancel())?;
+    let opened = open::file(&root).map_err(|cause| cannot("search", &shown, &cause))?;
+    let about = opened.metadata().map_err(|cause| cannot("search", &shown, &cause))?;
+    if about.is_file() {
+        search.file(opened, &shown);
+        return Ok(search.told(&shown));
+    }
+    if !about.is_dir() {
+        return Err(refused(format!("{shown} is neither a file nor a folder")));
+    }
+    let walk = Walk::new(&root, cx.place(), pattern.as_ref(), cx.cancel());
+    let mut walk = walk.map_err(|cause| cannot("search", &shown, &cause))?;
+    while let Some(found) = walk.next() {
+        let fits = pattern.as_ref().is_none_or(|pattern| pattern.matches(&found.below));
+        if !fits || found.kind != FileType::RegularFile {
+            continue;
+        }
+        if !permit.may_look_into(&found.path) {
+            search.kept_back += 1;
+            continue;
+        }
+        // What cannot be opened, or is a link by now, is left out.
+        if let Ok(file) = open_plain(&found.path) {
+            search.file(file, &paths::shown(&found.path, cx.place()));
+        }
+        if search.is_full() {
+            break;
+        }
+    }
+    Ok(search.told(&shown))
+}
+
+fn open_plain(path: &Path) -> io::Result<File> {
+    let file = open::file(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// A search under way.
+struct Search<'a> {
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    cancel: &'a CancellationToken,
+    limit: u64,
+    context: bool,
+    told: String,
+    /// Lines that fit so far.
+    lines: u64,
+    full: bool,
+    binary: usize,
+    kept_back: usize,
+    unread: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(input: &Value, cancel: &'a CancellationToken) -> Result<Self, ToolError> {
+        let matcher = RegexMatcherBuilder::new()
+            .case_insensitive(input["ignore_case"].as_bool().unwrap_or(false))
+            .line_terminator(Some(b'\n'))
+            .build(input["pattern"].as_str().unwrap_or_default())
+            .map_err(|cause| refused(format!("the pattern cannot be read: {cause}")))?;
+        let context = input["context"].as_u64().unwrap_or(0);
+        let around = usize::try_from(context).unwrap_or(0);
+        let searcher = SearcherBuilder::new()
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(LINE_BYTES))
+            .before_context(around)
+            .after_context(around)
+            .build();
+        Ok(Search {
+            matcher,
+            searcher,
+            cancel,
+            limit: input["limit"].as_u64().unwrap_or(DEFAULT_LIMIT),
+            context: context > 0,
+            told: String::new(),
+            lines: 0,
+            full: false,
+            binary: 0,
+            kept_back: 0,
+            unread: 0,
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn file(&mut self, file: File, shown: &str) {
+        let reader = Cancelled { file, cancel: self.cancel };
+        let mut hits = Hits {
+            shown,
+            told: String::new(),
+            lines: 0,
+            room: self.limit - self.lines,
+            full: false,
+            binary: false,
+        };
+        let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
+        if searched.is_err() {
+            self.unread += 1;
+        }
+        if hits.binary {
+            self.binary += 1;
+            return;
+        }
+        if self.context && !self.told.is_empty() && !hits.told.is_empty() {
+            self.told.push_str("--\n");
+        }
+        self.told.push_str(&hits.told);
+        self.lines += hits.lines;
+        self.full |= hits.full;
+    }
+
+    /// What was found, and what was left out.
+    fn told(self, shown: &str) -> Output {
+        let mut text = self.told;
+        if text.is_empty() {
+            text = format!("nothing in {shown} fits\n");
+        }
+        if self.full {
+            let words = "there is more; narrow the search, or give a higher `limit`";
+            text.push_str(&format!("… this is the limit ({}), and {words}\n", self.limit));
+        }
+        let mut left_out = |count: usize, why: &str| {
+            let files = if count == 1 { "file" } else { "files" };
+            if count > 0 {
+                text.push_str(&format!("({count} {files} left out: {why})\n"));
+            }
+        };
+        left_out(self.binary, "binary");
+        left_out(self.kept_back, "a secret by name, or a rule keeps it back; `path` names one");
+        left_out(self.unread, "cannot be read, or has a line that is too long");
+        text.into()
+    }
+}
+
+/// A file that ends with an error when the run is aborted.
+struct Cancelled<'a> {
+    file: File,
+    cancel: &'a CancellationToken,
+}
+
+impl Read for Cancelled<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.cancel.is_cancelled() {
+            true => Err(io::Error::other("the run was aborted")),
+            false => self.file.read(into),
+        }
+    }
+}
+
+/// What was found in one file.
+struct Hits<'a> {
+    shown: &'a str,
+    told: String,
+    lines: u64,
+    room: u64,
+    full: bool,
+    binary: bool,
+}
+
+impl Hits<'_> {
+    fn line(&mut self, mark: char, number: Option<u64>, bytes: &[u8]) {
+        let line = String::from_utf8_lossy(bytes.trim_ascii_end());
+        let line = text::clip(&line, LINE_CHARS);
+        let number = number.unwrap_or(0);
+        self.told.push_str(&format!("{}{mark}{number}{mark}{line}\n", self.shown));
+    }
+}
+
+impl Sink for Hits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        if self.lines == self.room {
+            self.full = true;
+            return Ok(false);
+        }
+        self.lines += 1;
+        self.line(':', found.line_number(), found.bytes());
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> io::Result<bool> {
+        let of_the_next = self.lines == self.room && around.kind() == &SinkContextKind::Before;
+        if !of_the_next {
+            self.line('-', around.line_number(), around.bytes());
+        }
+        Ok(true)
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        if self.lines < self.room {
+            self.told.push_str("--\n");
+        }
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.binary = true;
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_ends_the_search_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "needle\n").unwrap();
+        let cancel = CancellationToken::new();
+        let found = || {
+            let mut search = Search::new(&json!({"pattern": "needle"}), &cancel).unwrap();
+            search.file(File::open(&path).unwrap(), "a");
+            search.lines
+        };
+        assert_eq!(found(), 1);
+        cancel.cancel();
+        assert_eq!(found(), 0);
+    }
+}

@@ -1,0 +1,230 @@
+//! A walk through folders, in order. It follows no link, and leaves out what ignore files name, what is
+//! hidden and not asked for by name, and what is closed.
+
+use std::{
+    ffi::OsStr,
+    io::Read,
+    path::{Component, Path, PathBuf},
+    rc::Rc,
+};
+
+use cotter::{Place, ToolError, open, open::Folder};
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::{
+    Match,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+use rustix::fs::FileType;
+use tokio_util::sync::CancellationToken;
+
+use super::change::refused;
+
+/// The most of an ignore file that is read.
+const IGNORE_BYTES: u64 = 1024 * 1024;
+
+/// A pattern over paths below a folder. Without a slash it holds at any depth.
+pub(super) struct Pattern {
+    whole: GlobMatcher,
+    /// Names in it that begin with a dot: what is hidden is looked at where one names it.
+    hidden: Vec<GlobMatcher>,
+}
+
+impl Pattern {
+    pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
+        let plain = text.trim_start_matches("./");
+        let mut names = Path::new(plain).components();
+        if names.any(|name| !matches!(name, Component::Normal(_) | Component::CurDir)) {
+            let words = "a pattern is about what is below a folder; name another one with `path`";
+            return Err(refused(format!("`{text}`: {words}")));
+        }
+        let whole = if plain.contains('/') { plain.to_owned() } else { format!("**/{plain}") };
+        let glob = |pattern: &str| {
+            let built = GlobBuilder::new(pattern).literal_separator(true).build();
+            built.map(|glob| glob.compile_matcher())
+        };
+        let hidden = plain.split('/').filter(|name| name.starts_with('.'));
+        let hidden = hidden.filter_map(|name| glob(name).ok()).collect();
+        let whole = glob(&whole).map_err(|cause| refused(cause.to_string()))?;
+        Ok(Pattern { whole, hidden })
+    }
+
+    pub(super) fn matches(&self, below: &Path) -> bool {
+        self.whole.is_match(below)
+    }
+}
+
+/// A walk through everything below a folder.
+pub(super) struct Walk<'a> {
+    root: PathBuf,
+    place: &'a Place,
+    pattern: Option<&'a Pattern>,
+    cancel: &'a CancellationToken,
+    /// What is still to be looked at, the next one last.
+    ahead: Vec<Ahead>,
+}
+
+struct Ahead {
+    path: PathBuf,
+    kind: FileType,
+    ignores: Rc<Ignores>,
+}
+
+/// Something a walk came across: its path, and its path below the folder the walk began in.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) below: PathBuf,
+    pub(super) kind: FileType,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk through a folder, by its path without links.
+    pub(super) fn new(
+        root: &Path,
+        place: &'a Place,
+        pattern: Option<&'a Pattern>,
+        cancel: &'a CancellationToken,
+    ) -> std::io::Result<Self> {
+        let folder = Folder::open(root)?;
+        let outermost = place.read_roots().filter(|known| root.starts_with(known));
+        let outermost = outermost.max_by_key(|known| known.as_os_str().len()).unwrap_or(root);
+        let mut ignores = Rc::new(Ignores::default());
+        let mut outer: Vec<_> =
+            root.ancestors().take_while(|at| at.starts_with(outermost)).collect();
+        while let Some(at) = outer.pop() {
+            ignores = Ignores::below(&ignores, at);
+        }
+        let mut walk = Walk { root: root.into(), place, pattern, cancel, ahead: vec![] };
+        walk.enter(&folder, root, &ignores)?;
+        Ok(walk)
+    }
+
+    /// What comes next; `None` at the end, or when the run was aborted.
+    pub(super) fn next(&mut self) -> Option<Found> {
+        while let Some(Ahead { path, kind, ignores }) = self.ahead.pop() {
+            if self.cancel.is_cancelled() {
+                return None;
+            }
+            if kind == FileType::Directory {
+                // What cannot be opened, or is a link by now, is left out.
+                if let Ok(folder) = Folder::open(&path) {
+                    let ignores = Ignores::below(&ignores, &path);
+                    let _ = self.enter(&folder, &path, &ignores);
+                }
+                continue;
+            }
+            let below = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
+            return Some(Found { path, below, kind });
+        }
+        None
+    }
+
+    /// Puts what is in a folder ahead, in order.
+    fn enter(
+        &mut self,
+        folder: &Folder,
+        path: &Path,
+        ignores: &Rc<Ignores>,
+    ) -> std::io::Result<()> {
+        let mut entries = folder.entries()?;
+        entries.sort_by(|(a, _), (b, _)| b.cmp(a));
+        for (name, kind) in entries {
+            let path = path.join(&name);
+            let is_folder = kind == FileType::Directory;
+            let left_out = self.is_hidden(&name)
+                || self.place.is_closed(&path)
+                || ignores.name(&path, is_folder);
+            if !left_out {
+                self.ahead.push(Ahead { path, kind, ignores: ignores.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn is_hidden(&self, name: &OsStr) -> bool {
+        let named = |pattern: &Pattern| pattern.hidden.iter().any(|glob| glob.is_match(name));
+        name.as_encoded_bytes().starts_with(b".") && !self.pattern.is_some_and(named)
+    }
+}
+
+/// What the ignore files of a folder say, and of those round it. The innermost that says anything wins.
+#[derive(Default)]
+struct Ignores {
+    outer: Option<Rc<Ignores>>,
+    files: Vec<Gitignore>,
+}
+
+impl Ignores {
+    /// With what is said in a folder. Of one folder `.ignore` wins over `.gitignore`, and that over
+    /// git's own list.
+    fn below(outer: &Rc<Ignores>, folder: &Path) -> Rc<Self> {
+        let names = [".ignore", ".gitignore", ".git/info/exclude"];
+        let files: Vec<_> = names.iter().filter_map(|name| read(folder, name)).collect();
+        match files.is_empty() {
+            true => outer.clone(),
+            false => Rc::new(Ignores { outer: Some(outer.clone()), files }),
+        }
+    }
+
+    /// Whether a path is named.
+    fn name(&self, path: &Path, is_folder: bool) -> bool {
+        let said = self.files.iter().map(|file| file.matched(path, is_folder));
+        for said in said {
+            match said {
+                Match::None => {}
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+            }
+        }
+        self.outer.as_ref().is_some_and(|outer| outer.name(path, is_folder))
+    }
+}
+
+/// An ignore file, where there is one. A line that is no pattern is passed over, as git does.
+fn read(folder: &Path, name: &str) -> Option<Gitignore> {
+    let file = open::file(&folder.join(name)).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = vec![];
+    file.take(IGNORE_BYTES).read_to_end(&mut bytes).ok()?;
+    let mut builder = GitignoreBuilder::new(folder);
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_ends_a_walk_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(root.join(name), "").unwrap();
+        }
+        let (place, cancel) = (Place::new(&root), CancellationToken::new());
+        let mut walk = Walk::new(&root, &place, None, &cancel).unwrap();
+        assert_eq!(walk.next().map(|found| found.below), Some("a".into()));
+        cancel.cancel();
+        assert!(walk.next().is_none());
+    }
+
+    #[test]
+    fn what_is_closed_is_not_entered_and_a_link_that_ignores_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("project");
+        std::fs::create_dir_all(root.join("own")).unwrap();
+        std::fs::write(root.join("own/keys"), "").unwrap();
+        std::fs::write(root.join("a.rs"), "").unwrap();
+        std::fs::write(root.join("../rules"), "*.rs\n").unwrap();
+        std::os::unix::fs::symlink("../rules", root.join(".gitignore")).unwrap();
+        let place = Place::new(&root).with_closed([root.join("own")]);
+        let cancel = CancellationToken::new();
+        let mut walk = Walk::new(&root, &place, None, &cancel).unwrap();
+        assert_eq!(walk.next().map(|found| found.below), Some("a.rs".into()));
+        assert!(walk.next().is_none());
+    }
+}

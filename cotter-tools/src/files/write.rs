@@ -1,0 +1,76 @@
+//! `write`: a file with this content, whole or not at all.
+
+use cotter::{
+    Cx, Output, Permit, Place, Tool, ToolError, ToolSpec,
+    points::ToolRan,
+    tool::{Facts, Settling, Working},
+};
+use serde_json::{Value, json};
+
+use super::{
+    change::{Target, settle},
+    disk::Spot,
+};
+
+/// The tool `write {path, content}`.
+pub struct Write(ToolSpec);
+
+impl Default for Write {
+    fn default() -> Self {
+        Write(ToolSpec::new(
+            "write",
+            "Write a file of the project: `content` is all it will hold. Folders that are missing are \
+             made. A file that exists must have been read before; to change a part of it use `edit`.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "minLength": 1},
+                    "content": {"type": "string"}
+                },
+                "required": ["path", "content"],
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for Write {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        Facts::of_paths(&[], &[input["path"].as_str().unwrap_or_default()], place)
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || write(&permit)).await;
+            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+        })
+    }
+
+    fn settled<'a>(&'a self, ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+        settle(ran, cx)
+    }
+}
+
+fn write(permit: &Permit) -> Result<Output, ToolError> {
+    let target = Target::of(permit)?;
+    let content = permit.input()["content"].as_str().unwrap_or_default();
+    let spot = Spot::make(&target.path).map_err(|cause| target.cannot("write", &cause))?;
+    let before = target.known(&spot)?;
+    let lines = match content.lines().count() {
+        1 => "1 line".to_owned(),
+        lines => format!("{lines} lines"),
+    };
+    target.put(spot, before.as_deref(), content)?;
+    let shown = &target.shown;
+    Ok(match &before {
+        None => format!("created {shown}, {lines}").into(),
+        Some(before) if before.bytes.as_deref() == Some(content.as_bytes()) => {
+            format!("{shown} held that already, {lines}").into()
+        }
+        Some(before) => format!("replaced {shown}, {lines}{}", Target::other_names(before)).into(),
+    })
+}

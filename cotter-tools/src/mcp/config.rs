@@ -1,0 +1,516 @@
+//! Which servers there are, as a person's settings say: read strictly, every mistake with its place.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use cotter::settings::{Document, Node, SettingsError, Written};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use reqwest::{Url, header::HeaderName};
+use sha2::{Digest, Sha256};
+use smol_str::SmolStr;
+
+/// The keys of a server that is a program, those of one at an address, and those of both.
+const PROGRAM_KEYS: [&str; 4] = ["command", "args", "env", "cwd"];
+const ADDRESS_KEYS: [&str; 2] = ["url", "headers"];
+const COMMON_KEYS: [&str; 5] = ["type", "tools", "readOnly", "timeoutMs", "startTimeoutMs"];
+
+const NAMES: &str = "a server's name has 1 to 32 letters, digits, `-` and single `_`, and no `_` at \
+                     either end";
+
+/// Headers that the protocol itself sets.
+const RESERVED: [&str; 6] =
+    ["accept", "content-length", "host", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
+
+/// One server: how it is reached, and which of its tools may be had.
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    /// Part of its tools' names, and so of a kind that maps back: see [`McpServer::new`].
+    name: SmolStr,
+    /// How it is reached.
+    pub transport: Transport,
+    /// The tools that may be had; without any, all.
+    pub allow: Globs,
+    /// The tools that may not be had, also where `allow` has them.
+    pub deny: Globs,
+    /// The tools that, as the person says, change nothing.
+    pub read_only: Globs,
+    /// The longest a call may take.
+    pub timeout: Duration,
+    /// The longest it may take to start and to list its tools.
+    pub start_timeout: Duration,
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transport {
+    /// A program that is started and spoken to through its standard input and output.
+    Stdio {
+        /// The program: a name to be found in `PATH`, or a path.
+        command: String,
+        /// Its arguments. `${NAME}` stands for a variable of the person's.
+        args: Vec<String>,
+        /// Variables it gets besides the few that all get. `${NAME}` as in `args`.
+        env: BTreeMap<String, String>,
+        /// The folder it starts in; without it, the project.
+        cwd: Option<PathBuf>,
+    },
+    /// An address that is spoken to over HTTP.
+    Http {
+        /// The address.
+        url: Url,
+        /// Headers of every request. `${NAME}` as in `args`.
+        headers: Vec<(HeaderName, String)>,
+    },
+}
+
+/// Names only: values may be secrets.
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.identity())
+    }
+}
+
+impl Transport {
+    /// What tells this way to reach a server from another, without anything secret.
+    fn identity(&self) -> String {
+        match self {
+            Transport::Stdio { command, args, env, cwd } => {
+                let names: Vec<_> = env.keys().collect();
+                format!("stdio {command:?} {args:?} {names:?} {cwd:?}")
+            }
+            Transport::Http { url, headers } => {
+                let mut url = url.clone();
+                // Neither fails for an address that has a host.
+                let _ = (url.set_password(None), url.set_username(""));
+                let names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
+                format!("http {} {names:?}", url.as_str())
+            }
+        }
+    }
+}
+
+/// Globs over names of tools.
+#[derive(Clone, Debug, Default)]
+pub struct Globs {
+    set: GlobSet,
+}
+
+impl Globs {
+    /// These globs: `read_*`, `{get,list}_*`. What is no glob is the error.
+    pub fn new<S: AsRef<str>>(globs: impl IntoIterator<Item = S>) -> Result<Self, String> {
+        let mut set = GlobSetBuilder::new();
+        for glob in globs {
+            set.add(Glob::new(glob.as_ref()).map_err(|cause| cause.to_string())?);
+        }
+        Ok(Globs { set: set.build().map_err(|cause| cause.to_string())? })
+    }
+
+    /// Whether one of them matches.
+    pub fn matches(&self, name: &str) -> bool {
+        self.set.is_match(name)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+}
+
+impl McpServer {
+    /// A server with all its tools. The error says what a name may be.
+    pub fn new(name: &str, transport: Transport) -> Result<Self, &'static str> {
+        let fits = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+        let splits = name.contains("__") || name.starts_with('_') || name.ends_with('_');
+        if !(1..=32).contains(&name.len()) || !name.chars().all(fits) || splits {
+            return Err(NAMES);
+        }
+        Ok(McpServer {
+            name: name.into(),
+            transport,
+            allow: Globs::default(),
+            deny: Globs::default(),
+            read_only: Globs::default(),
+            timeout: Duration::from_secs(60),
+            start_timeout: Duration::from_secs(30),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &SmolStr {
+        &self.name
+    }
+
+    /// Whether a tool of that name may be had.
+    pub fn has(&self, tool: &str) -> bool {
+        (self.allow.is_empty() || self.allow.matches(tool)) && !self.deny.matches(tool)
+    }
+
+    /// What tells this entry from another of the same name: a changed one is asked for its tools anew.
+    pub(super) fn identity(&self) -> String {
+        super::definition::hex(&Sha256::digest(self.transport.identity()))
+    }
+}
+
+/// The servers of a file, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Servers(Vec<McpServer>);
+
+impl Servers {
+    /// What the value of `mcpServers` says.
+    pub fn read(node: Node<'_>) -> Result<Self, SettingsError> {
+        let server = |(key, node): (Written, Node<'_>)| server(&key, node);
+        Ok(Servers(node.object()?.entries().map(server).collect::<Result<_, _>>()?))
+    }
+
+    /// What a file `{"mcpServers": {…}}` says; `None` where there is no file.
+    pub fn load(path: &Path) -> Result<Option<Self>, SettingsError> {
+        let Some(document) = Document::load(path)? else { return Ok(None) };
+        let object = document.root().object()?.keys(&["$schema", "mcpServers"])?;
+        object.get("$schema").map(|node| node.string()).transpose()?;
+        Servers::read(object.require("mcpServers")?).map(Some)
+    }
+
+    /// These, and those of the other whose names are free: an entry is one value, the nearest wins.
+    #[must_use]
+    pub fn or(mut self, further: Servers) -> Self {
+        for server in further.0 {
+            if !self.0.iter().any(|known| known.name == server.name) {
+                self.0.push(server);
+            }
+        }
+        self
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = &McpServer> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<McpServer> for Servers {
+    fn from_iter<I: IntoIterator<Item = McpServer>>(servers: I) -> Self {
+        Servers::default().or(Servers(servers.into_iter().collect()))
+    }
+}
+
+impl IntoIterator for Servers {
+    type Item = McpServer;
+    type IntoIter = std::vec::IntoIter<McpServer>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+fn server(key: &Written, node: Node<'_>) -> Result<McpServer, SettingsError> {
+    let mut server =
+        McpServer::new(&key.text, transport(node)?).map_err(|message| key.place.error(message))?;
+    let object = node.object()?;
+    if let Some(tools) = object.get("tools") {
+        let tools = tools.object()?.keys(&["allow", "deny"])?;
+        server.allow = tools.get("allow").map(globs).transpose()?.unwrap_or_default();
+        server.deny = tools.get("deny").map(globs).transpose()?.unwrap_or_default();
+    }
+    server.read_only = object.get("readOnly").map(globs).transpose()?.unwrap_or_default();
+    const A_DAY: u64 = 24 * 60 * 60 * 1000;
+    let millis = |node: Node<'_>| node.u64_in(1..=A_DAY).map(Duration::from_millis);
+    if let Some(timeout) = object.get("timeoutMs").map(millis).transpose()? {
+        server.timeout = timeout;
+    }
+    if let Some(timeout) = object.get("startTimeoutMs").map(millis).transpose()? {
+        server.start_timeout = timeout;
+    }
+    Ok(server)
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Stdio,
+    Http,
+    Sse,
+}
+
+fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
+    const KINDS: &[(&str, Kind)] = &[
+        ("stdio", Kind::Stdio),
+        ("http", Kind::Http),
+        ("streamable-http", Kind::Http),
+        ("sse", Kind::Sse),
+    ];
+    let object = node.object()?;
+    let said = object.get("type").map(|node| node.one_of(KINDS)).transpose()?;
+    let kind = said.unwrap_or(match object.get("url") {
+        Some(_) => Kind::Http,
+        None => Kind::Stdio,
+    });
+    let known = |keys: &[&'static str]| [keys, &COMMON_KEYS].concat();
+    match kind {
+        Kind::Stdio => {
+            let object = object.keys(&known(&PROGRAM_KEYS))?;
+            let strings = |node: Node<'_>| -> Result<Vec<String>, SettingsError> {
+                node.list()?.map(|node| node.string().map(str::to_owned)).collect()
+            };
+            Ok(Transport::Stdio {
+                command: object.require("command")?.non_empty_string()?.to_owned(),
+                args: object.get("args").map(strings).transpose()?.unwrap_or_default(),
+                env: object.get("env").map(variables).transpose()?.unwrap_or_default(),
+                cwd: object
+                    .get("cwd")
+                    .map(|node| node.non_empty_string())
+                    .transpose()?
+                    .map(Into::into),
+            })
+        }
+        Kind::Http => {
+            let object = object.keys(&known(&ADDRESS_KEYS))?;
+            Ok(Transport::Http {
+                url: address(object.require("url")?)?,
+                headers: object.get("headers").map(headers).transpose()?.unwrap_or_default(),
+            })
+        }
+        Kind::Sse => {
+            let error =
+                object.require("type")?.error("servers of the older kind `sse` are not supported");
+            Err(error
+                .with_hint("many of them also speak `http`, at an address that ends in `/mcp`"))
+        }
+    }
+}
+
+fn globs(node: Node<'_>) -> Result<Globs, SettingsError> {
+    let mut globs = vec![];
+    for node in node.list()? {
+        let glob = node.non_empty_string()?;
+        Globs::new([glob]).map_err(|cause| node.error(cause))?;
+        globs.push(glob);
+    }
+    Globs::new(globs).map_err(|cause| node.error(cause))
+}
+
+fn variables(node: Node<'_>) -> Result<BTreeMap<String, String>, SettingsError> {
+    let variable = |(key, node): (Written, Node<'_>)| {
+        let fits = |char: char| char.is_ascii_alphanumeric() || char == '_';
+        let begins = |char: char| !char.is_ascii_digit();
+        if !key.text.starts_with(begins) || !key.text.chars().all(fits) {
+            return Err(key.place.error("a variable's name has letters, digits and `_`"));
+        }
+        Ok((key.text, node.string()?.to_owned()))
+    };
+    node.object()?.entries().map(variable).collect()
+}
+
+fn address(node: Node<'_>) -> Result<Url, SettingsError> {
+    let url = Url::parse(node.non_empty_string()?).ok();
+    let fits = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    // It may have a key in it: it is not repeated.
+    url.filter(fits)
+        .ok_or_else(|| node.error("expected an address that begins with https:// or http://"))
+}
+
+fn headers(node: Node<'_>) -> Result<Vec<(HeaderName, String)>, SettingsError> {
+    let header = |(key, node): (Written, Node<'_>)| {
+        let name = key.text.parse::<HeaderName>();
+        let name = name.map_err(|_| key.place.error("this cannot be a header's name"))?;
+        if RESERVED.contains(&name.as_str()) {
+            return Err(key.place.error(format!("the header `{name}` is the protocol's own")));
+        }
+        Ok((name, node.string()?.to_owned()))
+    };
+    node.object()?.entries().map(header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use expect_test::{Expect, expect};
+
+    /// What a person would see: the servers, or the error with its hint.
+    fn check(entries: &str, expected: Expect) {
+        let document = Document::parse("mcp.json", entries);
+        let read = document.and_then(|document| Servers::read(document.root()));
+        expected.assert_eq(&match read {
+            Ok(servers) => servers.iter().map(shown).collect::<Vec<_>>().join("\n"),
+            Err(error) => match error.hint() {
+                Some(hint) => format!("error: {error}\nhint: {hint}"),
+                None => format!("error: {error}"),
+            },
+        });
+    }
+
+    fn shown(server: &McpServer) -> String {
+        let tools = ["get", "set", "drop"].into_iter().filter(|tool| server.has(tool));
+        let reads = ["get", "set"].into_iter().filter(|tool| server.read_only.matches(tool));
+        let (tools, reads): (Vec<_>, Vec<_>) = (tools.collect(), reads.collect());
+        let McpServer { name, transport, timeout, start_timeout, .. } = server;
+        format!("{name}: {transport:?} has {tools:?} reads {reads:?} {timeout:?} {start_timeout:?}")
+    }
+
+    #[test]
+    fn servers_are_read() {
+        check(
+            r#"{
+                "notes": {"command": "npx", "args": ["-y", "x@1"], "env": {"TOKEN": "hush"}, "cwd": "sub"},
+                "bare": {"type": "stdio", "command": "/bin/x"},
+                "web": {
+                    "type": "http", "url": "https://me:hush@example.org/mcp", "headers": {"X-Key": "hush"},
+                    "tools": {"allow": ["*et"], "deny": ["s*"]}, "readOnly": ["get"],
+                    "timeoutMs": 5, "startTimeoutMs": 7
+                },
+                "untold": {"url": "http://127.0.0.1:1/"}
+            }"#,
+            expect![[r#"
+                notes: stdio "npx" ["-y", "x@1"] ["TOKEN"] Some("sub") has ["get", "set", "drop"] reads [] 60s 30s
+                bare: stdio "/bin/x" [] [] None has ["get", "set", "drop"] reads [] 60s 30s
+                web: http https://example.org/mcp ["x-key"] has ["get"] reads ["get"] 5ms 7ms
+                untold: http http://127.0.0.1:1/ [] has ["get", "set", "drop"] reads [] 60s 30s"#]],
+        );
+        check("{}", expect![""]);
+    }
+
+    #[test]
+    fn mistakes_name_their_place() {
+        check(r#"[]"#, expect!["error: mcp.json:1:1: $: expected an object, found a list"]);
+        check(
+            r#"{"a": {"comand": "x"}}"#,
+            expect![[r#"
+            error: mcp.json:1:8: $.a.comand: unknown key `comand`
+            hint: did you mean `command`?"#]],
+        );
+        check(r#"{"a": {"args": []}}"#, expect!["error: mcp.json:1:7: $.a: missing key `command`"]);
+        check(
+            r#"{"a": {"command": "x", "url": "http://y/"}}"#,
+            expect![[r#"
+            error: mcp.json:1:8: $.a.command: unknown key `command`
+            hint: known keys are `url`, `headers`, `type`, `tools`, `readOnly`, `timeoutMs`, `startTimeoutMs`"#]],
+        );
+        check(
+            r#"{"a": {"type": "stdio", "command": "x", "url": "http://y/"}}"#,
+            expect![[r#"
+            error: mcp.json:1:41: $.a.url: unknown key `url`
+            hint: known keys are `command`, `args`, `env`, `cwd`, `type`, `tools`, `readOnly`, `timeoutMs`, `startTimeoutMs`"#]],
+        );
+        check(
+            r#"{"a": {"type": "sse", "url": "http://y/sse"}}"#,
+            expect![[r#"
+            error: mcp.json:1:16: $.a.type: servers of the older kind `sse` are not supported
+            hint: many of them also speak `http`, at an address that ends in `/mcp`"#]],
+        );
+        check(
+            r#"{"a": {"type": "htp", "url": "http://y/"}}"#,
+            expect![[r#"
+            error: mcp.json:1:16: $.a.type: expected one of `stdio`, `http`, `streamable-http`, `sse`, found the string `htp`
+            hint: did you mean `http`?"#]],
+        );
+    }
+
+    #[test]
+    fn mistakes_in_values_name_their_place_and_no_secret() {
+        check(
+            r#"{"a": {"url": "ftp://hush@y/"}}"#,
+            expect![
+                "error: mcp.json:1:15: $.a.url: expected an address that begins with https:// or http://"
+            ],
+        );
+        check(
+            r#"{"a": {"url": "http://y/", "headers": {"a b": ""}}}"#,
+            expect![[
+                r#"error: mcp.json:1:40: $.a.headers["a b"]: this cannot be a header's name"#
+            ]],
+        );
+        check(
+            r#"{"a": {"url": "http://y/", "headers": {"Accept": "*"}}}"#,
+            expect![
+                "error: mcp.json:1:40: $.a.headers.Accept: the header `accept` is the protocol's own"
+            ],
+        );
+        check(
+            r#"{"a": {"command": "x", "env": {"A=B": ""}}}"#,
+            expect![[
+                r#"error: mcp.json:1:32: $.a.env["A=B"]: a variable's name has letters, digits and `_`"#
+            ]],
+        );
+        check(
+            r#"{"a": {"command": "x", "env": {"A": 1}}}"#,
+            expect!["error: mcp.json:1:37: $.a.env.A: expected a string, found the number 1"],
+        );
+        check(
+            r#"{"a": {"command": "x", "tools": {"allow": ["a", "{"]}}}"#,
+            expect![
+                "error: mcp.json:1:49: $.a.tools.allow[1]: error parsing glob '{': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)"
+            ],
+        );
+        check(
+            r#"{"a": {"command": "x", "tools": {"alow": []}}}"#,
+            expect![[r#"
+            error: mcp.json:1:34: $.a.tools.alow: unknown key `alow`
+            hint: did you mean `allow`?"#]],
+        );
+        check(
+            r#"{"a": {"command": "x", "readOnly": true}}"#,
+            expect!["error: mcp.json:1:36: $.a.readOnly: expected a list, found `true`"],
+        );
+        check(
+            r#"{"a": {"command": "x", "timeoutMs": 0}}"#,
+            expect![
+                "error: mcp.json:1:37: $.a.timeoutMs: expected a whole number from 1 to 86400000, found the number 0"
+            ],
+        );
+    }
+
+    #[test]
+    fn s9_names_that_could_be_taken_apart_in_two_ways_are_refused() {
+        for name in ["", "a__b", "_a", "a_", "a b", "a.b", "ä", &"x".repeat(33)] {
+            let entries = format!("{{{name:?}: {{\"command\": \"x\"}}}}");
+            let document = Document::parse("mcp.json", &entries).expect("it is JSON");
+            let error = Servers::read(document.root()).expect_err("no such name");
+            assert_eq!(error.message(), NAMES, "{name}");
+        }
+        check(
+            r#"{"a_b-C9": {"command": "x"}}"#,
+            expect![[
+                r#"a_b-C9: stdio "x" [] [] None has ["get", "set", "drop"] reads [] 60s 30s"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_file_has_them_under_one_key() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let path = folder.path().join("mcp.json");
+        assert!(Servers::load(&path).expect("no file is no error").is_none());
+        std::fs::write(&path, r#"{"mcpServers": {"a": {"command": "x"}}}"#).expect("writable");
+        let servers = Servers::load(&path).expect("it is good").expect("it is there");
+        assert_eq!(servers.iter().map(|server| server.name().as_str()).collect::<Vec<_>>(), ["a"]);
+        std::fs::write(&path, r#"{"servers": {}}"#).expect("writable");
+        let error = Servers::load(&path).expect_err("no such key");
+        expect!["unknown key `servers`"].assert_eq(error.message());
+    }
+
+    #[test]
+    fn the_nearest_entry_of_a_name_wins() {
+        let server = |name: &str, command: &str| {
+            let (args, env, cwd) = (vec![], BTreeMap::new(), None);
+            let transport = Transport::Stdio { command: command.into(), args, env, cwd };
+            McpServer::new(name, transport).expect("it is a name")
+        };
+        let near: Servers = [server("a", "near"), server("a", "again")].into_iter().collect();
+        let far: Servers = [server("a", "far"), server("b", "far")].into_iter().collect();
+        let both: Vec<_> =
+            near.or(far).into_iter().map(|server| format!("{:?}", server.transport)).collect();
+        expect![[r#"
+            stdio "near" [] [] None
+            stdio "far" [] [] None"#]]
+        .assert_eq(&both.join("\n"));
+    }
+}

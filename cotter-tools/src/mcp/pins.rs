@@ -1,0 +1,222 @@
+//! What a person's servers were seen to offer, in a file: shown again without starting them, and held
+//! where it changed.
+//!
+//! The first list of a server is taken as it comes: the person named the server. From then on a
+//! definition that is new or another waits, until somebody has looked at it and accepted it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    fmt,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+#[cfg(unix)]
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::definition::{Definition, hex};
+
+/// The number of the format.
+const VERSION: u64 = 1;
+
+/// What servers were seen to offer, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Pins {
+    /// Each server.
+    pub servers: BTreeMap<String, Pinned>,
+}
+
+/// What one server was seen to offer, by the names of its tools.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Pinned {
+    /// The entry of the settings that was asked; another one is asked anew.
+    pub(super) identity: String,
+    /// What is accepted.
+    pub accepted: BTreeMap<String, Definition>,
+    /// What is new or another since then, and waits.
+    pub waiting: BTreeMap<String, Definition>,
+    /// What was accepted and is not offered at present.
+    pub gone: BTreeSet<String>,
+}
+
+impl Pins {
+    /// Reads the file; no file is no servers.
+    pub fn load(path: &Path) -> Result<Self, PinsError> {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Pins::default()),
+            Err(cause) => return Err(PinsError::new(path, "cannot be read", cause)),
+        };
+        // A file that cannot be understood is not taken for an empty one: everything would be accepted.
+        let bad = |cause: io::Error| PinsError::new(path, "is not what was written", cause);
+        let value: Value = serde_json::from_slice(&bytes).map_err(|cause| bad(cause.into()))?;
+        if value["v"] != VERSION {
+            return Err(bad(io::Error::other(format!("format {} is not known", value["v"]))));
+        }
+        let servers =
+            value["servers"].as_object().ok_or_else(|| bad(io::Error::other("no servers")))?;
+        let pinned =
+            |(name, value): (&String, &Value)| Some((name.clone(), Pinned::from_json(value)?));
+        let servers = servers.iter().map(pinned).collect::<Option<_>>();
+        Ok(Pins { servers: servers.ok_or_else(|| bad(io::Error::other("a server is broken")))? })
+    }
+
+    /// Changes the file, one writer at a time. An `Err` of `change` changes nothing.
+    pub(super) fn change<T>(
+        path: &Path,
+        change: impl FnOnce(&mut Pins) -> Result<T, PinsError>,
+    ) -> Result<T, PinsError> {
+        let failed = |cause| PinsError::new(path, "cannot be written", cause);
+        let _lock = lock(path).map_err(failed)?;
+        let before = Pins::load(path)?;
+        let mut pins = before.clone();
+        let answer = change(&mut pins)?;
+        if pins != before {
+            write(path, &pins.to_json()).map_err(failed)?;
+        }
+        Ok(answer)
+    }
+
+    /// Accepts everything of a server that waits, if that is still what `shown` is the digest of: see
+    /// [`Pinned::waiting_digest`]. Sessions under way keep what they have; the next one has it all.
+    pub fn accept(path: &Path, server: &str, shown: &str) -> Result<(), PinsError> {
+        Pins::change(path, |pins| {
+            let refused =
+                |words: String| PinsError::new(path, "was not changed", io::Error::other(words));
+            let pinned = pins.servers.get_mut(server);
+            let pinned = pinned.ok_or_else(|| refused(format!("no server `{server}` was seen")))?;
+            if pinned.waiting_digest() != shown {
+                return Err(refused(format!(
+                    "what waits of `{server}` is another by now; look again"
+                )));
+            }
+            for (name, definition) in std::mem::take(&mut pinned.waiting) {
+                pinned.accepted.insert(name, definition);
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes in what a server lists. Pure.
+    pub(super) fn see(
+        &mut self,
+        server: &str,
+        identity: &str,
+        listed: &BTreeMap<String, Definition>,
+    ) {
+        let Some(pinned) = self.servers.get_mut(server) else {
+            let identity = identity.to_owned();
+            let first = Pinned { identity, accepted: listed.clone(), ..Pinned::default() };
+            self.servers.insert(server.to_owned(), first);
+            return;
+        };
+        pinned.identity = identity.to_owned();
+        let news = listed.iter().filter(|(name, new)| pinned.accepted.get(*name) != Some(*new));
+        pinned.waiting = news.map(|(name, new)| (name.clone(), new.clone())).collect();
+        let missing = pinned.accepted.keys().filter(|name| !listed.contains_key(*name));
+        pinned.gone = missing.cloned().collect();
+    }
+
+    fn to_json(&self) -> Value {
+        let servers = self.servers.iter().map(|(name, pinned)| (name.clone(), pinned.to_json()));
+        json!({"v": VERSION, "servers": servers.collect::<serde_json::Map<_, _>>()})
+    }
+}
+
+impl Pinned {
+    /// What stands for everything that waits: whoever accepts it names it.
+    pub fn waiting_digest(&self) -> String {
+        let digests = self.waiting.values().map(Definition::digest);
+        hex(&Sha256::digest(digests.collect::<String>()))
+    }
+
+    fn to_json(&self) -> Value {
+        let list = |definitions: &BTreeMap<String, Definition>| -> Vec<Value> {
+            definitions.values().map(Definition::to_json).collect()
+        };
+        json!({
+            "entry": self.identity,
+            "accepted": list(&self.accepted),
+            "waiting": list(&self.waiting),
+            "gone": self.gone,
+        })
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
+        let list = |key: &str| -> Option<BTreeMap<String, Definition>> {
+            let parse = |value: &Value| {
+                let definition = Definition::parse(value)?;
+                Some((definition.name.clone(), definition))
+            };
+            value[key].as_array()?.iter().map(parse).collect()
+        };
+        let gone = value["gone"].as_array()?.iter().map(|name| Some(name.as_str()?.to_owned()));
+        Some(Pinned {
+            identity: value["entry"].as_str()?.to_owned(),
+            accepted: list("accepted")?,
+            waiting: list("waiting")?,
+            gone: gone.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// The file of definitions cannot be used. Without it nothing can be told to have changed.
+#[derive(Debug)]
+pub struct PinsError {
+    path: PathBuf,
+    what: &'static str,
+    cause: io::Error,
+}
+
+impl PinsError {
+    fn new(path: &Path, what: &'static str, cause: io::Error) -> Self {
+        PinsError { path: path.into(), what, cause }
+    }
+}
+
+impl fmt::Display for PinsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the file of tool definitions {} {}", self.path.display(), self.what)
+    }
+}
+
+impl Error for PinsError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// Held by one writer at a time, beside the file: the file itself is replaced.
+fn lock(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        builder.mode(0o700);
+        builder.create(folder)?;
+    }
+    let lock = private(&path.with_extension("lock"), OpenOptions::new().write(true).create(true))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+fn write(path: &Path, value: &Value) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = private(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+    file.write_all(value.to_string().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+fn private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    #[cfg(unix)]
+    options.mode(0o600);
+    options.open(path)
+}

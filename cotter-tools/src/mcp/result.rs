@@ -1,0 +1,160 @@
+//! What a server answered, as the model gets it.
+
+use cotter::{
+    message::{Content, Part},
+    text,
+    tool::{Output, ToolError},
+};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+/// A result as the model gets it; one that its server calls an error is a failure.
+pub(super) fn output(result: CallToolResult) -> Result<Output, ToolError> {
+    let mut parts: Vec<Part> = result.content.into_iter().map(part).collect();
+    // What is written in both forms is sent once, as the words its server chose.
+    if let Some(data) = &result.structured_content
+        && !parts.iter().any(|part| matches!(part, Part::Text(_)))
+    {
+        parts.insert(0, Part::Text(data.to_string()));
+    }
+    let content = match parts.as_slice() {
+        [] => Content::Text("(The tool answered nothing.)".into()),
+        [Part::Text(words)] => Content::Text(words.clone()),
+        _ => Content::Parts(parts),
+    };
+    match result.is_error {
+        Some(true) => Err(ToolError::failed(content.text())),
+        _ => Ok(Output { content, render_data: result.structured_content }),
+    }
+}
+
+fn part(block: ContentBlock) -> Part {
+    match block {
+        ContentBlock::Text(words) => Part::Text(words.text),
+        ContentBlock::Image(image) => picture(image.data, &image.mime_type),
+        ContentBlock::Audio(audio) => left_out("a sound", &audio.mime_type, audio.data.len()),
+        ContentBlock::Resource(resource) => embedded(resource.resource),
+        ContentBlock::ResourceLink(link) => {
+            let (uri, name) = (text::show_line(&link.uri), text::show_line(&link.name));
+            let words = link.description.map(|words| format!(": {}", text::show(&words)));
+            Part::Text(format!("[a link to {uri}, `{name}`{}]", words.unwrap_or_default()))
+        }
+        _ => Part::Text("[something of a kind that is not known here]".into()),
+    }
+}
+
+fn embedded(resource: ResourceContents) -> Part {
+    match resource {
+        ResourceContents::TextResourceContents { uri, text: words, .. } => {
+            Part::Text(format!("[{}]\n{words}", text::show_line(&uri)))
+        }
+        ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+            match picture(blob, &mime_type.unwrap_or_default()) {
+                Part::Text(words) => Part::Text(format!("[{}]\n{words}", text::show_line(&uri))),
+                picture => picture,
+            }
+        }
+        _ => Part::Text("[something of a kind that is not known here]".into()),
+    }
+}
+
+/// A picture, if it is one: a provider would refuse what is not, and every request after it.
+fn picture(data: String, claimed: &str) -> Part {
+    const KINDS: [(&str, &str); 4] = [
+        ("iVBORw0KGgo", "image/png"),
+        ("/9j/", "image/jpeg"),
+        ("R0lGOD", "image/gif"),
+        ("UklGR", "image/webp"),
+    ];
+    match KINDS.iter().find(|(begin, _)| data.starts_with(begin)) {
+        Some((_, kind)) if is_base64(&data) => Part::Image { media_type: (*kind).into(), data },
+        _ => left_out("something", claimed, data.len()),
+    }
+}
+
+fn left_out(what: &str, kind: &str, size: usize) -> Part {
+    let kind = text::clip(kind, 100);
+    Part::Text(format!(
+        "[{what} of type `{}` left out, {size} bytes in base64]",
+        text::show_line(&kind)
+    ))
+}
+
+fn is_base64(data: &str) -> bool {
+    let letters = data.trim_end_matches('=');
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    data.len().is_multiple_of(4) && data.len() - letters.len() <= 2 && letters.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    fn check(result: Value, expected: Expect) {
+        let result = serde_json::from_value(result).expect("it is a result");
+        let shown = match output(result) {
+            Ok(Output { content, render_data }) => {
+                let data = render_data.map(|data| format!("\ndata {data}"));
+                format!("{content:?}{}", data.unwrap_or_default())
+            }
+            Err(error) => format!("{}: {error}", error.kind.as_str()),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn texts_pictures_and_the_rest() {
+        check(
+            json!({"content": [{"type": "text", "text": "hello"}]}),
+            expect![[r#"Text("hello")"#]],
+        );
+        check(json!({"content": []}), expect![[r#"Text("(The tool answered nothing.)")"#]]);
+        let png = "iVBORw0KGgoAAAANSUhEUg==";
+        check(
+            json!({"content": [
+                {"type": "text", "text": "look"},
+                {"type": "image", "mimeType": "image/jpeg", "data": png},
+                {"type": "image", "mimeType": "image/png", "data": "bm90IGEgcGljdHVyZQ=="},
+                {"type": "image", "mimeType": "image/png", "data": format!("{png}<b>")},
+                {"type": "audio", "mimeType": "audio/wav\u{202e}", "data": "AAAA"},
+                {"type": "resource", "resource": {"uri": "demo://a", "text": "words"}},
+                {"type": "resource", "resource": {"uri": "demo://b", "blob": "AAAA", "mimeType": "x/y"}},
+                {"type": "resource", "resource": {"uri": "demo://c", "blob": png}},
+                {"type": "resource_link", "uri": "demo://d", "name": "d", "description": "more"},
+            ]}),
+            expect![[
+                r#"Parts([Text("look"), Image { media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUg==" }, Text("[something of type `image/png` left out, 20 bytes in base64]"), Text("[something of type `image/png` left out, 27 bytes in base64]"), Text("[a sound of type `audio/wav\\u{202e}` left out, 4 bytes in base64]"), Text("[demo://a]\nwords"), Text("[demo://b]\n[something of type `x/y` left out, 4 bytes in base64]"), Image { media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUg==" }, Text("[a link to demo://d, `d`: more]")])"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn data_stands_in_for_words_that_are_missing() {
+        check(
+            json!({"structuredContent": {"n": 1}}),
+            expect![[r#"
+            Text("{\"n\":1}")
+            data {"n":1}"#]],
+        );
+        check(
+            json!({"content": [{"type": "text", "text": "one"}], "structuredContent": {"n": 1}}),
+            expect![[r#"
+                Text("one")
+                data {"n":1}"#]],
+        );
+    }
+
+    #[test]
+    fn what_a_server_calls_an_error_is_a_failure() {
+        check(
+            json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
+            expect!["failed: no"],
+        );
+        check(
+            json!({"content": [], "isError": true}),
+            expect!["failed: (The tool answered nothing.)"],
+        );
+    }
+}

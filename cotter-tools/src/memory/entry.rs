@@ -1,0 +1,123 @@
+//! One thing that was remembered, as a file a person can read and edit: front matter, then the words.
+
+use cotter::{session::Timestamp, text};
+
+/// Something that was remembered, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) id: String,
+    pub(super) created: String,
+    pub(super) session: String,
+    pub(super) agent: String,
+    /// Who wrote it: `model`, or `person` where somebody made the file by hand.
+    pub(super) origin: String,
+    pub(super) tags: Vec<String>,
+    /// Whether a secret may be in it.
+    pub(super) secret: bool,
+    pub(super) text: String,
+}
+
+const FENCE: &str = "---";
+
+impl Entry {
+    /// The entry's file.
+    pub(super) fn to_file(&self) -> String {
+        let Entry { id, created, .. } = self;
+        let [session, agent] = [&self.session, &self.agent].map(|word| text::show_line(word));
+        let (origin, tags, secret) = (&self.origin, self.tags.join(", "), self.secret);
+        format!(
+            "{FENCE}\nid: {id}\ncreated: {created}\nsession: {session}\nagent: {agent}\norigin: \
+             {origin}\ntags: [{tags}]\nsecret: {secret}\n{FENCE}\n\n{}\n",
+            self.text
+        )
+    }
+
+    /// The entry of a file, or what is wrong with it. Keys that are not known are passed over; one that
+    /// does not say whether a secret is in it is taken to hold one.
+    pub(super) fn parse(file: &str) -> Result<Self, String> {
+        let file = file.strip_prefix('\u{feff}').unwrap_or(file);
+        let mut rest = file;
+        let mut line = || -> Option<&str> {
+            let (line, after) = rest.split_once('\n')?;
+            rest = after;
+            Some(line.trim_end())
+        };
+        if line() != Some(FENCE) {
+            return Err("it does not begin with `---`".into());
+        }
+        let mut entry = Entry {
+            id: String::new(),
+            created: String::new(),
+            session: String::new(),
+            agent: String::new(),
+            origin: "person".into(),
+            tags: vec![],
+            secret: true,
+            text: String::new(),
+        };
+        loop {
+            match line() {
+                None => return Err("its front matter has no end".into()),
+                Some(FENCE) => break,
+                Some(line) => entry.set(line)?,
+            }
+        }
+        if entry.id.is_empty() {
+            return Err("its front matter has no `id`".into());
+        }
+        entry.text = rest.trim().to_owned();
+        match entry.text.is_empty() {
+            true => Err("nothing stands below its front matter".into()),
+            false => Ok(entry),
+        }
+    }
+
+    fn set(&mut self, line: &str) -> Result<(), String> {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            return Ok(());
+        }
+        let shown = || text::clip(&text::show_line(line), 60).into_owned();
+        let (key, value) =
+            line.split_once(':').ok_or_else(|| format!("`{}` is no `key: value`", shown()))?;
+        let value = unquoted(value.trim());
+        match key.trim() {
+            "id" if is_id(value) => self.id = value.into(),
+            "secret" => {
+                self.secret = value
+                    .parse()
+                    .map_err(|_| format!("`{}` does not say `true` or `false`", shown()))?;
+            }
+            "created" if Timestamp::parse(value).is_some() => self.created = value.into(),
+            key @ ("id" | "created") => return Err(format!("`{}` is no `{key}`", shown())),
+            "session" => self.session = value.into(),
+            "agent" => self.agent = value.into(),
+            "origin" => self.origin = value.into(),
+            "tags" => self.tags = tags(value),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn unquoted(value: &str) -> &str {
+    let within = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    within('"').or_else(|| within('\'')).unwrap_or(value)
+}
+
+fn tags(value: &str) -> Vec<String> {
+    let list = value.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or(value);
+    let tags = list.split(',').map(|tag| unquoted(tag.trim()));
+    tags.filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether a text may be an id: letters, digits, `-` and `_`.
+pub(super) fn is_id(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=64).contains(&text.len()) && text.chars().all(is_plain)
+}
+
+/// Whether a text may be a tag: nothing that would end it in the file.
+pub(super) fn is_tag(text: &str) -> bool {
+    let fits = (1..=40).contains(&text.chars().count()) && text.trim() == text;
+    fits && !text.contains([',', '[', ']', '"', '\'']) && text::show_line(text) == text
+}

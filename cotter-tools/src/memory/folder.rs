@@ -1,0 +1,158 @@
+//! The folder of what is remembered: a file each, made whole or not at all, links not followed.
+//!
+//! Several processes may use it at once. A file is never written a second time, only made and removed.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::SystemTime,
+};
+
+/// The most of a file that is read: a person may write more than a model.
+const FILE_BYTES: u64 = 64 * 1024;
+
+/// A folder that need not be there yet.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+/// A file of the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) name: String,
+    /// Tells when it has changed.
+    pub(super) stamp: Stamp,
+}
+
+/// What changes with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    is_file: bool,
+    bytes: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl Folder {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Folder(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Every file that may be an entry, by name.
+    pub(super) fn list(&self) -> io::Result<Vec<Found>> {
+        let files = match fs::read_dir(&self.0) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+            files => files?,
+        };
+        let mut found = vec![];
+        for file in files {
+            let file = file?;
+            let name = file.file_name();
+            // A name that is no text cannot be told to anybody.
+            let Some(name) = name.to_str().filter(|name| is_entry(name)) else { continue };
+            // Gone meanwhile.
+            let Ok(about) = file.metadata() else { continue };
+            found.push(Found { name: name.to_owned(), stamp: Stamp::of(&about) });
+        }
+        found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(found)
+    }
+
+    /// The text of a file, or what is wrong with it.
+    pub(super) fn read(&self, found: &Found) -> Result<String, String> {
+        if !found.stamp.is_file {
+            return Err("it is not a file; links are not followed".into());
+        }
+        if found.stamp.bytes > FILE_BYTES {
+            return Err(format!("it has more than {FILE_BYTES} bytes"));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true);
+        // Neither a link put there meanwhile nor a pipe that would wait for a writer.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+            options.custom_flags(flags.bits().cast_signed());
+        }
+        let file = options.open(self.0.join(&found.name)).map_err(|cause| cause.to_string())?;
+        let mut bytes = vec![];
+        let read = file.take(FILE_BYTES).read_to_end(&mut bytes);
+        read.map_err(|cause| cause.to_string())?;
+        String::from_utf8(bytes).map_err(|_| "it is not text".into())
+    }
+
+    /// Makes a file that is not there yet, whole or not at all; whether its name was free.
+    pub(super) fn add(&self, name: &str, content: &str) -> io::Result<bool> {
+        make_folder(&self.0)?;
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let beside = self.0.join(format!(".{}-{number}.new", std::process::id()));
+        let path = self.0.join(name);
+        let written = write_private(&beside, content);
+        // A link to a name that is taken fails, where a rename would replace what is there.
+        let added = written.and_then(|()| fs::hard_link(&beside, &path));
+        let _ = fs::remove_file(&beside);
+        match added {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            added => added?,
+        }
+        self.sync()?;
+        Ok(true)
+    }
+
+    /// Removes a file; whether it was there. Of a link, the link goes and not what it leads to.
+    pub(super) fn remove(&self, name: &str) -> io::Result<bool> {
+        match fs::remove_file(self.0.join(name)) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
+            removed => removed?,
+        }
+        self.sync()?;
+        Ok(true)
+    }
+
+    /// Names are on the disk when this returns.
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()
+    }
+}
+
+impl Stamp {
+    fn of(about: &fs::Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(about);
+        #[cfg(not(unix))]
+        let inode = 0;
+        let modified = about.modified().ok();
+        Stamp { is_file: about.is_file(), bytes: about.len(), modified, inode }
+    }
+}
+
+fn is_entry(name: &str) -> bool {
+    name.ends_with(".md") && !name.starts_with('.')
+}
+
+/// Makes a folder that its owner alone can look into.
+fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Writes a new file that its owner alone can read, to the disk.
+fn write_private(path: &Path, content: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,175 @@
+//! `git`: what its commands throw away, what they change, where they speak to. Pure.
+
+use cotter::permission::Zone;
+
+use super::{
+    expand::{Field, Shape},
+    judge::Judged,
+    options::Given,
+};
+
+/// What follows from options and operands together.
+pub(super) fn refine(name: &str, given: &Given, judged: &mut Judged) {
+    match name {
+        "git push" => push(given, judged),
+        "git clone" | "git ls-remote" | "git fetch" | "git pull" => remote(name, given, judged),
+        "git branch" => branch(given, judged),
+        "git tag" => tag(given, judged),
+        "git clean" => clean(given, judged),
+        "git config" | "git remote" | "git symbolic-ref" | "git init" | "git stash" => {
+            settings(name, given, judged)
+        }
+        "git submodule" | "git bisect"
+            if given
+                .operands
+                .iter()
+                .any(|field| matches!(field.text.as_str(), "foreach" | "run")) =>
+        {
+            judged.unclear(format!("`{name}` runs a command again and again"));
+        }
+        "git log" | "git show" | "git diff" if given.has(&["show-signature"]) => {
+            judged.raise(Zone::Build)
+        }
+        _ => throws_away(name, given, judged),
+    }
+}
+
+fn push(given: &Given, judged: &mut Judged) {
+    let forced = given.has(&["f", "force", "force-with-lease", "mirror", "d", "delete", "prune"]);
+    let refs = given.operands.iter().skip(1).any(|field| field.text.starts_with(['+', ':']));
+    if forced || refs {
+        judged.destroys("`git push` overwrites or deletes what is elsewhere");
+    }
+    if let Some(address) = given.operands.first().filter(|field| field.text.contains(['/', ':'])) {
+        judged.speaks_to(address);
+    }
+}
+
+fn remote(name: &str, given: &Given, judged: &mut Judged) {
+    let Some(address) = given.operands.first() else { return };
+    let text = address.text.as_str();
+    if text.contains("::") {
+        judged.unclear("`git` would run a helper for this address");
+    } else if text.contains([':', '@']) || !address.is_known() {
+        judged.speaks_to(address);
+    } else if text.starts_with(['/', '.']) || name == "git clone" {
+        judged.hosts.clear();
+        judged.reads.push(address.clone());
+    }
+    if name == "git clone" {
+        let from = text.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+        let named = Field::known(from.trim_end_matches(".git"));
+        judged.writes.push(given.operands.get(1).cloned().unwrap_or(named));
+    }
+}
+
+fn branch(given: &Given, judged: &mut Judged) {
+    let changes = given.has(&[
+        "d",
+        "delete",
+        "D",
+        "m",
+        "move",
+        "M",
+        "c",
+        "C",
+        "copy",
+        "f",
+        "force",
+        "u",
+        "set-upstream-to",
+        "unset-upstream",
+        "edit-description",
+    ]);
+    let lists = given.has(&[
+        "l",
+        "list",
+        "a",
+        "all",
+        "r",
+        "remotes",
+        "contains",
+        "no-contains",
+        "merged",
+        "no-merged",
+        "points-at",
+        "show-current",
+        "sort",
+        "format",
+    ]);
+    if given.has(&["D"]) || given.has(&["d", "delete"]) && given.has(&["f", "force"]) {
+        judged.destroys("`git branch -D` deletes a branch with what only it has");
+    }
+    if changes || !given.operands.is_empty() && !lists {
+        judged.only(given, Zone::Workspace);
+    }
+}
+
+fn tag(given: &Given, judged: &mut Judged) {
+    let lists = given.has(&[
+        "l",
+        "list",
+        "n",
+        "contains",
+        "no-contains",
+        "merged",
+        "no-merged",
+        "points-at",
+    ]);
+    if given.has(&["d", "delete", "f", "force"]) || !given.operands.is_empty() && !lists {
+        judged.only(given, Zone::Workspace);
+    }
+    if given.has(&["s", "sign", "v", "verify"]) {
+        judged.raise(Zone::Build);
+    }
+}
+
+fn clean(given: &Given, judged: &mut Judged) {
+    let forced = given.has(&["f", "force"]);
+    if given.has(&["n", "dry-run"]) {
+        judged.reads.append(&mut judged.writes);
+        judged.only(given, Zone::Safe);
+    } else if forced {
+        judged.destroys("`git clean -f` deletes files git does not know");
+    }
+}
+
+/// Commands that look, or change what git itself keeps, by how many words they are given.
+fn settings(name: &str, given: &Given, judged: &mut Judged) {
+    let operands = given.operands.len();
+    match name {
+        "git config" if operands > 1 || given.unknown.is_some() => {
+            judged.raise(Zone::Build);
+            judged.writes.push(Field::known(".git/config"));
+        }
+        "git remote" if operands > 0 => judged.writes.push(Field::known(".git/config")),
+        "git symbolic-ref" if operands > 1 => judged.raise(Zone::Workspace),
+        "git init" if operands == 0 => judged.writes.push(Field::known(".")),
+        "git stash" if operands > 0 => judged.raise(Zone::Build),
+        _ => {}
+    }
+}
+
+fn throws_away(name: &str, given: &Given, judged: &mut Judged) {
+    let whole = |field: &Field| {
+        matches!(field.text.as_str(), "." | "./" | ":/" | "..")
+            || matches!(field.shape, Shape::Pattern(_))
+    };
+    let staged = given.has(&["staged", "S"]) && !given.has(&["worktree", "W"]);
+    let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
+    let what = match name {
+        "git reset" if given.has(&["hard"]) => "throws changes away",
+        "git restore" if !staged && !given.operands.is_empty() => "throws changes away",
+        "git checkout" if named || given.operands.iter().any(whole) => "throws changes away",
+        "git rm" if given.has(&["f", "force"]) && !given.has(&["cached"]) => "throws changes away",
+        "git checkout" | "git switch" if given.has(&["f", "force", "discard-changes"]) => {
+            "throws changes away"
+        }
+        "git stash drop" | "git stash clear" => "throws changes away",
+        "git filter-branch" | "git filter-repo" => "rewrites history",
+        "git reflog expire" | "git reflog delete" => "forgets what was",
+        "git update-ref" if given.has(&["d"]) => "deletes a branch",
+        _ => return,
+    };
+    judged.destroys(format!("`{name}` {what}"));
+}

@@ -1,0 +1,371 @@
+//! `ask_user`: what the person is shown, what the model is told. R11, SECURITY 1, 4, 29.
+
+use std::time::Duration;
+
+use cotter::{Agent, AgentConfig, FnTool, Mention, ToolSpec, permission::Zone, tool::Facts};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_tools::ask_user::AskUser;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+/// What was put to the person, and the conversation.
+async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: Expect) {
+    let person = ScriptedUi::new(answers);
+    let model = Scripted::new([Step::call("ask_user", input), Step::text("I see.")]);
+    let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build().unwrap();
+    agent.process_request("go").await.unwrap();
+    let shown = transcript(&agent.main_session().await.unwrap());
+    let shown = format!("{}--\n{}", person.was_put(), cotter::text::show(&shown));
+    expected.assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn r11_a_question_is_answered_in_words() {
+    check(
+        json!({"question": "Which port?"}),
+        [Said::Line(" 8080 ".into())],
+        expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Which port?
+        --
+        user: go
+        call c1.1: ask_user {"question":"Which port?"}
+        result c1.1: The person said: 8080
+        assistant: I see.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r11_one_of_the_options_is_chosen() {
+    let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
+    check(
+        input,
+        [Said::Choice(1)],
+        expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Which colour?
+        - red
+        - blue
+        - Something else
+        --
+        user: go
+        call c1.1: ask_user {"question":"Which colour?","options":["red","blue"]}
+        result c1.1: The person chose "blue".
+        assistant: I see.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r11_something_else_is_always_possible() {
+    let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
+    check(
+        input,
+        [Said::Choice(2), Said::Line("green".into())],
+        expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Which colour?
+        - red
+        - blue
+        - Something else
+        The agent has a question. Your answer allows nothing to run.
+        │ Which colour?
+        --
+        user: go
+        call c1.1: ask_user {"question":"Which colour?","options":["red","blue"]}
+        result c1.1: The person said: green
+        assistant: I see.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r11_several_are_chosen_where_several_may_be() {
+    let input = json!({"question": "Which?", "options": ["a", "b", "c"], "multiple": true});
+    let answers = [Said::Choices(vec![3, 2, 0, 2, 9]), Said::Line("and d".into())];
+    check(
+        input,
+        answers,
+        expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Which?
+        - a
+        - b
+        - c
+        - Something else
+        The agent has a question. Your answer allows nothing to run.
+        │ Which?
+        --
+        user: go
+        call c1.1: ask_user {"question":"Which?","options":["a","b","c"],"multiple":true}
+        result c1.1: The person chose "a" and "c", and said: and d
+        assistant: I see.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r11_no_answer_is_told_plainly() {
+    check(json!({"question": "Well?"}), [Said::Nothing], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Well?
+        --
+        user: go
+        call c1.1: ask_user {"question":"Well?"}
+        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        assistant: I see.
+    "#]]).await;
+    let input = json!({"question": "Well?", "options": ["a", "b"]});
+    check(input, [Said::Choice(2), Said::Nothing], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Well?
+        - a
+        - b
+        - Something else
+        The agent has a question. Your answer allows nothing to run.
+        │ Well?
+        --
+        user: go
+        call c1.1: ask_user {"question":"Well?","options":["a","b"]}
+        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        assistant: I see.
+    "#]]).await;
+    let input = json!({"question": "Well?", "options": ["a", "b"]});
+    check(input, [Said::Choice(7)], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Well?
+        - a
+        - b
+        - Something else
+        --
+        user: go
+        call c1.1: ask_user {"question":"Well?","options":["a","b"]}
+        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        assistant: I see.
+    "#]]).await;
+    check(
+        json!({"question": "Well?"}),
+        [Said::Line("  ".into())],
+        expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Well?
+        --
+        user: go
+        call c1.1: ask_user {"question":"Well?"}
+        result c1.1: The person left the answer empty.
+        assistant: I see.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r11_somebody_who_never_answers_is_waited_for_only_so_long() {
+    let person = ScriptedUi::new([Said::Silence]);
+    let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
+    let hook = AskUser::default().with_limit(Duration::from_secs(60));
+    let agent = Agent::builder(model).ui(person).hook(hook).build().unwrap();
+    agent.process_request("go").await.unwrap();
+    expect![[r#"
+        user: go
+        call c1.1: ask_user {"question":"?"}
+        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        assistant: ok
+    "#]].assert_eq(&transcript(&agent.main_session().await.unwrap()));
+}
+
+#[tokio::test]
+async fn r11_nobody_there_is_a_result_and_no_error() {
+    let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
+    let agent = Agent::builder(model).hook(AskUser::default()).build().unwrap();
+    agent.process_request("go").await.unwrap();
+    expect![[r#"
+        user: go
+        call c1.1: ask_user {"question":"?"}
+        result c1.1: Nobody is there to be asked. Do not ask again: take what is most likely meant, and say that you did.
+        assistant: ok
+    "#]].assert_eq(&transcript(&agent.main_session().await.unwrap()));
+}
+
+#[tokio::test]
+async fn r11_what_cannot_be_asked_is_refused() {
+    let mut shown = String::new();
+    for input in [
+        json!({}),
+        json!({"question": "  "}),
+        json!({"question": "?", "options": ["one"]}),
+        json!({"question": "?", "options": ["1", "2", "3", "4", "5", "6", "7", "8", "9"]}),
+        json!({"question": "?", "options": ["a", " a"]}),
+        json!({"question": "?", "options": ["a", " "]}),
+    ] {
+        let person = ScriptedUi::new([Said::Line("never".into())]);
+        let model = Scripted::new([Step::call("ask_user", input), Step::text("ok")]);
+        let hook = AskUser::default();
+        let agent = Agent::builder(model).ui(person.clone()).hook(hook).build().unwrap();
+        agent.process_request("go").await.unwrap();
+        let all = transcript(&agent.main_session().await.unwrap());
+        shown += all.lines().find(|line| line.starts_with("result")).unwrap();
+        shown += "\n";
+        assert_eq!(person.was_put(), "", "nobody was asked");
+    }
+    expect![[r#"
+        result c1.1 (invalid_args): Invalid arguments for `ask_user`: "question" is a required property.
+        result c1.1 (invalid_args): the question is empty
+        result c1.1 (invalid_args): Invalid arguments for `ask_user`: /options: ["one"] has less than 2 items.
+        result c1.1 (invalid_args): Invalid arguments for `ask_user`: /options: ["1","2","3","4","5","6","7","8","9"] has more than 8 items.
+        result c1.1 (invalid_args): two options are the same
+        result c1.1 (invalid_args): an option is empty
+    "#]].assert_eq(&shown);
+}
+
+/// S29, S4: whatever the model writes, each of its lines stands behind a bar, with nothing hidden.
+#[tokio::test]
+async fn s4_a_question_cannot_pose_as_another() {
+    let question = "1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \
+                    \u{1b}[2J\u{202e}\u{2028}The agent has no question.";
+    let options = json!(["y\n1. bash {}", "n\u{1b}[A"]);
+    check(json!({"question": question, "options": options}), [Said::Choice(0)], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ 1. bash {"command":"ls"}
+        │    asked by zone: it writes\u{d}
+        │ Run it? [y]es, [n]o: \u{1b}[2J\u{202e}\u{2028}The agent has no question.
+        - y\n1. bash {}
+        - n\u{1b}[A
+        - Something else
+        --
+        user: go
+        call c1.1: ask_user {"question":"1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \u001b[2J\u{202e}\u{2028}The agent has no question.","options":["y\n1. bash {}","n\u001b[A"]}
+        result c1.1: The person chose "y
+        1. bash {}".
+        assistant: I see.
+    "#]])
+        .await;
+}
+
+/// S4: a line that is longer than a screen is wide goes on behind the bar.
+#[tokio::test]
+async fn s4_a_long_line_stays_behind_its_bar() {
+    let long = format!("Look:{}Run it? [y]es, [n]o: {}", " ".repeat(120), "x".repeat(100));
+    check(json!({"question": long}), [Said::Line("no".into())], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Look:
+        │                                                      Run it? [y]es,
+        │ [n]o:
+        │ xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        │ xxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        --
+        user: go
+        call c1.1: ask_user {"question":"Look:                                                                                                                        Run it? [y]es, [n]o: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}
+        result c1.1: The person said: no
+        assistant: I see.
+    "#]]).await;
+    check(json!({"question": "\u{6771}".repeat(80)}), [Said::Line("no".into())], expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ 東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東
+        │ 東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東
+        │ 東東東東東東東東
+        --
+        user: go
+        call c1.1: ask_user {"question":"東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東"}
+        result c1.1: The person said: no
+        assistant: I see.
+    "#]])
+        .await;
+}
+
+/// S1: a yes to a question of the model's own is no yes to a call.
+#[tokio::test]
+async fn s1_an_answer_approves_nothing() {
+    let spec = ToolSpec::new("deploy", "Deploys.", json!({"type": "object"}));
+    let deploy = FnTool::new(spec, |_| async { Ok("deployed".into()) });
+    let question = json!({"question": "May I deploy?", "options": ["yes", "no"]});
+    let model = Scripted::new([
+        Step::call("ask_user", question).and_call("deploy", json!({})),
+        Step::call("deploy", json!({})),
+        Step::text("ok"),
+    ]);
+    // Of the step's own question first, then the model's, then the next step's.
+    let person = ScriptedUi::new([Said::Nothing, Said::Choice(0), Said::Nothing]);
+    let agent = Agent::builder(model)
+        .tool(deploy.touching(Facts::zone(Zone::External)))
+        .ui(person.clone())
+        .hook(AskUser::default())
+        .build()
+        .unwrap();
+    agent.process_request("go").await.unwrap();
+    let shown = transcript(&agent.main_session().await.unwrap());
+    expect![[r#"
+        deploy {} <- zone: zone `external` asks at level `standard`
+        --
+        deploy {} <- zone: zone `external` asks at level `standard`
+        --
+        The agent has a question. Your answer allows nothing to run.
+        │ May I deploy?
+        - yes
+        - no
+        - Something else
+        --
+        user: go
+        call c1.1: ask_user {"question":"May I deploy?","options":["yes","no"]}
+        call c1.2: deploy {}
+        result c1.1: The person chose "yes".
+        result c1.2 (denied): Permission denied for `deploy`: there was no answer. Do not retry this exact call.
+        call c2.1: deploy {}
+        result c2.1 (denied): Permission denied for `deploy`: there was no answer. Do not retry this exact call.
+        assistant: ok
+    "#]].assert_eq(&format!("{}--\n{}--\n{shown}", person.shown(), person.was_put()));
+}
+
+/// A subagent's question is put under its name.
+#[tokio::test]
+async fn r11_a_subagent_asks_under_its_name() {
+    let model = Scripted::new([
+        Step::call("invoke_subagent", json!({"name": "scout", "prompt": "p"})),
+        Step::call("ask_user", json!({"question": "Left or right?"})),
+        Step::text("Left."),
+        Step::text("ok"),
+    ]);
+    let person = ScriptedUi::new([Said::Line("left".into())]);
+    let agent = Agent::builder(model)
+        .define_mention(Mention::agent(AgentConfig::new("scout")))
+        .ui(person.clone())
+        .hook(AskUser::default())
+        .build()
+        .unwrap();
+    agent.process_request("go").await.unwrap();
+    expect![[r#"
+        The subagent scout has a question. Your answer allows nothing to run.
+        │ Left or right?
+    "#]]
+    .assert_eq(&person.was_put());
+}
+
+/// The question goes with the run.
+#[tokio::test]
+async fn r11_an_abort_ends_the_question() {
+    let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
+    let agent = Agent::builder(model)
+        .ui(ScriptedUi::new([Said::Silence]))
+        .hook(AskUser::default())
+        .build()
+        .unwrap();
+    let session = agent.main_session().await.unwrap();
+    let mut run = session.prompt("go");
+    while let Some(event) = run.next().await {
+        if event.kind.name() == "tool.call" {
+            session.abort();
+        }
+    }
+    let _ = run.reply().await;
+    expect![[r#"
+        user: go
+        call c1.1: ask_user {"question":"?"}
+        result c1.1 (cancelled): Cancelled while it ran.
+    "#]]
+    .assert_eq(&transcript(&session));
+}

@@ -1,0 +1,70 @@
+//! What must hold for any bytes that are taken for a shell command, from parser to decision. The fuzz
+//! target calls this, and so does a test.
+
+use cotter::{
+    Agent,
+    permission::{RuleKind, Zone},
+    tool::{Doubt, Explained, Facts},
+};
+use cotter_tools::shell;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::kit::{Project, explain, verdict};
+
+/// A project, and an agent in it that allows everything but `frob`.
+pub(crate) struct Judge {
+    project: Project,
+    agent: Agent,
+    runtime: Runtime,
+}
+
+impl Judge {
+    pub(crate) fn new() -> Self {
+        let project = Project::new();
+        let rules = [(RuleKind::Allow, "*".into()), (RuleKind::Deny, "bash(frob *)".into())];
+        let agent = project.agent(&rules);
+        Judge { project, agent, runtime: Builder::new_current_thread().build().unwrap() }
+    }
+
+    /// Panics where something does not hold.
+    pub(crate) fn check(&self, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        let facts = shell::facts(&text, &self.project.place);
+        assert_eq!(facts, shell::facts(&text, &self.project.place), "the same text says the same");
+        check_told(&facts);
+        let explained = self.explain(&text);
+        let is_clear = facts.doubts.is_empty() && facts.zone != Zone::Never;
+        assert!(explained.verdict != "pass" || is_clear, "no rule takes the place of a gate");
+        let first = self.explain(&format!("frob x\n{text}"));
+        assert!(is_caught(&first), "what is denied is seen, whatever follows it");
+    }
+
+    fn explain(&self, command: &str) -> Explained {
+        self.runtime.block_on(explain(&self.agent, command))
+    }
+}
+
+/// Whether it can be told beforehand what a script does.
+pub(crate) fn is_understood(facts: &Facts) -> bool {
+    !facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
+}
+
+/// Whether a call that runs what is denied was seen through, or at least asks whatever rules say.
+pub(crate) fn is_caught(explained: &Explained) -> bool {
+    explained.verdict == "block" || verdict(explained) == "ask!" && !is_understood(&explained.facts)
+}
+
+/// What is told fits together.
+fn check_told(facts: &Facts) {
+    let paths = facts.reads.iter().chain(&facts.writes);
+    assert!(paths.clone().all(|path| path.is_absolute()), "paths are absolute");
+    for command in &facts.commands {
+        let only_redirects = command.words.is_empty();
+        assert!(!only_redirects || command.zone == Zone::Safe, "what has no name does nothing");
+        assert!(command.zone <= facts.zone, "the zone is the most serious of all");
+        assert!(
+            command.writes_to.iter().all(|path| facts.writes.contains(path)),
+            "every write is told"
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! What the tests of this folder share: a project to work in, an agent that decides there, and the
+//! table of commands with their verdicts.
+
+use std::{fs, os::unix::fs::symlink, path::PathBuf};
+
+use cotter::{
+    Agent, Place, Tool, ToolSpec,
+    permission::{Rule, RuleKind},
+    tool::{Explained, Facts, Permit, ToolError, Working},
+};
+use cotter_test::Scripted;
+use cotter_tools::shell;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The project that the table of commands speaks about. It goes with the value.
+pub(crate) struct Project {
+    pub(crate) place: Place,
+    pub(crate) folder: PathBuf,
+    pub(crate) temp: PathBuf,
+    _keep: TempDir,
+}
+
+impl Project {
+    pub(crate) fn new() -> Self {
+        let keep = tempfile::tempdir().unwrap();
+        let root = keep.path().canonicalize().unwrap();
+        let (folder, temp) = (root.join("app"), root.join("tmp"));
+        for name in ["app/src", "app/build", "app/.git/hooks", "app-evil", "tmp", "tmp-evil"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let files =
+            ["src/main.rs", "README.md", ".env", "package.json", "a.txt", "b.txt", ".git/config"];
+        for name in files {
+            fs::write(folder.join(name), "x\n").unwrap();
+        }
+        fs::write(folder.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let links =
+            [("out", "/etc"), ("up", ".."), ("key", "/home/u/.ssh/id_rsa"), ("same.txt", "a.txt")];
+        for (name, target) in links {
+            symlink(target, folder.join(name)).unwrap();
+        }
+        let place = Place::new(&folder)
+            .with_home("/home/u")
+            .with_read_roots(["/usr/include".into(), temp.clone()])
+            .with_closed(["/home/u/.config/cotter".into(), "/home/u/.local/share/cotter".into()]);
+        Project { place, folder, temp, _keep: keep }
+    }
+
+    /// An agent with these rules whose `bash` tells what a command touches and runs nothing.
+    pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {
+        let builder =
+            Agent::builder(Scripted::new([])).place(self.place.clone()).tool(Bash::default());
+        let rules = rules.iter().map(|(kind, text)| Rule::parse(*kind, text).unwrap());
+        rules.fold(builder, |builder, rule| builder.rule(rule)).build().unwrap()
+    }
+
+    /// A command with its stand-ins filled in.
+    fn fill(&self, command: &str) -> String {
+        let (folder, temp) = (self.folder.to_str().unwrap(), self.temp.to_str().unwrap());
+        let mut filled = command.replace("@project@", folder).replace("@tmp@", temp);
+        let repeated = [
+            ("@long:", "a"),
+            ("@words:", "a "),
+            ("@lines:", "true\n"),
+            ("@and:", "true && "),
+            ("@open:", "$("),
+            ("@close:", ")"),
+            ("@group:", "( "),
+            ("@end:", " )"),
+        ];
+        for (mark, text) in repeated {
+            while let Some((before, after)) = filled.split_once(mark) {
+                let (count, after) = after.split_once('@').unwrap();
+                filled = format!("{before}{}{after}", text.repeat(count.parse().unwrap()));
+            }
+        }
+        filled
+    }
+
+    /// The table of commands, read.
+    pub(crate) fn classes(&self) -> Vec<Class> {
+        let mut classes = vec![];
+        for (number, line) in include_str!("../data/shell.txt").lines().enumerate() {
+            if let Some(title) = line.strip_prefix("## ") {
+                classes.push(Class::new(title));
+            } else if !line.starts_with('#') && !line.trim().is_empty() {
+                let class: &mut Class = classes.last_mut().unwrap();
+                class.cases.push(self.case(number + 1, line));
+            }
+        }
+        classes
+    }
+
+    fn case(&self, line: usize, text: &str) -> Case {
+        let (verdicts, rest) = text.trim().split_once(char::is_whitespace).unwrap();
+        let (zones, command) = rest.trim_start().split_once(char::is_whitespace).unwrap();
+        let command = command.trim_start();
+        let command = match command.starts_with('"') {
+            true => {
+                serde_json::from_str(command).unwrap_or_else(|error| panic!("line {line}: {error}"))
+            }
+            false => command.to_owned(),
+        };
+        let words = |text: &str| text.split('/').map(str::to_owned).collect();
+        Case { line, verdicts: words(verdicts), zones: words(zones), command: self.fill(&command) }
+    }
+
+    /// Every command of the table.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        self.classes().into_iter().flat_map(|class| class.cases).map(|case| case.command).collect()
+    }
+}
+
+/// Commands of one kind, under the same rules.
+pub(crate) struct Class {
+    pub(crate) title: String,
+    pub(crate) rules: Vec<(RuleKind, String)>,
+    pub(crate) cases: Vec<Case>,
+}
+
+impl Class {
+    fn new(title: &str) -> Self {
+        let rules =
+            title.split_once(" (").map_or("", |(_, rules)| rules.strip_suffix(')').unwrap());
+        let rules = rules.split("; ").filter(|rule| !rule.is_empty()).map(|rule| {
+            let (kind, text) = rule.split_once(' ').unwrap();
+            let kind = match kind {
+                "allow" => RuleKind::Allow,
+                "ask" => RuleKind::Ask,
+                "deny" => RuleKind::Deny,
+                other => panic!("`{other}` is no kind of rule"),
+            };
+            (kind, text.to_owned())
+        });
+        Class { title: title.into(), rules: rules.collect(), cases: vec![] }
+    }
+}
+
+/// One command, and what may come of it.
+pub(crate) struct Case {
+    pub(crate) line: usize,
+    pub(crate) verdicts: Vec<String>,
+    pub(crate) zones: Vec<String>,
+    pub(crate) command: String,
+}
+
+/// What would happen to a command.
+pub(crate) async fn explain(agent: &Agent, command: &str) -> Explained {
+    agent.explain("bash", json!({"command": command})).await
+}
+
+/// The verdict in the words of the table: `ask!` where a kernel gate asks.
+pub(crate) fn verdict(explained: &Explained) -> &'static str {
+    let kernel_asks = explained.considered.iter().any(|c| c.kind == "kernel" && c.verdict == "ask");
+    match explained.verdict {
+        "ask" if kernel_asks => "ask!",
+        other => other,
+    }
+}
+
+/// A command in words that fit on a line.
+pub(crate) fn brief(command: &str) -> String {
+    let shown = format!("{command:?}");
+    match shown.char_indices().nth(160) {
+        Some((end, _)) => format!("{}…", &shown[..end]),
+        None => shown,
+    }
+}
+
+struct Bash(ToolSpec);
+
+impl Default for Bash {
+    fn default() -> Self {
+        let schema = json!({
+            "type": "object",
+            "properties": {"command": {"type": "string"}},
+            "required": ["command"],
+        });
+        Bash(ToolSpec::new("bash", "Tells what a command touches.", schema))
+    }
+}
+
+impl Tool for Bash {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        shell::facts(input["command"].as_str().unwrap(), place)
+    }
+
+    fn run(&self, _: Permit) -> Working<'_> {
+        Box::pin(async { Err(ToolError::failed("it only tells")) })
+    }
+}

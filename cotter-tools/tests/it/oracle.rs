@@ -1,0 +1,400 @@
+//! Second opinions: another parser, and bash itself. Whatever they find that a script runs is told, or
+//! the script is not understood.
+
+use std::{
+    cell::Cell,
+    collections::BTreeSet,
+    fmt::Write,
+    fs,
+    io::BufReader,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use brush_parser::{
+    Parser, ParserOptions,
+    ast::{
+        self, AssignmentValue, Command as Parsed, CommandPrefixOrSuffixItem as Item,
+        CompoundCommand, CompoundList, ExtendedTestExpr, IoFileRedirectTarget, IoRedirect,
+    },
+    word::{self, ParameterExpr, WordPiece, WordPieceWithSource},
+};
+use cotter::tool::{Facts, WordKind};
+use cotter_tools::shell;
+use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
+use tempfile::TempDir;
+
+use crate::{
+    decision::is_understood,
+    kit::{Project, brief},
+    scripts::{LAYERS, Script, hidden, layer, soup, spelled, word},
+};
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..Default::default() }
+}
+
+/// The names another parser finds that are not told, where the script is understood.
+fn missing(script: &str, project: &Project) -> Vec<String> {
+    let Some(found) = Found::in_script(script) else { return vec![] };
+    let facts = shell::facts(script, &project.place);
+    if !is_understood(&facts) {
+        return vec![];
+    }
+    let told = facts.commands.iter().filter_map(|command| command.words.first());
+    let told: BTreeSet<_> = told.map(|word| word.text.as_str()).collect();
+    let missing = found.names.iter().filter(|name| !told.contains(name.as_str()));
+    missing.filter(|name| !found.functions.contains(*name)).cloned().collect()
+}
+
+#[test]
+fn every_command_that_another_parser_finds_in_the_table_is_told() {
+    let project = Project::new();
+    let (mut missed, mut compared) = (String::new(), 0);
+    // The other parser has no end of depth but the stack's.
+    let is_shallow = |text: &String| text.len() < 2000 && text.matches('(').count() < 50;
+    for command in project.commands().into_iter().filter(is_shallow) {
+        compared += usize::from(Found::in_script(&command).is_some());
+        let names = missing(&command, &project);
+        if !names.is_empty() {
+            writeln!(missed, "{names:?} in {}", brief(&command)).unwrap();
+        }
+    }
+    assert!(missed.is_empty(), "{missed}");
+    assert!(compared > 1000, "only {compared} were compared");
+}
+
+#[test]
+fn every_command_that_another_parser_finds_in_random_scripts_is_told() {
+    let project = Project::new();
+    let command =
+        proptest::sample::select(vec!["frob a 'b c'", "ls -l", "rm x", "git push", "x=1 make"]);
+    let layered = command.prop_flat_map(|command| hidden(command.to_owned(), vec(0..LAYERS, 0..6)));
+    let check = |script: String| {
+        let names = missing(&script, &project);
+        prop_assert!(names.is_empty(), "{:?} in {}", names, script);
+        Ok(())
+    };
+    TestRunner::new(config(512)).run(&layered.prop_map(|script| script.text), check).unwrap();
+    TestRunner::new(config(4096)).run(&soup(), check).unwrap();
+}
+
+/// What another parser finds in a script.
+#[derive(Default)]
+struct Found {
+    names: BTreeSet<String>,
+    /// Functions that are not called, or not yet looked into: nothing of them runs.
+    waiting: Vec<ast::FunctionDefinition>,
+    functions: BTreeSet<String>,
+}
+
+impl Found {
+    /// None where the other parser does not understand it.
+    fn in_script(script: &str) -> Option<Found> {
+        let mut found = Found::default();
+        let mut understood = found.script(script, 0);
+        let called = |found: &Found| {
+            let mut waiting = found.waiting.iter();
+            waiting.position(|function| found.names.contains(&function.fname.value))
+        };
+        while let Some(at) = called(&found) {
+            let function = found.waiting.swap_remove(at);
+            understood &=
+                found.compound(&function.body.0, 0) && found.redirects(function.body.1.as_ref(), 0);
+        }
+        understood.then_some(found)
+    }
+
+    fn script(&mut self, script: &str, depth: usize) -> bool {
+        if depth > 8 {
+            return false;
+        }
+        let script = script.to_owned();
+        // The other parser panics on some text; that is no opinion.
+        let parsed = std::panic::catch_unwind(move || {
+            let mut parser =
+                Parser::new(BufReader::new(script.as_bytes()), &ParserOptions::default());
+            parser.parse_program().ok()
+        });
+        let Ok(Some(program)) = parsed else { return false };
+        program.complete_commands.iter().all(|list| self.list(list, depth))
+    }
+
+    fn list(&mut self, list: &CompoundList, depth: usize) -> bool {
+        list.0.iter().all(|item| {
+            item.0.iter().all(|(_, pipeline)| pipeline.seq.iter().all(|c| self.command(c, depth)))
+        })
+    }
+
+    fn command(&mut self, command: &Parsed, depth: usize) -> bool {
+        match command {
+            Parsed::Simple(simple) => self.simple(simple, depth),
+            Parsed::Compound(compound, redirects) => {
+                self.compound(compound, depth) && self.redirects(redirects.as_ref(), depth)
+            }
+            Parsed::Function(function) => {
+                self.functions.insert(function.fname.value.clone());
+                self.waiting.push(function.clone());
+                true
+            }
+            Parsed::ExtendedTest(test, redirects) => {
+                self.test(&test.expr, depth) && self.redirects(redirects.as_ref(), depth)
+            }
+        }
+    }
+
+    fn simple(&mut self, simple: &ast::SimpleCommand, depth: usize) -> bool {
+        if let Some(name) = &simple.word_or_name {
+            if let Some(text) = literal(&name.value) {
+                self.names.insert(text);
+            }
+            if !self.word(&name.value, depth) {
+                return false;
+            }
+        }
+        let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
+        let suffix = simple.suffix.iter().flat_map(|suffix| &suffix.0);
+        prefix.chain(suffix).all(|item| self.item(item, depth))
+    }
+
+    fn item(&mut self, item: &Item, depth: usize) -> bool {
+        match item {
+            Item::IoRedirect(redirect) => self.redirect(redirect, depth),
+            Item::Word(word) => self.word(&word.value, depth),
+            Item::AssignmentWord(assignment, _) => match &assignment.value {
+                AssignmentValue::Scalar(word) => self.word(&word.value, depth),
+                AssignmentValue::Array(words) => {
+                    words.iter().all(|(_, w)| self.word(&w.value, depth))
+                }
+            },
+            Item::ProcessSubstitution(_, subshell) => self.list(&subshell.list, depth),
+        }
+    }
+
+    fn compound(&mut self, compound: &CompoundCommand, depth: usize) -> bool {
+        match compound {
+            CompoundCommand::Arithmetic(_) => true,
+            CompoundCommand::ArithmeticForClause(each) => self.list(&each.body.list, depth),
+            CompoundCommand::BraceGroup(group) => self.list(&group.list, depth),
+            CompoundCommand::Subshell(subshell) => self.list(&subshell.list, depth),
+            CompoundCommand::ForClause(each) => {
+                each.values.iter().flatten().all(|word| self.word(&word.value, depth))
+                    && self.list(&each.body.list, depth)
+            }
+            CompoundCommand::CaseClause(case) => {
+                self.word(&case.value.value, depth)
+                    && case.cases.iter().all(|item| {
+                        item.patterns.iter().all(|word| self.word(&word.value, depth))
+                            && item.cmd.iter().all(|list| self.list(list, depth))
+                    })
+            }
+            CompoundCommand::IfClause(branch) => {
+                self.list(&branch.condition, depth)
+                    && self.list(&branch.then, depth)
+                    && branch.elses.iter().flatten().all(|other| {
+                        other.condition.iter().all(|list| self.list(list, depth))
+                            && self.list(&other.body, depth)
+                    })
+            }
+            CompoundCommand::WhileClause(each) | CompoundCommand::UntilClause(each) => {
+                self.list(&each.0, depth) && self.list(&each.1.list, depth)
+            }
+            CompoundCommand::Coprocess(coprocess) => self.command(&coprocess.body, depth),
+        }
+    }
+
+    fn test(&mut self, test: &ExtendedTestExpr, depth: usize) -> bool {
+        match test {
+            ExtendedTestExpr::And(a, b) | ExtendedTestExpr::Or(a, b) => {
+                self.test(a, depth) && self.test(b, depth)
+            }
+            ExtendedTestExpr::Not(a) | ExtendedTestExpr::Parenthesized(a) => self.test(a, depth),
+            ExtendedTestExpr::UnaryTest(_, word) => self.word(&word.value, depth),
+            ExtendedTestExpr::BinaryTest(_, a, b) => {
+                self.word(&a.value, depth) && self.word(&b.value, depth)
+            }
+        }
+    }
+
+    fn redirects(&mut self, redirects: Option<&ast::RedirectList>, depth: usize) -> bool {
+        redirects.iter().flat_map(|list| &list.0).all(|redirect| self.redirect(redirect, depth))
+    }
+
+    fn redirect(&mut self, redirect: &IoRedirect, depth: usize) -> bool {
+        match redirect {
+            IoRedirect::File(_, _, target) => match target {
+                IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word) => {
+                    self.word(&word.value, depth)
+                }
+                IoFileRedirectTarget::Fd(_) => true,
+                IoFileRedirectTarget::ProcessSubstitution(_, subshell) => {
+                    self.list(&subshell.list, depth)
+                }
+            },
+            IoRedirect::HereDocument(_, document) => {
+                let text = &document.doc.value;
+                !document.requires_expansion
+                    || word::parse_heredoc(text, &ParserOptions::default())
+                        .is_ok_and(|pieces| self.pieces(&pieces, depth))
+            }
+            IoRedirect::HereString(_, word) | IoRedirect::OutputAndError(word, _) => {
+                self.word(&word.value, depth)
+            }
+        }
+    }
+
+    fn word(&mut self, text: &str, depth: usize) -> bool {
+        let pieces = word::parse(text, &ParserOptions::default());
+        pieces.is_ok_and(|pieces| self.pieces(&pieces, depth))
+    }
+
+    fn pieces(&mut self, pieces: &[WordPieceWithSource], depth: usize) -> bool {
+        pieces.iter().all(|piece| match &piece.piece {
+            WordPiece::DoubleQuotedSequence(pieces)
+            | WordPiece::GettextDoubleQuotedSequence(pieces) => self.pieces(pieces, depth),
+            WordPiece::CommandSubstitution(script)
+            | WordPiece::BackquotedCommandSubstitution(script) => self.script(script, depth + 1),
+            WordPiece::ParameterExpansion(
+                ParameterExpr::UseDefaultValues { default_value: Some(text), .. }
+                | ParameterExpr::AssignDefaultValues { default_value: Some(text), .. }
+                | ParameterExpr::UseAlternativeValue { alternative_value: Some(text), .. },
+            ) => self.word(text, depth),
+            _ => true,
+        })
+    }
+}
+
+/// What a word means, where that is known beforehand.
+fn literal(text: &str) -> Option<String> {
+    let pieces = word::parse(text, &ParserOptions::default()).ok()?;
+    let mut literal = String::new();
+    for piece in &pieces {
+        match &piece.piece {
+            WordPiece::Text(text) if !text.contains(['*', '?', '[', '{', '~']) => {
+                literal.push_str(text)
+            }
+            WordPiece::SingleQuotedText(text) => literal.push_str(text),
+            WordPiece::EscapeSequence(text) => literal.push_str(text.strip_prefix('\\')?),
+            _ => return None,
+        }
+    }
+    (!literal.is_empty() && !literal.contains('\n')).then_some(literal)
+}
+
+/// A folder in which bash runs scripts whose commands only write down that they were run.
+struct Bench {
+    keep: TempDir,
+    runs: Cell<usize>,
+}
+
+impl Bench {
+    /// Programs that run others, which they find in the same folder only.
+    const REAL: [&'static str; 10] =
+        ["bash", "sh", "env", "nice", "nohup", "timeout", "stdbuf", "setsid", "xargs", "find"];
+
+    /// None where the machine has no bash.
+    fn new() -> Option<Bench> {
+        let keep = tempfile::tempdir().unwrap();
+        let bin = keep.path().join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        let find = |name: &str| {
+            let folders = ["/usr/bin", "/bin", "/usr/local/bin"];
+            folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
+        };
+        let bash = find("bash")?;
+        for name in Bench::REAL {
+            if let Some(path) = find(name) {
+                symlink(path, bin.join(name)).unwrap();
+            }
+        }
+        // Each writes into the folder it is run in, so that what is late does not count for the next.
+        let stub = format!(
+            "#!{} --norc\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" $'\\x01' >> log\nexit 1\n",
+            bash.display(),
+        );
+        for name in ["frob", "cat", "sudo"] {
+            fs::write(bin.join(name), &stub).unwrap();
+            fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Some(Bench { keep, runs: Cell::new(0) })
+    }
+
+    /// The commands that bash ran, word by word.
+    fn run(&self, script: &str) -> Vec<Vec<String>> {
+        self.runs.set(self.runs.get() + 1);
+        let path = self.keep.path();
+        let work = path.join(self.runs.get().to_string());
+        fs::create_dir(&work).unwrap();
+        let child = Command::new(path.join("bin/timeout"))
+            .args(["-s", "KILL", "10", "bash", "--noprofile", "--norc", "-c", script])
+            .env_clear()
+            .env("PATH", path.join("bin"))
+            .current_dir(&work)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        child.unwrap();
+        let log = fs::read(work.join("log")).unwrap_or_default();
+        let words: Vec<_> = log.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        let commands = words.split(|word| word == "\u{1}");
+        let commands = commands.map(|words| words.iter().map(ToString::to_string).collect());
+        commands.filter(|words: &Vec<String>| words.iter().any(|word| !word.is_empty())).collect()
+    }
+}
+
+/// Whether a command that ran is among those told; what was only known when it ran matches anything.
+fn is_told(ran: &[String], facts: &Facts) -> bool {
+    facts.commands.iter().any(|command| {
+        let open = command.words.iter().position(|word| word.kind == WordKind::Open);
+        let known = &command.words[..open.unwrap_or(command.words.len())];
+        let same = known.iter().zip(ran).all(|(word, ran)| {
+            word.text == *ran || word.text.rsplit('/').next() == Some(ran) || word.text == "{}"
+        });
+        same && ran.len() >= known.len() && (open.is_some() || ran.len() >= command.words.len())
+    })
+}
+
+/// Two commands, one after the other within the same layers.
+fn scripts() -> impl Strategy<Value = String> {
+    let command = || {
+        let words = vec(word().prop_flat_map(|word| spelled(&word)), 0..3);
+        words.prop_map(|words| format!("frob {}", words.join(" ")))
+    };
+    let both = (command(), command(), vec(0..LAYERS, 1..5), 0..LAYERS);
+    both.prop_map(|(first, second, layers, between)| {
+        let first = layer(between, &Script { text: first, simple: true }, 9);
+        let both = Script { text: format!("{second}\n{}", first.text), simple: false };
+        let numbered = layers.into_iter().enumerate();
+        numbered.fold(both, |script, (depth, number)| layer(number, &script, depth)).text
+    })
+}
+
+#[test]
+fn s10_every_command_that_bash_runs_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    let project = Project::new();
+    let (mut ran, mut understood) = (0, 0);
+    let mut runner = TestRunner::new(config(192));
+    let check = |script: String| {
+        let facts = shell::facts(&script, &project.place);
+        if script.contains('\u{1}') || !is_understood(&facts) {
+            return Ok(());
+        }
+        for command in bench.run(&script) {
+            prop_assert!(is_told(&command, &facts), "{:?} ran, of {}", command, script);
+        }
+        Ok(())
+    };
+    runner.run(&scripts(), check).unwrap();
+    // That the bench works at all, and that most of this is understood.
+    for number in 0..LAYERS {
+        let script = layer(number, &Script { text: "frob 'a b'".into(), simple: true }, 1).text;
+        let commands = bench.run(&script);
+        ran += usize::from(commands.iter().any(|words| words[0] == "frob"));
+        understood += usize::from(is_understood(&shell::facts(&script, &project.place)));
+    }
+    assert!(ran * 10 > LAYERS * 8, "bash ran {ran} of {LAYERS}");
+    assert!(understood * 10 > LAYERS * 7, "{understood} of {LAYERS} are understood");
+}
