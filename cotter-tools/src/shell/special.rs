@@ -290,6 +290,23 @@ fn copied(name: &str, given: &Given, judged: &mut Judged) {
     judged.reads.extend(here.into_iter().cloned());
 }
 
+/// A program that runs a script: where none is named, it runs what it reads.
+fn interpreter(name: &str, given: &Given, judged: &mut Judged) {
+    let script = given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
+    // `python3 -m pip install` is `pip install`.
+    let module =
+        given.values(&["m"]).any(|module| matches!(module.text.as_str(), "pip" | "ensurepip"));
+    let fetches = |field: &Field| matches!(field.text.as_str(), "install" | "download");
+    if module && given.operands.iter().any(fetches) {
+        judged.raise(Zone::Network);
+    }
+    let told =
+        given.has(&["m", "V", "v", "version", "test", "help", "h"]) || given.unknown.is_some();
+    if script.is_none() && !told {
+        judged.inner.push(Inner::Input { shell: name.to_owned() });
+    }
+}
+
 fn others(name: &str, given: &Given, judged: &mut Judged) {
     let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
     match name {
@@ -320,15 +337,7 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
         "cp" | "ln" | "install" if given.operands.len() == 1 => {
             judged.writes.push(Field::known("."))
         }
-        "python" | "python3" | "perl" | "ruby" | "node" | "php" => {
-            let script =
-                given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
-            let told = given.has(&["m", "V", "v", "version", "test", "help", "h"])
-                || given.unknown.is_some();
-            if script.is_none() && !told {
-                judged.inner.push(Inner::Input { shell: name.to_owned() });
-            }
-        }
+        "python" | "python3" | "perl" | "ruby" | "node" | "php" => interpreter(name, given, judged),
         "source" | "." if given.operands.iter().any(is_pipe) => {
             judged.unclear(format!("`{name}` runs what it reads"))
         }
