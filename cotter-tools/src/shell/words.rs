@@ -305,7 +305,10 @@ impl Parser<'_> {
             let end = self.rest().find(']').ok_or("`[` is never closed")?;
             let subscript = &self.rest()[1..end];
             let plain = matches!(subscript, "@" | "*")
-                || !subscript.is_empty() && subscript.chars().all(|c| c.is_ascii_digit());
+                || subscript == "0"
+                || !subscript.is_empty()
+                    && !subscript.starts_with('0')
+                    && subscript.chars().all(|c| c.is_ascii_digit());
             if !plain {
                 let why = format!("the subscript `[{subscript}]` is evaluated");
                 return self.doubtful(&why, quoted);
