@@ -17,3 +17,4 @@ mod sessions;
 mod ledger;
 mod terminal;
 mod signals;
+mod explain;
