@@ -18,3 +18,4 @@ mod ledger;
 mod terminal;
 mod signals;
 mod explain;
+mod permissions;
