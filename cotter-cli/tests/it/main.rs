@@ -19,3 +19,4 @@ mod terminal;
 mod signals;
 mod explain;
 mod permissions;
+mod free;
