@@ -4,9 +4,12 @@ use cotter::{builtin::PROTECTED, permission::Zone};
 
 use super::{expand::Field, git, judge::Judged, options::Given, sed, table::Row, wrappers::Inner};
 
+/// The name of our own program.
+pub(super) const OURS: &str = "cotter";
+
 /// Our own program: it answers questions and gives trust, so an agent may only look through it.
 pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
-    if name != "cotter" {
+    if name != OURS {
         return;
     }
     // A word that is only known when it runs is none of those that only look.
