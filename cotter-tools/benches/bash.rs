@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p cotter-tools --bench bash`
 
+#![expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+
 fn main() {
     #[cfg(target_os = "linux")]
     linux::main();

@@ -73,6 +73,11 @@ impl Guard {
     /// Puts one path back, and says what became of it.
     fn after(&self, path: &Path, was: &Was, is: &Was) -> String {
         let Some(aside) = &self.aside else { return "it was left as it is".into() };
+        let above = path.parent().unwrap_or(path);
+        if above.ends_with(".git") && above.symlink_metadata().is_err() {
+            // Two files would not make it a repository again.
+            return "its repository is not there any more".into();
+        }
         if matches!(was, Was::Seen { .. }) {
             return "it was too much to be kept, and is as the command left it".into();
         }

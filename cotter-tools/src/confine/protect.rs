@@ -40,7 +40,8 @@ fn repository(folder: &Path) -> Vec<PathBuf> {
     if let Some(git) = worktree(folder) {
         return std::iter::once(dot_git).chain(deciding_in_all(&git.common)).collect();
     }
-    if dot_git.is_dir() { deciding_in_all(&dot_git) } else { vec![] }
+    // One that is not there yet would come with programs of its own.
+    if dot_git.is_dir() { deciding_in_all(&dot_git) } else { vec![dot_git] }
 }
 
 /// The same of a repository with its submodules and worktrees.

@@ -283,6 +283,13 @@ fn tar(given: &Given, judged: &mut Judged) {
     }
 }
 
+fn copied(name: &str, given: &Given, judged: &mut Judged) {
+    let (there, here): (Vec<_>, Vec<_>) =
+        given.operands.iter().partition(|field| field.text.contains(':') || name == "sftp");
+    there.into_iter().for_each(|address| judged.speaks_to(address));
+    judged.reads.extend(here.into_iter().cloned());
+}
+
 fn others(name: &str, given: &Given, judged: &mut Judged) {
     let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
     match name {
@@ -302,16 +309,7 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
             }
         }
         "crontab" if given.has(&["r"]) => judged.destroys("`crontab -r` deletes every entry"),
-        "scp" | "sftp" => {
-            let remote =
-                given.operands.iter().find(|field| field.text.contains(':') || name == "sftp");
-            if let Some(remote) = remote {
-                judged.speaks_to(remote);
-            }
-            let here =
-                given.operands.iter().filter(|field| !field.text.contains(':') && name == "scp");
-            judged.reads.extend(here.cloned());
-        }
+        "scp" | "sftp" => copied(name, given, judged),
         "dig" | "host" | "nslookup" | "ping" | "nc" if first.starts_with(['@', '+']) => {
             judged.unclear("where it asks is not plain")
         }

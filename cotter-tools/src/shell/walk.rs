@@ -48,6 +48,8 @@ pub(super) struct Walk<'a> {
     forks: usize,
     /// Where the output of all commands goes.
     outputs: Vec<PathBuf>,
+    /// Functions that were defined, and where; those that were called are taken out.
+    defined: Vec<(String, Rc<Node>, State)>,
     /// What runs when the script ends.
     pub(super) traps: Vec<String>,
     /// What is known where a function returns, or a loop is left.
@@ -116,6 +118,7 @@ impl<'a> Walk<'a> {
             locals: vec![],
             forks: 0,
             outputs: vec![],
+            defined: vec![],
             traps: vec![],
             returns: vec![],
             escapes: vec![],
@@ -129,6 +132,12 @@ impl<'a> Walk<'a> {
             if let Some(end) = &end {
                 self.text(&trap, end.later());
             }
+        }
+        // Nobody calls these here, but names may be called in ways that nobody sees.
+        while let Some((name, body, state)) = self.defined.pop() {
+            self.calls.push((name, self.forks));
+            self.run(&body, state.later());
+            self.calls.pop();
         }
     }
 
@@ -195,6 +204,7 @@ impl<'a> Walk<'a> {
                 }
                 let mut state = state;
                 state.define(name, body.clone());
+                self.defined.push((name.clone(), body.clone(), state.clone()));
                 Outcome::same(state)
             }
             Node::Test(words) => {
@@ -491,6 +501,7 @@ impl<'a> Walk<'a> {
             self.unclear(format!("the function `{name}` calls itself"));
             return Outcome::same(state);
         }
+        self.defined.retain(|(_, defined, _)| !Rc::ptr_eq(defined, body));
         self.calls.push((name.to_owned(), self.forks));
         let outer = (std::mem::take(&mut self.returns), state.arguments());
         let locals = std::mem::take(&mut self.locals);

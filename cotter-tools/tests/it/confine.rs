@@ -245,7 +245,7 @@ async fn s1_what_is_closed_is_closed_inside_the_project_too() {
 #[tokio::test]
 async fn s15_protected_paths_are_not_written_unless_approved() {
     let command = "echo new > .envrc; rm -f .envrc; mv .vscode gone; echo x > .vscode/tasks.json; \
-                   mkdir -p .github/workflows; echo x > .mcp.json; ln -s /tmp CLAUDE.md; \
+                   mkdir -p .github/workflows; echo x > .mcp.json; ln -s /tmp CLAUDE.md; mkdir .git; \
                    ln .envrc link && echo new > link; cat .envrc";
     check(Zone::Build, &format!("({command}) 2>&1"), expect![[r#"
         /bin/bash: line 1: .envrc: Read-only file system
@@ -434,142 +434,131 @@ fn git(folder: &Path, args: &[&str]) {
         "-c",
         "user.email=a@b",
     ]);
-    assert!(git.args(args).status().unwrap().success(), "{args:?}");
+    assert!(git.args(args).output().unwrap().status.success(), "{args:?}");
+}
+
+/// A repository of one commit in a folder.
+fn repository(folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("f"), "one\n").unwrap();
+    git(folder, &["init", "-q", "-b", "main", "."]);
+    git(folder, &["add", "f"]);
+    git(folder, &["commit", "-qm", "one"]);
 }
 
 const COMMIT: &str = "(echo more >> f && git add f && git commit -qm more && git log --oneline | wc -l; \
-                      git branch side && git stash list; \
-                      echo x > HOOKS/pre-commit; git config core.fsmonitor ./evil; \
-                      git config user.name; echo x > COMMON/config; echo x > COMMON/commondir; \
-                      mv COMMON COMMON.old; ls HOOKS | wc -l) 2>&1";
+      git branch side && git stash list; echo x > GIT/hooks/pre-commit; \
+      git config core.fsmonitor ./evil; git config user.name; echo x > GIT/config; \
+      echo x > GIT/commondir; mv GIT GIT.old; ls GIT/hooks/pre-commit; \
+      for f in GIT/worktrees/*/commondir .git; do [ -f $f ] && echo x > $f; done) 2>&1";
 
-fn tidy(said: &str) -> String {
-    said.replace("/bin/bash: line 1: ", "")
+/// Commits and attacks in every way, in a place that is prepared with its repository.
+async fn check_git(prepare: impl Fn(&Machine) -> (Place, PathBuf), expected: Expect) {
+    if !can_confine() {
+        return;
+    }
+    let mut all = String::new();
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        let (place, common) = prepare(&machine);
+        let before = fs::read_to_string(common.join("config")).unwrap();
+        let command = COMMIT.replace("GIT", &common.display().to_string());
+        let facts = Facts::zone(Zone::Workspace);
+        let said = machine.run_in(way, &facts, &command, &place).await;
+        all += &format!("-- {way}\n{}", said.replace("/bin/bash: line 1: ", ""));
+        if common.exists() {
+            assert_eq!(fs::read_to_string(common.join("config")).unwrap(), before, "{way}");
+            assert!(!common.join("hooks/pre-commit").exists(), "{way}");
+            assert!(!common.join("commondir").exists(), "{way}");
+            git(place.cwd(), &["status"]);
+        }
+    }
+    expected.assert_eq(&all);
 }
 
 #[tokio::test]
 async fn b8_git_commits_and_its_hooks_and_config_stay_closed() {
-    if !can_confine() {
-        return;
-    }
-    let mut all = vec![];
-    for (way, _) in WAYS {
-        let machine = Machine::new();
-        let project = machine.path("project");
-        fs::write(project.join("f"), "one\n").unwrap();
-        git(&project, &["init", "-q", "-b", "main", "."]);
-        git(&project, &["add", "f"]);
-        git(&project, &["commit", "-qm", "one"]);
-        let command = COMMIT.replace("HOOKS", ".git/hooks").replace("COMMON", ".git");
-        let before = fs::read_to_string(project.join(".git/config")).unwrap();
-        all.push(format!(
-            "-- {way}\n{}",
-            tidy(&machine.run(way, &Facts::zone(Zone::Workspace), &command).await)
-        ));
-        assert_eq!(fs::read_to_string(project.join(".git/config")).unwrap(), before, "{way}");
-        assert!(
-            !project.join(".git/hooks/pre-commit").exists()
-                && !project.join(".git/commondir").exists()
-        );
-    }
-    expect![[r#"
+    let prepare = |machine: &Machine| {
+        repository(&machine.path("project"));
+        (machine.place(), machine.path("project/.git"))
+    };
+    check_git(prepare, expect![[r#"
         -- as it comes
         2
-        .git/hooks/pre-commit: Read-only file system
+        /project/.git/hooks/pre-commit: Read-only file system
         error: could not write config file .git/config: Device or resource busy
         Me
-        .git/config: Read-only file system
-        mv: cannot move '.git' to '.git.old': Device or resource busy
-        14
+        /project/.git/config: Read-only file system
+        mv: cannot move '/project/.git' to '/project/.git.old': Device or resource busy
+        ls: cannot access '/project/.git/hooks/pre-commit': No such file or directory
         [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
+        Code(1)
         -- without namespaces
         2
         Me
-        ls: cannot access '.git/hooks': No such file or directory
-        0
-        [the command changed /project/.git/hooks, which decides what runs later and was not approved: it was put back as it was]
-        [the command changed /project/.git/config, which decides what runs later and was not approved: it was put back as it was]
+        ls: cannot access '/project/.git/hooks/pre-commit': No such file or directory
+        [the command changed /project/.git/hooks, which decides what runs later and was not approved: its repository is not there any more]
+        [the command changed /project/.git/config, which decides what runs later and was not approved: its repository is not there any more]
+        Code(1)
         -- without rights
         2
-        .git/hooks/pre-commit: Read-only file system
+        /project/.git/hooks/pre-commit: Read-only file system
         error: could not write config file .git/config: Device or resource busy
         Me
-        .git/config: Read-only file system
-        mv: cannot move '.git' to '.git.old': Device or resource busy
-        14
+        /project/.git/config: Read-only file system
+        mv: cannot move '/project/.git' to '/project/.git.old': Device or resource busy
+        ls: cannot access '/project/.git/hooks/pre-commit': No such file or directory
         [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
-    "#]].assert_eq(&all.concat());
+        Code(1)
+    "#]]).await;
 }
 
 #[tokio::test]
 async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_closed() {
-    if !can_confine() {
-        return;
-    }
-    let mut all = vec![];
-    for (way, _) in WAYS {
-        let machine = Machine::new();
-        let main = machine.path("main");
-        fs::create_dir(&main).unwrap();
-        fs::write(main.join("f"), "one\n").unwrap();
-        git(&main, &["init", "-q", "-b", "main", "."]);
-        git(&main, &["add", "f"]);
-        git(&main, &["commit", "-qm", "one"]);
-        git(&main, &["worktree", "add", "-q", "../tree"]);
+    let prepare = |machine: &Machine| {
+        repository(&machine.path("main"));
+        git(&machine.path("main"), &["worktree", "add", "-q", "../tree"]);
         let tree = machine.path("tree");
-        let place = machine.place().with_project(&tree).with_cwd(&tree);
-        let command =
-            COMMIT.replace("HOOKS", "../main/.git/hooks").replace("COMMON", "../main/.git");
-        let command = format!(
-            "{command}; echo x 2>&1 > ../main/.git/worktrees/tree/commondir; echo x 2>&1 > .git"
-        );
-        let before = fs::read_to_string(main.join(".git/config")).unwrap();
-        all.push(format!(
-            "-- {way}\n{}",
-            tidy(&machine.run_in(way, &Facts::zone(Zone::Workspace), &command, &place).await)
-        ));
-        assert_eq!(fs::read_to_string(main.join(".git/config")).unwrap(), before, "{way}");
-        assert!(!main.join(".git/hooks/pre-commit").exists());
-        git(&tree, &["status"]);
-    }
-    expect![[r#"
+        (machine.place().with_project(&tree).with_cwd(&tree), machine.path("main/.git"))
+    };
+    check_git(prepare, expect![[r#"
         -- as it comes
         2
-        ../main/.git/hooks/pre-commit: Read-only file system
+        /main/.git/hooks/pre-commit: Read-only file system
         error: could not write config file /main/.git/config: Device or resource busy
         Me
-        ../main/.git/config: Read-only file system
-        mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
-        14
-        ../main/.git/worktrees/tree/commondir: Read-only file system
+        /main/.git/config: Read-only file system
+        mv: cannot move '/main/.git' to '/main/.git.old': Permission denied
+        ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
+        /main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
         [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
         Code(1)
         -- without namespaces
         error: Unable to create '/main/.git/packed-refs.lock': Permission denied
         2
-        ../main/.git/hooks/pre-commit: Permission denied
+        /main/.git/hooks/pre-commit: Permission denied
         error: could not lock config file /main/.git/config: Permission denied
         Me
-        ../main/.git/config: Permission denied
-        ../main/.git/commondir: Permission denied
-        mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
-        14
+        /main/.git/config: Permission denied
+        /main/.git/commondir: Permission denied
+        mv: cannot move '/main/.git' to '/main/.git.old': Permission denied
+        ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
         [the command changed /tree/.git, which decides what runs later and was not approved: it was put back as it was; what the command made of it is in PRIVATE/aside/1-.git]
         [the command changed /main/.git/worktrees/tree/commondir, which decides what runs later and was not approved: it was put back as it was; what the command made of it is in PRIVATE/aside/1-commondir]
         -- without rights
         2
-        ../main/.git/hooks/pre-commit: Read-only file system
+        /main/.git/hooks/pre-commit: Read-only file system
         error: could not write config file /main/.git/config: Device or resource busy
         Me
-        ../main/.git/config: Read-only file system
-        mv: cannot move '../main/.git' to '../main/.git.old': Permission denied
-        14
-        ../main/.git/worktrees/tree/commondir: Read-only file system
+        /main/.git/config: Read-only file system
+        mv: cannot move '/main/.git' to '/main/.git.old': Permission denied
+        ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
+        /main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
         [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
         Code(1)
-    "#]].assert_eq(&all.concat());
+    "#]]).await;
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod oracle;
 mod processes;
 mod bash;
 mod confine;
+mod background;
 mod files;
 mod races;
 mod fetch;
@@ -24,4 +25,3 @@ mod memory;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod examples;
-mod background;
