@@ -9,7 +9,7 @@ use std::{
 use cotter::{
     Place, Tool, ToolError, ToolSpec,
     permission::Zone,
-    tool::{Doubt, ErrorKind, Facts, Output, Permit, Working},
+    tool::{Command, Doubt, ErrorKind, Facts, Output, Permit, Working},
 };
 use serde_json::{Value, json};
 
@@ -83,16 +83,15 @@ impl Tool for Bash {
 
 /// What a command line in a folder of the place touches.
 pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
-    let place = place.clone().with_cwd(&folder(input, place));
+    let outer = place;
+    let place = outer.clone().with_cwd(&folder(input, outer));
     let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
     if let Some(cwd) = input["cwd"].as_str() {
-        let there = cotter::paths::touched(cwd, &place);
+        let there = cotter::paths::touched(cwd, outer);
         facts.zone = there.iter().map(|path| place.zone_of_read(path)).fold(facts.zone, Zone::max);
         facts.reads.extend(there);
     }
-    if facts.zone == Zone::Safe && runs_git(&facts) && protect::brings_programs(&place) {
-        facts.zone = Zone::Build;
-    }
+    raise_git(&mut facts, &place);
     if bash().is_none() {
         facts.doubts.push(Doubt::NotUnderstood("there is no bash on this machine".into()));
     }
@@ -100,8 +99,22 @@ pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
     facts
 }
 
-fn runs_git(facts: &Facts) -> bool {
-    facts.commands.iter().any(|command| command.words.iter().any(|word| word.text == "git"))
+/// Git that runs unasked must not run what a repository names. Where no setting of ours switches that
+/// off, it is as much as any other code of the project.
+fn raise_git(facts: &mut Facts, place: &Place) {
+    let is_git = |command: &Command| command.words.iter().any(|word| is_git_name(&word.text));
+    let runs = facts.zone <= Zone::Workspace && facts.commands.iter().any(is_git);
+    if runs && protect::brings_programs(place, &facts.reads) {
+        facts.zone = Zone::Build;
+        // Each by itself too: a rule about another command must not let it pass.
+        for command in facts.commands.iter_mut().filter(|command| is_git(command)) {
+            command.zone = Zone::Build;
+        }
+    }
+}
+
+fn is_git_name(word: &str) -> bool {
+    word.rsplit('/').next() == Some("git")
 }
 
 /// The folder a command starts in.
@@ -144,7 +157,7 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     let temp = runner.temp().map_err(no_temp)?;
     let mut environment = runner.environment().in_place(place, temp);
     environment.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));
-    if permit.facts().zone == Zone::Safe {
+    if permit.facts().zone <= Zone::Workspace {
         environment.extend(SAFE_GIT.map(|(name, value)| (name.into(), value.into())));
     }
     let command = permit.input()["command"].as_str().unwrap_or_default();
@@ -161,11 +174,12 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
 const SETTINGS: [(&str, &str); 3] =
     [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
 
-/// For calls that change nothing: git runs no program that a repository names. Drivers and filters have
+/// For calls that run unasked: git runs no program that a repository names. Drivers and filters have
 /// names of their own and are not among these: see [`protect::brings_programs`].
-const SAFE_GIT: [(&str, &str); 10] = [
+const SAFE_GIT: [(&str, &str); 15] = [
     ("GIT_OPTIONAL_LOCKS", "0"),
-    ("GIT_CONFIG_COUNT", "4"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_CONFIG_COUNT", "6"),
     ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
     ("GIT_CONFIG_VALUE_0", "false"),
     ("GIT_CONFIG_KEY_1", "core.hooksPath"),
@@ -174,6 +188,10 @@ const SAFE_GIT: [(&str, &str); 10] = [
     ("GIT_CONFIG_VALUE_2", "cat"),
     ("GIT_CONFIG_KEY_3", "safe.bareRepository"),
     ("GIT_CONFIG_VALUE_3", "explicit"),
+    ("GIT_CONFIG_KEY_4", "log.showSignature"),
+    ("GIT_CONFIG_VALUE_4", "false"),
+    ("GIT_CONFIG_KEY_5", "tag.gpgSign"),
+    ("GIT_CONFIG_VALUE_5", "false"),
 ];
 
 pub(crate) fn not_started(cause: StartError) -> ToolError {

@@ -89,6 +89,9 @@ fn needless() -> Result<Rules, seccompiler::BackendError> {
     let rule = |request: u64| SeccompRule::new(vec![when(1, SeccompCmpOp::Eq, request)?]);
     let typing = into_terminals.map(|request| rule(u64::from(request as u32)));
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
+    // The limits of another process: whoever sets them can end it.
+    let anothers = SeccompRule::new(vec![when(0, SeccompCmpOp::Ne, 0)?])?;
+    rules.insert(libc::SYS_prlimit64, vec![anothers]);
     for call in [libc::SYS_clone, libc::SYS_unshare] {
         let made = NAMESPACES.map(|flag| {
             let flag = flag.cast_unsigned().into();
@@ -113,8 +116,11 @@ fn sockets(families: &[i32]) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = [(libc::SYS_socket, refused)].into();
     if !families.contains(&libc::AF_UNIX) {
         // One of a pair of this kind could be sent on to any socket of the machine.
-        let datagrams = when(1, SeccompCmpOp::MaskedEq(0xf), value(libc::SOCK_DGRAM))?;
-        rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![datagrams])?]);
+        // The kernel takes a raw one for the same.
+        let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW]
+            .map(|kind| SeccompRule::new(vec![when(1, SeccompCmpOp::MaskedEq(0xf), value(kind))?]));
+        let refused = datagrams.into_iter().collect::<Result<_, _>>()?;
+        rules.insert(libc::SYS_socketpair, refused);
     }
     Ok(rules)
 }

@@ -17,6 +17,8 @@ pub(crate) struct Guard {
     was: Vec<(PathBuf, Was)>,
     closed: Vec<PathBuf>,
     aside: Option<PathBuf>,
+    /// Links on the way to protected paths, which were there before.
+    ways: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,15 +48,22 @@ impl Guard {
             let about = path.symlink_metadata();
             !mounted || about.is_err() || about.is_ok_and(|about| about.is_symlink())
         });
-        let was = watched.map(|path| (path.clone(), Was::look(path, &mut room))).collect();
+        let watched: Vec<_> = watched.collect();
+        let ways = watched.iter().flat_map(|path| links_above(path)).collect();
+        let was =
+            watched.into_iter().map(|path| (path.clone(), Was::look(path, &mut room))).collect();
         let (closed, aside) = (confinement.closed.clone(), confinement.aside.clone());
-        Guard { was, closed, aside }
+        Guard { was, closed, aside, ways }
     }
 
     /// Makes everything as it was, and says what was not.
     pub(crate) fn put_back(self) -> Vec<String> {
         let mut remarks = vec![];
         for (path, was) in &self.was {
+            if let Err(remark) = self.clear_way(path) {
+                remarks.push(remark);
+                continue;
+            }
             let is = Was::look(path, &mut MOST.clone());
             if is == *was {
                 continue;
@@ -68,6 +77,20 @@ impl Guard {
             remarks.push(format!("the command changed {}, which {why}: {after}", path.display()));
         }
         remarks
+    }
+
+    /// Takes links away that the command has made on the way to a path: what they lead to is none of
+    /// the project's, and nothing may be put back or taken away there.
+    fn clear_way(&self, path: &Path) -> Result<(), String> {
+        while let Some(link) = links_above(path).find(|link| !self.ways.contains(link)) {
+            let told =
+                |what: &str| format!("the command made a link of {}: {what}", link.display());
+            if self.aside.is_none() {
+                return Err(told("it was left as it is"));
+            }
+            fs::remove_file(&link).map_err(|cause| told(&format!("it stays there: {cause}")))?;
+        }
+        Ok(())
     }
 
     /// Puts one path back, and says what became of it.
@@ -189,6 +212,14 @@ impl Was {
 fn restore_entries(path: &Path, mode: u32, entries: &BTreeMap<PathBuf, Was>) -> io::Result<()> {
     entries.iter().try_for_each(|(name, was)| was.restore(&path.join(name)))?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+/// The links among the folders a path lies in, the topmost first.
+fn links_above(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let mut above: Vec<_> = path.ancestors().skip(1).collect();
+    above.reverse();
+    let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|about| about.is_symlink());
+    above.into_iter().filter(is_link).map(Path::to_path_buf).collect::<Vec<_>>().into_iter()
 }
 
 /// Removes whatever is there, itself and not what it leads to.

@@ -92,10 +92,35 @@ pub(crate) fn worktree(folder: &Path) -> Option<Worktree> {
 }
 
 /// Whether a repository's own configuration brings programs that no setting of ours switches off: its
-/// filters and drivers have names that only it knows, and what it includes may have more.
-pub(crate) fn brings_programs(place: &Place) -> bool {
-    let holds = |config: PathBuf| {
-        let Ok(text) = fs::read(config) else { return false };
+/// filters and drivers have names that only it knows, and what it includes may have more. Looked at are
+/// the repositories of the working folder, of the roots and of the folders that are gone to; and their
+/// submodules, in which git starts itself again without our settings.
+pub(crate) fn brings_programs(place: &Place, visited: &[PathBuf]) -> bool {
+    let above = place.cwd().ancestors().map(Path::to_path_buf);
+    let visited = visited.iter().filter(|path| path.is_dir());
+    let visited = visited.flat_map(|path| path.ancestors().map(Path::to_path_buf));
+    let mut all: Vec<_> = above.chain(folders(place)).chain(visited).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.iter().any(|folder| {
+        let gits = match worktree(folder) {
+            Some(git) => vec![git.own, git.common],
+            None => vec![folder.join(".git")],
+        };
+        let configured = |git: &PathBuf| names_programs(git, false);
+        let below = |git: &PathBuf| modules(&git.join("modules")).any(|m| names_programs(&m, true));
+        gits.iter().any(|git| configured(git) || below(git))
+    })
+}
+
+/// The folders of git of submodules, as far as they lie side by side.
+fn modules(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn names_programs(git: &Path, alone: bool) -> bool {
+    ["config", "config.worktree"].iter().any(|name| {
+        let Ok(text) = fs::read(git.join(name)) else { return false };
         let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
         let heads = text.lines().filter_map(|line| line.trim_start().strip_prefix('['));
         let name = |head: &str| {
@@ -103,16 +128,8 @@ pub(crate) fn brings_programs(place: &Place) -> bool {
             head[..end.unwrap_or(head.len())].to_owned()
         };
         let mut names = heads.map(|head| name(head.trim_start()));
-        names.any(|name| {
-            ["diff", "filter", "merge", "include", "includeif"].contains(&name.as_str())
-        })
-    };
-    let above = place.cwd().ancestors().map(Path::to_path_buf);
-    above.chain(folders(place)).any(|folder| {
-        let gits = match worktree(&folder) {
-            Some(git) => vec![git.own, git.common],
-            None => vec![folder.join(".git")],
-        };
-        gits.into_iter().any(|git| holds(git.join("config")) || holds(git.join("config.worktree")))
+        let known = ["diff", "filter", "merge", "include", "includeif", "gpg", "tar"];
+        names.any(|name| known.contains(&name.as_str()))
+            || alone && (text.contains("fsmonitor") || text.contains("hookspath"))
     })
 }

@@ -28,10 +28,7 @@ use crate::confine;
 
 /// Serves as the spawner and never comes back, if this process was started to be one; else does
 /// nothing.
-///
-/// A program that makes a [`Runner`](super::Runner) of its own binary calls this first in `main`,
-/// before any thread is started and before it looks at its arguments.
-pub fn serve_if_asked() {
+pub(super) fn serve_if_asked() {
     if std::env::args_os().nth(1).is_some_and(|word| word == WORD) {
         std::process::exit(serve());
     }

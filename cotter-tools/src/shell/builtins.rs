@@ -309,7 +309,10 @@ impl Walk<'_> {
             }
             _ => Val::Open,
         };
-        state.set(&assign.name, val);
+        match &assign.value {
+            Value::List(_) => state.set_list(&assign.name, val),
+            Value::Word(_) => state.set(&assign.name, val),
+        }
     }
 
     /// `export`, `declare` and their like.
@@ -324,6 +327,13 @@ impl Walk<'_> {
         judged.words = plain_words(fields);
         let name = fields[0].text.clone();
         let mut exports = name == "export";
+        if name == "readonly"
+            || fields[1..]
+                .iter()
+                .any(|field| field.text.contains('r') && field.text.starts_with('-'))
+        {
+            judged.unclear(format!("after `{name}` later assignments may fail"));
+        }
         for (at, field) in fields.iter().enumerate().skip(1) {
             match field.text.as_str() {
                 "-x" => exports = true,

@@ -181,6 +181,9 @@ fn atoms(word: &Word) -> Vec<Atom<'_>> {
 fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
     let (mut waiting, mut done) = (vec![atoms], vec![]);
     while let Some(atoms) = waiting.pop() {
+        if has_odd_sequence(&atoms) {
+            return Err("braces hold an unusual sequence".into());
+        }
         let Some((open, close, alternatives)) = first_brace(&atoms) else {
             done.push(atoms);
             continue;
@@ -238,6 +241,20 @@ fn first_brace<'a>(atoms: &[Atom<'a>]) -> Option<Brace<'a>> {
     Some((start, end, parts))
 }
 
+/// Whether braces hold what bash may take for a sequence, but not one of the plain ones: `{1..9..2}`,
+/// `{01..10}`, `{A..z}`.
+fn has_odd_sequence(atoms: &[Atom<'_>]) -> bool {
+    let bare = |atom: &Atom<'_>, wanted: char| matches!(atom, Atom::Bare(c) if *c == wanted);
+    let opens = atoms.iter().enumerate().filter(|(_, atom)| bare(atom, '{'));
+    { opens }.any(|(open, _)| {
+        let inner = &atoms[open + 1..];
+        let end = inner.iter().position(|atom| ['{', '}', ','].iter().any(|c| bare(atom, *c)));
+        let Some(end) = end.filter(|end| bare(&inner[*end], '}')) else { return false };
+        let dots = inner[..end].windows(2).any(|pair| pair.iter().all(|atom| bare(atom, '.')));
+        dots && sequence(&inner[..end]).is_none()
+    })
+}
+
 /// `1..3` or `a..c`.
 fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
     let mut text = String::new();
@@ -246,6 +263,13 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
         text.push(*c);
     }
     let (from, to) = text.split_once("..").filter(|_| atoms.len() <= 20)?;
+    let plain = |text: &str| {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        !text.starts_with('+') && (digits == "0" || !digits.starts_with('0'))
+    };
+    if !plain(from) || !plain(to) {
+        return None;
+    }
     let whole = |text: String| text.chars().map(Atom::Quoted).collect();
     if let (Ok(from), Ok(to)) = (from.parse::<i32>(), to.parse::<i32>()) {
         let span = from.min(to)..=from.max(to);
@@ -254,6 +278,9 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
     }
     let letter = |text: &str| text.parse::<char>().ok().filter(char::is_ascii_alphabetic);
     let (from, to) = (letter(from)?, letter(to)?);
+    if from.is_ascii_lowercase() != to.is_ascii_lowercase() {
+        return None;
+    }
     Some((from.min(to)..=from.max(to)).map(|c| whole(c.to_string())).collect())
 }
 

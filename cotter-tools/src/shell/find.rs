@@ -78,17 +78,7 @@ pub(super) fn judge(fields: &[Field]) -> Judged {
     judged.words = plain_words(fields);
     let begins =
         |field: &Field| field.text.starts_with(['-', '(', ')', '!', ',']) || field.may_be_option();
-    let ways = fields[1..]
-        .iter()
-        .take_while(|field| matches!(field.text.as_str(), "-L" | "-H" | "-P"))
-        .count();
-    for (field, kind) in &mut judged.words[1..=ways] {
-        // To follow links is to read elsewhere.
-        *kind = if field.text == "-P" { WordKind::Option } else { WordKind::UnknownOption };
-    }
-    if judged.words.iter().any(|(_, kind)| *kind == WordKind::UnknownOption) {
-        judged.raise(Zone::Build);
-    }
+    let ways = ways(fields, &mut judged);
     let paths = ways + fields[1 + ways..].iter().take_while(|field| !begins(field)).count();
     let mut starts: Vec<_> = fields[1 + ways..=paths].to_vec();
     if starts.is_empty() {
@@ -136,6 +126,19 @@ pub(super) fn judge(fields: &[Field]) -> Judged {
         };
     }
     judged
+}
+
+/// How many options stand before where it looks. To follow links is to read elsewhere.
+fn ways(fields: &[Field], judged: &mut Judged) -> usize {
+    let is_way = |field: &&Field| matches!(field.text.as_str(), "-L" | "-H" | "-P");
+    let ways = fields[1..].iter().take_while(is_way).count();
+    for (field, kind) in &mut judged.words[1..=ways] {
+        *kind = if field.text == "-P" { WordKind::Option } else { WordKind::UnknownOption };
+    }
+    if judged.words.iter().any(|(_, kind)| *kind == WordKind::UnknownOption) {
+        judged.raise(Zone::Build);
+    }
+    ways
 }
 
 /// A test with its words.

@@ -27,11 +27,17 @@ pub(super) fn refine(name: &str, given: &Given, judged: &mut Judged) {
         {
             judged.unclear(format!("`{name}` runs a command again and again"));
         }
-        "git log" | "git show" | "git diff" if given.has(&["show-signature"]) => {
+        _ if given.has(&["show-signature"]) || checks_signatures(given) => {
             judged.raise(Zone::Build)
         }
         _ => throws_away(name, given, judged),
     }
+}
+
+/// Whether a format asks for what only a program that checks signatures knows.
+fn checks_signatures(given: &Given) -> bool {
+    let formats = given.values(&["format", "pretty", "sort"]);
+    { formats }.any(|format| format.text.contains("%G") || format.text.contains("signature"))
 }
 
 fn push(given: &Given, judged: &mut Judged) {
@@ -138,7 +144,11 @@ fn clean(given: &Given, judged: &mut Judged) {
 fn settings(name: &str, given: &Given, judged: &mut Judged) {
     let operands = given.operands.len();
     match name {
-        "git config" if operands > 1 || given.unknown.is_some() => {
+        "git config"
+            if operands > 1
+                || given.operands.first().is_some_and(|field| field.text == "edit")
+                || given.unknown.is_some() =>
+        {
             judged.raise(Zone::Build);
             judged.writes.push(Field::known(".git/config"));
         }
@@ -159,6 +169,7 @@ fn throws_away(name: &str, given: &Given, judged: &mut Judged) {
     let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
     let what = match name {
         "git reset" if given.has(&["hard"]) => "throws changes away",
+        "git reset" if given.has(&["keep", "merge"]) => return judged.raise(Zone::Build),
         "git restore" if !staged && !given.operands.is_empty() => "throws changes away",
         "git checkout" if named || given.operands.iter().any(whole) => "throws changes away",
         "git rm" if given.has(&["f", "force"]) && !given.has(&["cached"]) => "throws changes away",

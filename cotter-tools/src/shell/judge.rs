@@ -30,6 +30,11 @@ pub(super) struct Judged {
     pub wonders: Vec<String>,
     /// Commands it would run in turn.
     pub inner: Vec<Inner>,
+    /// Where copies go, and of what: in a folder each gets the name of what it is a copy of.
+    pub into: Vec<Field>,
+    pub copied: Vec<Field>,
+    /// Whether what is copied there are links, whatever the source is.
+    pub links: bool,
     /// The folder it goes to before it looks at anything.
     pub folder: Option<Field>,
 }
@@ -46,6 +51,9 @@ impl Judged {
             doubts: vec![],
             wonders: vec![],
             inner: vec![],
+            into: vec![],
+            copied: vec![],
+            links: false,
             folder: None,
         }
     }
@@ -268,8 +276,14 @@ fn operands(row: &Row, given: &Given, judged: &mut Judged) {
                 Some((last, first)) if !named && !first.is_empty() => {
                     judged.reads.extend(first.iter().cloned());
                     judged.writes.push(last.clone());
+                    judged.into.push(last.clone());
+                    judged.copied.extend(first.iter().cloned());
                 }
-                _ => judged.reads.extend(operands),
+                _ => {
+                    judged.into.extend(given.values(&["t", "target-directory"]).cloned());
+                    judged.copied.extend(operands.iter().cloned());
+                    judged.reads.extend(operands);
+                }
             }
         }
         Takes::Hosts => operands.for_each(|field| judged.speaks_to(field)),

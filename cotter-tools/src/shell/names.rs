@@ -29,7 +29,7 @@ const HARMLESS: [&str; 24] = [
 ];
 
 /// Variables that programs or bash itself go by: what sets one of these changes what follows.
-const TELLING: [&str; 50] = [
+const TELLING: [&str; 60] = [
     "PATH",
     "IFS",
     "ENV",
@@ -80,11 +80,21 @@ const TELLING: [&str; 50] = [
     "GROUPS",
     "FUNCNAME",
     "COMP_WORDBREAKS",
+    "_",
+    "REPLY",
+    "OPTARG",
+    "UID",
+    "EUID",
+    "PPID",
+    "BASHPID",
+    "MAPFILE",
+    "COPROC",
+    "PIPESTATUS",
 ];
 
-const TELLING_BEGINNINGS: [&str; 12] = [
+const TELLING_BEGINNINGS: [&str; 14] = [
     "LD_", "DYLD_", "BASH_", "GIT_", "SSH_", "PYTHON", "PERL", "RUBY", "JAVA_", "LESS", "GCONV_",
-    "CARGO_",
+    "CARGO_", "EPOCH", "COTTER_",
 ];
 
 /// Whether a variable may stand before any command.

@@ -682,3 +682,48 @@ fn names_a_descriptor(text: &str) -> bool {
 pub(super) fn is_declaration(name: &str) -> bool {
     matches!(name, "export" | "declare" | "typeset" | "local" | "readonly")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, trouble: Option<&str>) {
+        assert_eq!(parse_within(text, 0).trouble.as_deref(), trouble, "{text}");
+    }
+
+    #[test]
+    fn what_bash_reads_is_read() {
+        for text in [
+            "ls; ls & ls && ls || ! ls | ls |& ls",
+            "{ ls; } > a 2>&1; (ls) 3<> b; > c; ls &>> d <<< x",
+            "if a; then b; elif c; then d; else e; fi",
+            "for x in a b; do c; done; for x; do c; done; while a; do b; done; until a; do b; done",
+            "case $x in (a|b) c;; d) e;& *) ;; esac",
+            "f() { a; }; function g { b; }; h() ( c )",
+            "[[ -f a && ( $b == c* || ! $d =~ ^(e|f)$ ) ]]",
+            "a=1 b+=2 c=(1 $x) d[0]=e ls",
+            "cat <<A - <<-'B'\nx $(ls)\nA\n\ty\n\tB\nls # comment",
+            "time { ls; }; time -p ls; select x in a; do ls; done",
+            "",
+            "# comment",
+        ] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn what_is_not_surely_read_is_refused_with_a_reason() {
+        check("ls )", Some("`)` stands where a command should"));
+        check("if a; fi", Some("`fi` stands where a command should"));
+        check("ls (a)", Some("`ls` stands where it should not"));
+        check("coproc ls", Some("`coproc` starts something that goes on by itself"));
+        check("ls {x}> a", Some("a redirection names its descriptor by a variable"));
+        check("cat <<A\nx", Some("a here-document has no end"));
+        check("cat <<$x\n", Some("a here-document's end is not plain text"));
+        check("ls &&", Some("a command is missing"));
+        check("ls;; ls", Some("`;` stands where a command should"));
+        check("f() ls", Some("the function `f` has no body in braces"));
+        check(&"(".repeat(100), Some("`((` is never closed"));
+        check(&"( ".repeat(100), Some("it is nested too deeply"));
+    }
+}

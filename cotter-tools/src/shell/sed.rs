@@ -1,6 +1,6 @@
 //! `sed`: what its script does. A script of commands that only change text is safe; any other runs code. Pure.
 
-use cotter::{permission::Zone, tool::WordKind};
+use cotter::permission::Zone;
 
 use super::{expand::Field, judge::Judged, options::Given};
 
@@ -20,7 +20,9 @@ pub(super) fn refine(given: &Given, judged: &mut Judged) {
     let plain = scripts.iter().all(|script| script.literal().is_some_and(is_plain));
     let unknown = given.unknown.is_some() || given.has(&["f", "file", "follow-symlinks"]);
     let unknown_script = given.has(&["f", "file"]);
-    let elsewhere = |suffix: &&Field| !suffix.is_known() || suffix.text.contains(['/', '*']);
+    // The copy it keeps has the suffix behind its name: `AGENTS` becomes `AGENTS.md`.
+    let usual = [".bak", ".orig", ".old", ".tmp", ".backup", "~", ""];
+    let elsewhere = |suffix: &&Field| !suffix.literal().is_some_and(|text| usual.contains(&text));
     if !plain || unknown_script || given.values(&["i", "in-place"]).any(|suffix| elsewhere(&suffix))
     {
         judged.unclear("the script of `sed` may write files or run commands");
@@ -34,7 +36,6 @@ pub(super) fn refine(given: &Given, judged: &mut Judged) {
         judged.reads.clear();
         judged.writes.extend(operands.iter().cloned());
     }
-    debug_assert!(given.kinds.iter().all(|kind| *kind != WordKind::Name));
 }
 
 /// Whether a script has nothing but commands that look at text and change it.

@@ -1,23 +1,29 @@
 //! What only some commands do, beyond their rows of the table. Pure.
 
-use cotter::permission::Zone;
+use cotter::{builtin::PROTECTED, permission::Zone};
 
 use super::{expand::Field, git, judge::Judged, options::Given, sed, table::Row, wrappers::Inner};
 
+/// The name of our own program.
+pub(super) const OURS: &str = "cotter";
+
 /// Our own program: it answers questions and gives trust, so an agent may only look through it.
 pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
-    if name != "cotter" {
+    if name != OURS {
         return;
     }
-    let words: Vec<_> =
-        fields[1..].iter().map(|field| field.literal().unwrap_or_default()).collect();
+    // A word that is only known when it runs is none of those that only look.
+    let words: Vec<_> = fields[1..].iter().map(|field| field.literal().unwrap_or("-?")).collect();
     let looks = match words.as_slice() {
         ["explain", rest @ ..] => {
             rest.iter().all(|word| !word.starts_with('-') || ["--json", "--batch"].contains(word))
         }
         ["--help" | "-h" | "--version" | "-V"] => true,
-        [_, "--help" | "-h"] | ["list" | "show" | "check", ..] => true,
-        [group, "list" | "show" | "check", ..] => !group.starts_with('-'),
+        [_, "--help" | "-h"] | ["list" | "show" | "check"] => true,
+        [group, "list" | "show" | "check", rest @ ..] => {
+            !group.starts_with('-')
+                && rest.iter().all(|word| !word.starts_with('-') || *word == "--json")
+        }
         _ => false,
     };
     judged.zone = if looks { Zone::Safe } else { Zone::Never };
@@ -29,6 +35,9 @@ pub(super) fn global(name: &str, given: &Given, judged: &mut Judged) {
         return;
     }
     judged.folder = given.values(&["C"]).last().cloned();
+    if given.values(&["C"]).count() > 1 {
+        judged.unclear("each `-C` of `git` starts where the one before led");
+    }
     judged.reads.extend(given.values(&["git-dir", "work-tree", "exec-path"]).cloned());
     let harmless = [
         "user.name=",
@@ -54,23 +63,40 @@ pub(super) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
     if name != "tar" || first.starts_with('-') {
         return None;
     }
-    let mut fields = fields.to_vec();
-    fields[0] = Field::known(format!("-{first}"));
-    Some(fields)
+    // Letters that take a value take the words that follow, one after the other.
+    let takes = |letter: &char| "fCbgIKLNTVXFH".contains(*letter);
+    if first.chars().filter(takes).count() < 2 && !first.chars().rev().skip(1).any(|c| takes(&c)) {
+        let mut fields = fields.to_vec();
+        fields[0] = Field::known(format!("-{first}"));
+        return Some(fields);
+    }
+    let mut rest = fields[1..].iter().cloned();
+    let mut dashed = vec![];
+    for letter in first.chars() {
+        dashed.push(Field::known(format!("-{letter}")));
+        dashed.extend(Some(letter).filter(takes).and_then(|_| rest.next()));
+    }
+    dashed.extend(rest);
+    Some(dashed)
 }
 
 /// What follows from options and operands together.
 pub(super) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
         "git" => git::refine(row.name, given, judged),
-        "curl" | "wget" => web(given, judged),
+        "curl" | "wget" => {
+            web(given, judged);
+            downloads(row.name, given, judged);
+        }
         "sed" => sed::refine(given, judged),
         "npm" | "gh" | "docker" | "kubectl" | "terraform" | "helm" | "aws" => {
             elsewhere(row.name, given, judged)
         }
         "psql" | "mysql" | "sqlite3" | "mongosh" | "mongo" | "redis-cli" => database(given, judged),
         "rm" | "rmdir" | "unlink" | "shred" | "truncate" | "mv" | "chmod" | "chown" | "chgrp"
-        | "dd" | "rsync" | "tar" | "gzip" | "gunzip" => files(row.name, given, judged),
+        | "dd" | "rsync" | "tar" | "gzip" | "gunzip" | "xz" | "unxz" | "split" | "install" => {
+            files(row.name, given, judged)
+        }
         _ => others(row.name, given, judged),
     }
 }
@@ -134,6 +160,33 @@ fn web(given: &Given, judged: &mut Judged) {
     }
     if given.has(&["O", "remote-name", "output-dir"]) {
         judged.writes.push(Field::known("."));
+    }
+}
+
+/// Files that are named by the address they come from.
+fn downloads(name: &str, given: &Given, judged: &mut Judged) {
+    let named = match name {
+        "curl" => given.has(&["O", "remote-name"]),
+        _ => !given.has(&["O", "output-document", "spider"]),
+    };
+    if given.has(&["r", "recursive"]) && name == "wget" {
+        judged.unclear("what it fetches, and under which names, is told by the host");
+    }
+    let parts = |field: &&Field| field.text.contains('#');
+    if name == "curl" && given.values(&["o", "output"]).any(|field| parts(&field)) {
+        judged.unclear("the name of a file is made of its address");
+    }
+    let folder = given.values(&["P", "directory-prefix", "output-dir"]).last();
+    let folder = folder.map_or(".", |field| field.text.as_str());
+    for address in given.operands.iter().chain(given.values(&["url"])).filter(|_| named) {
+        let path = address.text.split(['?', '#']).next().unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap_or_default();
+        if file.contains(['%', '[', '{', '*'])
+            || !address.is_known() && !address.text.contains("://")
+        {
+            judged.unclear("the name of a file is made of its address");
+        }
+        judged.writes.push(Field::known(format!("{folder}/{file}")));
     }
 }
 
@@ -224,7 +277,36 @@ fn files(name: &str, given: &Given, judged: &mut Judged) {
             judged.reads.append(&mut judged.writes);
             judged.only(given, Zone::Safe);
         }
+        "gzip" | "gunzip" | "xz" | "unxz" => unpacked(given, judged),
+        "split" => split(given, judged),
+        "install" if given.has(&["d", "directory"]) => {
+            judged.writes = given.operands.clone();
+            judged.reads.clear();
+        }
+        "install" if given.operands.len() == 1 => judged.writes.push(Field::known(".")),
         _ => {}
+    }
+}
+
+/// What a packed file becomes has its name without the ending.
+fn unpacked(given: &Given, judged: &mut Judged) {
+    for operand in &given.operands {
+        match operand.literal().and_then(|text| text.rsplit_once('.')) {
+            Some((stem, _)) => judged.writes.push(Field::known(stem)),
+            None if operand.is_known() => {}
+            None => judged.unclear(format!("what `{}` becomes is not known", operand.text)),
+        }
+    }
+}
+
+/// The pieces have a beginning for a name, and letters or digits behind it.
+fn split(given: &Given, judged: &mut Judged) {
+    let begin = given.operands.get(1).map_or("x", |field| field.text.as_str());
+    let name = begin.rsplit('/').next().unwrap_or_default();
+    let may_be =
+        |known: &&str| known.len() > name.len() && known[..name.len()].eq_ignore_ascii_case(name);
+    if !name.is_ascii() || PROTECTED.iter().any(may_be) {
+        judged.unclear(format!("a piece of `{begin}…` may be a file that decides what runs later"));
     }
 }
 
@@ -264,6 +346,13 @@ fn tar(given: &Given, judged: &mut Judged) {
     let lists = given.has(&["t", "list"]);
     let unpacks = given.has(&["x", "extract", "get"]);
     judged.folder = given.values(&["C", "directory"]).next().cloned();
+    if given.values(&["C", "directory"]).count() > 1 {
+        judged.unclear("each `-C` of `tar` starts where the one before led");
+    }
+    if archive.iter().any(|field| field.text.contains(':')) {
+        judged.raise(Zone::External);
+        judged.unclear("`tar` takes what stands before a `:` for a host");
+    }
     match (makes, lists, unpacks) {
         (true, false, false) => {
             judged.writes.extend(archive);
@@ -280,6 +369,30 @@ fn tar(given: &Given, judged: &mut Judged) {
             judged.raise(Zone::Build);
         }
         _ => judged.raise(Zone::Build),
+    }
+}
+
+fn copied(name: &str, given: &Given, judged: &mut Judged) {
+    let (there, here): (Vec<_>, Vec<_>) =
+        given.operands.iter().partition(|field| field.text.contains(':') || name == "sftp");
+    there.into_iter().for_each(|address| judged.speaks_to(address));
+    judged.reads.extend(here.into_iter().cloned());
+}
+
+/// A program that runs a script: where none is named, it runs what it reads.
+fn interpreter(name: &str, given: &Given, judged: &mut Judged) {
+    let script = given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
+    // `python3 -m pip install` is `pip install`.
+    let module =
+        given.values(&["m"]).any(|module| matches!(module.text.as_str(), "pip" | "ensurepip"));
+    let fetches = |field: &Field| matches!(field.text.as_str(), "install" | "download");
+    if module && given.operands.iter().any(fetches) {
+        judged.raise(Zone::Network);
+    }
+    let told =
+        given.has(&["m", "V", "v", "version", "test", "help", "h"]) || given.unknown.is_some();
+    if script.is_none() && !told {
+        judged.inner.push(Inner::Input { shell: name.to_owned() });
     }
 }
 
@@ -300,37 +413,29 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
             {
                 judged.raise(Zone::Build);
             }
-        }
-        "crontab" if given.has(&["r"]) => judged.destroys("`crontab -r` deletes every entry"),
-        "scp" | "sftp" => {
-            let remote =
-                given.operands.iter().find(|field| field.text.contains(':') || name == "sftp");
-            if let Some(remote) = remote {
-                judged.speaks_to(remote);
+            if given.has(&["f", "from-file", "L"]) {
+                judged.raise(Zone::Build);
             }
-            let here =
-                given.operands.iter().filter(|field| !field.text.contains(':') && name == "scp");
-            judged.reads.extend(here.cloned());
         }
+        "man" if given.operands.iter().any(|field| field.text.contains('/')) => {
+            judged.raise(Zone::Build);
+            judged.reads.extend(given.operands.iter().cloned());
+        }
+        "ps" if shows_environments(given) => judged.raise(Zone::Machine),
+        "crontab" if given.has(&["r"]) => judged.destroys("`crontab -r` deletes every entry"),
+        "scp" | "sftp" => copied(name, given, judged),
         "dig" | "host" | "nslookup" | "ping" | "nc" if first.starts_with(['@', '+']) => {
             judged.unclear("where it asks is not plain")
         }
         "tee" if given.operands.is_empty() => judged.only(given, Zone::Safe),
         "mktemp" => judged
-            .reads
+            .writes
             .extend(given.operands.iter().filter(|field| field.text.contains('/')).cloned()),
+        "ln" | "link" | "cp" if given.operands.len() > 1 => linked(name, given, judged),
         "cp" | "ln" | "install" if given.operands.len() == 1 => {
             judged.writes.push(Field::known("."))
         }
-        "python" | "python3" | "perl" | "ruby" | "node" | "php" => {
-            let script =
-                given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
-            let told = given.has(&["m", "V", "v", "version", "test", "help", "h"])
-                || given.unknown.is_some();
-            if script.is_none() && !told {
-                judged.inner.push(Inner::Input { shell: name.to_owned() });
-            }
-        }
+        "python" | "python3" | "perl" | "ruby" | "node" | "php" => interpreter(name, given, judged),
         "source" | "." if given.operands.iter().any(is_pipe) => {
             judged.unclear(format!("`{name}` runs what it reads"))
         }
@@ -346,6 +451,43 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
         "unzip" if given.has(&["l", "v", "t", "p"]) => judged.only(given, Zone::Safe),
         _ => {}
     }
+}
+
+/// `ps e` prints the variables of every process, keys among them.
+fn shows_environments(given: &Given) -> bool {
+    let letters = |field: &Field| !field.is_known() || field.text.contains(['e', 'E']);
+    let formats = given.values(&["o", "format"]);
+    given.operands.iter().any(letters) || { formats }.any(|format| format.text.contains("env"))
+}
+
+/// A link gives what it leads to another name: who may write the one may write the other. A symbolic
+/// one starts from its own folder.
+fn linked(name: &str, given: &Given, judged: &mut Judged) {
+    let symbolic = given.has(&["s", "symbolic", "symbolic-link"]);
+    let hard = name != "cp" && !symbolic || given.has(&["l", "link"]);
+    if hard {
+        judged.writes.extend(judged.reads.clone());
+    }
+    if !symbolic || given.has(&["r", "relative"]) && name == "ln" {
+        return;
+    }
+    let folders: Vec<_> = match judged.into.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
+        Some(into) => into
+            .iter()
+            .flat_map(|into| [*into, into.rsplit_once('/').map_or(".", |(folder, _)| folder)])
+            .map(str::to_owned)
+            .collect(),
+        None => return judged.unclear("where a link is made is only known when it runs"),
+    };
+    for source in std::mem::take(&mut judged.reads) {
+        match source.literal() {
+            Some(text) if !text.starts_with('/') => {
+                judged.reads.extend(folders.iter().map(|f| Field::known(format!("{f}/{text}"))));
+            }
+            _ => judged.reads.push(source),
+        }
+    }
+    judged.links = true;
 }
 
 /// Whether a word is a pipe, or standard input by its name.

@@ -28,6 +28,8 @@ struct Inner {
     /// Folders it may be in. None: anywhere.
     folders: Vec<Place>,
     names: Vec<(String, Val)>,
+    /// Those of the names that may hold several words.
+    lists: Vec<String>,
     /// Functions; nothing where it is not known which.
     functions: Vec<(String, Option<Rc<Node>>)>,
     /// `$1`, `$2` …
@@ -42,6 +44,7 @@ impl State {
             base: place.clone(),
             folders: vec![place.clone()],
             names: vec![],
+            lists: vec![],
             functions: vec![],
             arguments: Val::Known(vec![]),
             home: place.home().and_then(|home| home.to_str()).map(str::to_owned),
@@ -53,6 +56,7 @@ impl State {
         let mut state = self.clone();
         let inner = state.change();
         inner.names.clear();
+        inner.lists.clear();
         inner.functions.clear();
         inner.arguments = Val::Known(arguments);
         state
@@ -90,7 +94,23 @@ impl State {
         self.change().folders = places;
     }
 
+    /// Sets a name. Of a list that is its first word only: what the whole is then, nobody keeps.
     pub(super) fn set(&mut self, name: &str, val: Val) {
+        let is_list = self.0.lists.iter().any(|known| known == name);
+        self.put(name, if is_list { Val::Open } else { val });
+    }
+
+    /// Sets a name to a list.
+    pub(super) fn set_list(&mut self, name: &str, val: Val) {
+        let single = matches!(&val, Val::Known(words) if words.len() < 2);
+        self.change().lists.retain(|known| known != name);
+        if !single {
+            self.change().lists.push(name.to_owned());
+        }
+        self.put(name, val);
+    }
+
+    fn put(&mut self, name: &str, val: Val) {
         let names = &mut self.change().names;
         match names.iter_mut().find(|(known, _)| known == name) {
             Some((_, old)) => *old = val,
@@ -178,6 +198,11 @@ impl State {
                 ours.names.push((name.clone(), Val::Open));
             }
         }
+        for name in &theirs.lists {
+            if !ours.lists.contains(name) {
+                ours.lists.push(name.clone());
+            }
+        }
         let same = |a: &Option<Rc<Node>>, b: Option<&Option<Rc<Node>>>| match (a, b) {
             (Some(a), Some(Some(b))) => Rc::ptr_eq(a, b),
             _ => false,
@@ -210,6 +235,7 @@ impl State {
         };
         Rc::ptr_eq(a, b)
             || a.names == b.names
+                && a.lists == b.lists
                 && a.arguments == b.arguments
                 && a.folders.iter().map(Place::cwd).eq(b.folders.iter().map(Place::cwd))
                 && bodies(a) == bodies(b)

@@ -5,12 +5,14 @@
 //! `x`, after `cd x; …` it may still be where it was.
 
 use std::{
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     rc::Rc,
 };
 
 use cotter::{
-    Place, paths,
+    Place,
+    builtin::is_protected,
+    paths,
     permission::Zone,
     place::is_harmless,
     tool::{Command, Doubt, Facts, Word as Told, WordKind},
@@ -20,7 +22,7 @@ use super::{
     expand::{self, Field, Shape},
     glob,
     judge::{Judged, judge},
-    parse, second,
+    parse, second, special,
     state::{State, Val},
     tree::{Link, Node, Redirect, Simple, Value, Word},
     wrappers::Inner,
@@ -48,6 +50,10 @@ pub(super) struct Walk<'a> {
     forks: usize,
     /// Where the output of all commands goes.
     outputs: Vec<PathBuf>,
+    /// Functions that were defined, and where; those that were called are taken out.
+    defined: Vec<(String, Rc<Node>, State)>,
+    /// Links that were made so far.
+    links: Vec<PathBuf>,
     /// What runs when the script ends.
     pub(super) traps: Vec<String>,
     /// What is known where a function returns, or a loop is left.
@@ -116,6 +122,8 @@ impl<'a> Walk<'a> {
             locals: vec![],
             forks: 0,
             outputs: vec![],
+            defined: vec![],
+            links: vec![],
             traps: vec![],
             returns: vec![],
             escapes: vec![],
@@ -129,6 +137,12 @@ impl<'a> Walk<'a> {
             if let Some(end) = &end {
                 self.text(&trap, end.later());
             }
+        }
+        // Nobody calls these here, but names may be called in ways that nobody sees.
+        while let Some((name, body, state)) = self.defined.pop() {
+            self.calls.push((name, self.forks));
+            self.run(&body, state.later());
+            self.calls.pop();
         }
     }
 
@@ -195,6 +209,7 @@ impl<'a> Walk<'a> {
                 }
                 let mut state = state;
                 state.define(name, body.clone());
+                self.defined.push((name.clone(), body.clone(), state.clone()));
                 Outcome::same(state)
             }
             Node::Test(words) => {
@@ -491,6 +506,7 @@ impl<'a> Walk<'a> {
             self.unclear(format!("the function `{name}` calls itself"));
             return Outcome::same(state);
         }
+        self.defined.retain(|(_, defined, _)| !Rc::ptr_eq(defined, body));
         self.calls.push((name.to_owned(), self.forks));
         let outer = (std::mem::take(&mut self.returns), state.arguments());
         let locals = std::mem::take(&mut self.locals);
@@ -523,9 +539,18 @@ impl<'a> Walk<'a> {
 
     /// A program, and what it runs in turn.
     fn program(&mut self, fields: &[Field], state: &State, call: &Call) {
-        let judged = judge(fields);
+        let mut judged = judge(fields);
+        if self.is_link_to_ours(&fields[0], state) {
+            special::own(special::OURS, fields, &mut judged);
+        }
         let mut inner_state = state.clone();
         if let Some(folder) = &judged.folder {
+            // It is gone to from here; everything else is looked for from there.
+            if let Some(at) = judged.reads.iter().position(|read| read == folder) {
+                judged.reads.remove(at);
+            }
+            let zone = self.reads(folder, state);
+            self.facts.zone = self.facts.zone.max(zone);
             self.go(folder, &mut inner_state);
         }
         let inner = self.note(judged, &inner_state, call);
@@ -539,6 +564,12 @@ impl<'a> Walk<'a> {
             self.inner(inner, &inner_state, call);
             self.depth -= 1;
         }
+    }
+
+    /// Whether a program that is named by its path is ours, whatever the link is called.
+    fn is_link_to_ours(&mut self, name: &Field, state: &State) -> bool {
+        name.text.contains('/')
+            && self.touched(name, state).iter().any(|path| path.ends_with(special::OURS))
     }
 
     fn inner(&mut self, inner: Inner, state: &State, call: &Call) {
@@ -605,6 +636,7 @@ impl<'a> Walk<'a> {
         for field in &judged.writes {
             zone = zone.max(self.writes(field, state).0);
         }
+        zone = zone.max(self.copies(&judged, state));
         for field in &judged.removes {
             zone = zone.max(self.removal(field, state));
         }
@@ -624,6 +656,51 @@ impl<'a> Walk<'a> {
         }
         self.tell(judged.words, zone, call);
         judged.inner
+    }
+
+    /// Copies in folders, by the names they get there; and links among them, for what comes later.
+    fn copies(&mut self, judged: &Judged, state: &State) -> Zone {
+        let mut zone = Zone::Safe;
+        let sources: Vec<_> =
+            judged.copied.iter().flat_map(|field| self.touched(field, state)).collect();
+        for into in &judged.into {
+            let mut targets = self.touched(into, state);
+            for folder in targets.clone().iter().filter(|path| path.is_dir()) {
+                for source in &sources {
+                    targets.extend(source.file_name().map(|name| folder.join(name)));
+                    let within = names_in(source).into_iter().map(|name| folder.join(name));
+                    targets.extend(within.filter(|path| is_protected(path, self.place)));
+                }
+            }
+            for path in &targets {
+                zone = zone.max(self.place.zone_of_write(path));
+                if !self.facts.writes.contains(path) {
+                    self.facts.writes.push(path.clone());
+                }
+            }
+            if judged.links || sources.iter().any(|source| self.may_hold_links(source)) {
+                self.links.extend(targets);
+            }
+        }
+        zone
+    }
+
+    /// Whether a link may be at a path, or below it.
+    fn may_hold_links(&self, path: &Path) -> bool {
+        let mut left = vec![path.to_owned()];
+        for _ in 0..MOST {
+            let Some(path) = left.pop() else { return false };
+            match path.symlink_metadata() {
+                Ok(about) if about.is_symlink() => return true,
+                Ok(about) if about.is_dir() => {
+                    left.extend(path.read_dir().into_iter().flatten().flatten().map(|e| e.path()));
+                }
+                Ok(_) => {}
+                // It is made before it is copied.
+                Err(_) => return !self.links.is_empty(),
+            }
+        }
+        true
     }
 
     /// One more command.
@@ -759,13 +836,20 @@ impl<'a> Walk<'a> {
             self.unclear(format!("where `{text}` lies depends on a folder nobody knows"));
             return vec![];
         }
+        let folders = folders.to_vec();
+        if self.goes_through_links(field, &folders) {
+            self.unclear(format!("`{text}` may go through a link that is made before"));
+        }
         let mut found = vec![];
-        for place in folders {
+        for place in &folders {
             let names = match &field.shape {
                 Shape::Pattern(pattern) => glob::matches(pattern, place.cwd()).unwrap_or_default(),
                 _ => vec![],
             };
             if names.is_empty() {
+                if !field.is_known() && text.contains("..") {
+                    self.unclear(format!("what `{text}` matches is only known when it runs"));
+                }
                 let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
                 let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
                 let spelled = if field.is_known() { text } else { folder };
@@ -774,6 +858,25 @@ impl<'a> Walk<'a> {
             found.extend(names.iter().flat_map(|name| paths::touched(name, place)));
         }
         found
+    }
+
+    /// Whether a path leads through a link that the script has made, as far as can be told.
+    fn goes_through_links(&self, field: &Field, folders: &[Place]) -> bool {
+        if self.links.is_empty() {
+            return false;
+        }
+        !field.is_known()
+            || folders.iter().any(|place| {
+                let mut at = place.cwd().to_owned();
+                Path::new(&field.text).components().any(|component| {
+                    match component {
+                        Component::ParentDir => _ = at.pop(),
+                        Component::CurDir => {}
+                        component => at.push(component),
+                    }
+                    self.links.contains(&at)
+                })
+            })
     }
 
     /// Goes to a folder that a word names, where that is known.
@@ -790,6 +893,12 @@ impl<'a> Walk<'a> {
 fn reads_apart(text: &str) -> bool {
     let joined = |(at, _): (usize, &str)| !text[..at].ends_with([' ', '\t']);
     text.contains("<<") || text.match_indices("\\\n").any(joined)
+}
+
+/// The names of what a folder holds; none where it is a file.
+fn names_in(path: &Path) -> Vec<std::ffi::OsString> {
+    let within = path.read_dir().into_iter().flatten().flatten().take(MOST);
+    within.map(|entry| entry.file_name()).collect()
 }
 
 fn is_shell(name: &str) -> bool {

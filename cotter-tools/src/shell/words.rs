@@ -97,10 +97,8 @@ impl Parser<'_> {
             piece => matches!(piece, Piece::Quoted(_)),
         };
         let joined = word.source.contains("\\\n");
-        if joined
-            && !(word.pieces.iter().all(plain)
-                && !word.source.starts_with(|c: char| c.is_ascii_digit()))
-        {
+        let number = word.source.starts_with(|c: char| c.is_ascii_digit());
+        if joined && (number || !word.pieces.iter().all(plain)) {
             return Err("a word goes on in the next line".into());
         }
         Ok(word)
@@ -307,7 +305,10 @@ impl Parser<'_> {
             let end = self.rest().find(']').ok_or("`[` is never closed")?;
             let subscript = &self.rest()[1..end];
             let plain = matches!(subscript, "@" | "*")
-                || !subscript.is_empty() && subscript.chars().all(|c| c.is_ascii_digit());
+                || subscript == "0"
+                || !subscript.is_empty()
+                    && !subscript.starts_with('0')
+                    && subscript.chars().all(|c| c.is_ascii_digit());
             if !plain {
                 let why = format!("the subscript `[{subscript}]` is evaluated");
                 return self.doubtful(&why, quoted);
@@ -485,4 +486,57 @@ impl Parser<'_> {
 /// Where a plain word surely ends: a blank or an operator, but not one that might go on with the word.
 fn is_blank_end(c: char) -> bool {
     is_meta(c) && c != '<' && c != '>' && c != '('
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use cotter::Place;
+
+    use super::*;
+    use crate::shell::{expand, state::State};
+
+    /// What a word becomes, apart by `|`; `?` stands before what is only known when it runs.
+    fn check(text: &str, becomes: &str) {
+        let state = State::new(&Place::new(Path::new("/work")).with_home("/home/u"));
+        let word = Parser::of_document(text, 0).word().unwrap();
+        let fields = expand::fields(&[word], &state).unwrap();
+        let shown = |field: &expand::Field| {
+            if field.is_open() { format!("?{}", field.text) } else { field.text.clone() }
+        };
+        assert_eq!(fields.iter().map(shown).collect::<Vec<_>>().join("|"), becomes, "{text}");
+    }
+
+    #[test]
+    fn quotes_come_off_and_words_are_made() {
+        check("plain", "plain");
+        check(r#"r\m"a"'b c'"#, "rmab c");
+        check(r"$'a\x62\143\u0064\n'", "abcd\n");
+        check(r#"$"a b""#, "a b");
+        check(r#""a\$b\c""#, r"a$b\c");
+        check("{a,b{c,d}}x", "ax|bcx|bdx");
+        check("{1..3}", "1|2|3");
+        check("{a}", "{a}");
+        check("'{a,b}'", "{a,b}");
+        check("~/x", "/home/u/x");
+        check("of=~/x", "of=/home/u/x");
+        check("--of=~/x", "--of=~/x");
+        check("'~'", "~");
+        check("$HOME", "/home/u");
+        check("\"$x\"", "?\"$x\"");
+        check("a$(ls)b", "?a$(ls)b");
+        check("~root", "?~root");
+        check("\"$@\"", "");
+    }
+
+    #[test]
+    fn what_bash_reads_in_its_own_way_is_refused() {
+        for text in [
+            "'a", "\"a", "$(a", "`a", "${a", "$[1]", "$'\\xff'", "$'\\0'", "$'\\q'", "a\\\nb=c",
+            "$((a)", "\\",
+        ] {
+            assert!(Parser::of_document(text, 0).word().is_err(), "{text}");
+        }
+    }
 }

@@ -60,7 +60,7 @@ const fn assigning(
     Wrapper { assigns: true, ..wrapper(name, zone, 0, short, long) }
 }
 
-static WRAPPERS: [Wrapper; 28] = [
+static WRAPPERS: [Wrapper; 27] = [
     wrapper("pkexec", Zone::Machine, 0, "u:", "user= keep-cwd"),
     wrapper(
         "systemd-run",
@@ -111,7 +111,6 @@ static WRAPPERS: [Wrapper; 28] = [
     wrapper("nsenter", Zone::Machine, 0, "", ""),
     wrapper("chroot", Zone::Machine, 1, "", ""),
     wrapper("runuser", Zone::Machine, 0, "u:", ""),
-    wrapper("setarch", Zone::Safe, 1, "R", ""),
 ];
 
 /// What a command is that runs another one, where the name is one of those.
@@ -134,7 +133,10 @@ pub(super) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
         "xargs" | "gxargs" => xargs(fields),
         "parallel" | "entr" => asking(fields, "runs what it reads"),
         "watch" => watch(fields),
-        "script" | "expect" | "at" | "batch" => asking(fields, "runs commands in its own way"),
+        "script" | "expect" | "at" | "batch" | "setarch" | "x86_64" | "i386" | "i686"
+        | "linux32" | "linux64" | "uname26" | "run0" | "setpriv" | "prlimit" | "choom"
+        | "numactl" | "fakeroot" | "capsh" | "start-stop-daemon" | "daemonize" | "eatmydata"
+        | "faketime" => asking(fields, "runs commands in its own way"),
         "flock" => flock(fields),
         "ssh" | "mosh" => ssh(fields),
         "find" | "gfind" => super::find::judge(fields),
@@ -271,6 +273,8 @@ fn builtin(name: &str, fields: &[Field]) -> Judged {
     let skip = match first {
         "--" => 2,
         "-p" if name == "command" => 2,
+        "-c" | "-l" | "-cl" | "-lc" if name == "exec" => 2,
+        "-a" if name == "exec" => 3,
         _ if first.starts_with('-') => {
             judged.unclear(format!("`{name} {first}` has an option nobody knows"));
             1
@@ -304,6 +308,12 @@ fn xargs(fields: &[Field]) -> Judged {
     }
     for ((_, kind), read) in judged.words[1..].iter_mut().zip(&given.kinds) {
         *kind = *read;
+    }
+    let replaces = ["I", "replace", "n", "max-args", "L", "max-lines"];
+    if given.has(&replaces[..2])
+        && given.options.iter().filter(|(name, _)| replaces.contains(&name.as_str())).count() > 1
+    {
+        judged.unclear("which option of `xargs` puts words where depends on their order");
     }
     let mut program = fields[1 + given.read..].to_vec();
     // Without a command it prints what it reads.

@@ -136,15 +136,20 @@ async fn s7_a_command_knows_nothing_but_what_is_listed() {
     let shown: Vec<_> = shown.lines().map(mark).collect();
     expect![[r#"
         COTTER_CALL=(32 letters)
-        GIT_CONFIG_COUNT=4
+        GIT_CONFIG_COUNT=6
         GIT_CONFIG_KEY_0=core.fsmonitor
         GIT_CONFIG_KEY_1=core.hooksPath
         GIT_CONFIG_KEY_2=core.pager
         GIT_CONFIG_KEY_3=safe.bareRepository
+        GIT_CONFIG_KEY_4=log.showSignature
+        GIT_CONFIG_KEY_5=tag.gpgSign
         GIT_CONFIG_VALUE_0=false
         GIT_CONFIG_VALUE_1=/dev/null
         GIT_CONFIG_VALUE_2=cat
         GIT_CONFIG_VALUE_3=explicit
+        GIT_CONFIG_VALUE_4=false
+        GIT_CONFIG_VALUE_5=false
+        GIT_EDITOR=true
         GIT_OPTIONAL_LOCKS=0
         GIT_PAGER=cat
         GIT_TERMINAL_PROMPT=0

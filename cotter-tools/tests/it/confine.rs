@@ -301,7 +301,8 @@ for name, family, kind in [('unix', socket.AF_UNIX, socket.SOCK_STREAM), ('tcp',
         print(name, 'open')
     except OSError as error:
         print(name, errno.errorcode[error.errno])
-for name, kind in [('pair', socket.SOCK_STREAM), ('datagram pair', socket.SOCK_DGRAM)]:
+for name, kind in [('pair', socket.SOCK_STREAM), ('datagram pair', socket.SOCK_DGRAM),
+                   ('raw pair', socket.SOCK_RAW)]:
     try:
         socket.socketpair(socket.AF_UNIX, kind)
         print(name, 'open')
@@ -338,6 +339,7 @@ async fn b8_there_is_network_by_zone() {
         alg EPERM
         pair open
         datagram pair EPERM
+        raw pair EPERM
     "#]],
     )
     .await;
@@ -355,6 +357,7 @@ async fn b8_there_is_network_by_zone() {
         alg EPERM
         pair open
         datagram pair EPERM
+        raw pair EPERM
     "#]],
     )
     .await;
@@ -372,6 +375,7 @@ async fn b8_there_is_network_by_zone() {
         alg EPERM
         pair open
         datagram pair open
+        raw pair open
     "#]],
     )
     .await;
@@ -613,4 +617,48 @@ async fn required_refuses_where_nothing_confines() {
         .assert_eq(&cause.to_string());
     assert!(!Runner::direct().confines());
     assert!(!runner().with_sandbox(Sandbox::Off).confines());
+}
+
+#[tokio::test]
+async fn s17_nobody_sets_the_limits_of_who_minds_them() {
+    let script = "python3 - <<'END'
+import resource, os, errno
+for name, pid in [('own', 0), ('minder', os.getppid())]:
+    try:
+        resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1) if pid else (600, 600))
+        print(name, 'set')
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+END";
+    check_python(
+        Zone::Build,
+        script,
+        expect![[r#"
+            own set
+            minder EPERM
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s15_nothing_is_put_back_through_a_link_that_the_command_made() {
+    if !can_confine() {
+        return;
+    }
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        let theirs = machine.path("home/other/.github/workflows");
+        fs::create_dir_all(&theirs).unwrap();
+        fs::write(theirs.join("ci.yml"), "theirs").unwrap();
+        let said = machine
+            .run(way, &Facts::zone(Zone::Build), "ln -s ../home/other/.github .github")
+            .await;
+        assert_eq!(
+            fs::read_to_string(theirs.join("ci.yml")).unwrap_or_default(),
+            "theirs",
+            "{way}: {said}"
+        );
+        assert!(machine.path("project/.github").symlink_metadata().is_err(), "{way}: {said}");
+    }
 }

@@ -15,6 +15,7 @@ mod oracle;
 mod processes;
 mod bash;
 mod confine;
+mod attacks;
 mod background;
 mod files;
 mod races;

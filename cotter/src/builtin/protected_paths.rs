@@ -57,8 +57,11 @@ pub fn is_protected(path: &Path, place: &Place) -> bool {
     let is = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
     let workflows =
         |pair: &[std::borrow::Cow<'_, str>]| is(&pair[0], ".github") && is(&pair[1], "workflows");
+    // As a whole it is put there or taken away with the workflows in it.
+    let holds_workflows = names.last().is_some_and(|name| is(name, ".github"));
     names.iter().any(|name| PROTECTED.iter().any(|known| is(name, known)))
         || names.windows(2).any(workflows)
+        || holds_workflows
 }
 
 fn protected_paths(call: &ToolCalled, cx: &Cx) -> Verdict {

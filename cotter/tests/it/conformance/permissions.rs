@@ -57,7 +57,10 @@ pub(super) async fn silence_is_a_no() {
         agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([Said::Silence]))
     })
     .await;
-    holds(played.results()[0], "c1.1 (denied): Permission denied for `t`: nobody answered in time");
+    holds(
+        played.results()[0],
+        "c1.1 (denied): Permission denied for `t`: zone `external` asks at level `standard`, and nobody answered in time",
+    );
     assert!(log.lines().is_empty(), "it ran");
 }
 
