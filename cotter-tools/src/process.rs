@@ -226,7 +226,10 @@ impl Runner {
         let mark = temp::random_name().map_err(|cause| StartError(cause.to_string()))?;
         match &self.0.starts {
             #[cfg(target_os = "linux")]
-            Starts::Spawner(spawner) => spawner.start(job, &mark).await,
+            Starts::Spawner(spawner) => {
+                let private = &self.0.private.folders()?.all;
+                spawner.start(job, &mark, private).await
+            }
             Starts::Direct => direct::start(job, &mark),
         }
     }
