@@ -11,6 +11,7 @@ mod words;
 mod second;
 mod expand;
 mod glob;
+mod below;
 mod state;
 mod walk;
 mod builtins;

@@ -3,6 +3,7 @@
 use cotter::{permission::Zone, tool::WordKind};
 
 use super::{
+    below::Deep,
     expand::Field,
     judge::{Judged, plain_words},
     wrappers::Inner,
@@ -155,13 +156,32 @@ fn looked(judged: &mut Judged, at: usize, takes: usize) -> usize {
 fn runs(judged: &mut Judged, fields: &[Field], at: usize, starts: &[Field]) -> usize {
     judged.words[at].1 = WordKind::UnknownOption;
     let rest = &fields[at + 1..];
-    let Some(end) = rest.iter().position(|field| matches!(field.text.as_str(), ";" | "+")) else {
+    let ends = |at: usize| match rest[at].text.as_str() {
+        ";" => true,
+        "+" => at > 0 && rest[at - 1].text == "{}",
+        _ => false,
+    };
+    let Some(end) = (0..rest.len()).find(|at| ends(*at)) else {
         judged.unclear("what `find` runs has no end");
         return rest.len() + 1;
     };
     if rest[..end].iter().any(|field| field.text.contains("{}") && field.text != "{}") {
         judged.unclear("`find` puts names into the words of what it runs");
     }
+    let names = fields.windows(2).filter(|pair| pair[0].text == "-name");
+    let names = names.filter_map(|pair| pair[1].literal().map(str::to_owned));
+    // Several tests may stand for either way.
+    let plain = fields.iter().filter(|field| field.text.ends_with("name")).count() == 1;
+    let turned =
+        fields.iter().any(|field| matches!(field.text.as_str(), "-not" | "!" | "-o" | "-or"));
+    let names = if plain && !turned { names.collect() } else { vec![] };
+    let only_files =
+        !turned && fields.windows(2).any(|pair| pair[0].text == "-type" && pair[1].text == "f");
+    // These have to do with a link itself.
+    let itself = ["rm", "unlink", "rmdir", "mv", "ls", "stat", "readlink", "echo", "printf"];
+    let follows =
+        !only_files && rest.first().is_some_and(|name| !itself.contains(&name.text.as_str()));
+    judged.deep = Some(Deep { follows, names });
     for start in starts {
         // What it finds lies below where it starts, or is that itself.
         let command: Vec<_> = rest[..end]

@@ -6,6 +6,7 @@ use cotter::{
 };
 
 use super::{
+    below::Deep,
     expand::{Field, Shape},
     hosts::{self, Leads},
     options::{Given, Until, kind_of},
@@ -35,6 +36,8 @@ pub(super) struct Judged {
     pub copied: Vec<Field>,
     /// Whether what is copied there are links, whatever the source is.
     pub links: bool,
+    /// How it goes through the folders it reads, where it does.
+    pub deep: Option<Deep>,
     /// The folder it goes to before it looks at anything.
     pub folder: Option<Field>,
 }
@@ -54,6 +57,7 @@ impl Judged {
             into: vec![],
             copied: vec![],
             links: false,
+            deep: None,
             folder: None,
         }
     }

@@ -2,7 +2,10 @@
 
 use cotter::{builtin::PROTECTED, permission::Zone};
 
-use super::{expand::Field, git, judge::Judged, options::Given, sed, table::Row, wrappers::Inner};
+use super::{
+    below::Deep, expand::Field, git, judge::Judged, options::Given, sed, table::Row,
+    wrappers::Inner,
+};
 
 /// The name of our own program.
 pub(super) const OURS: &str = "cotter";
@@ -82,6 +85,7 @@ pub(super) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
 
 /// What follows from options and operands together.
 pub(super) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
+    judged.deep = deep(row.name, given);
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
         "git" => git::refine(row.name, given, judged),
         "curl" | "wget" => {
@@ -99,6 +103,23 @@ pub(super) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
         }
         _ => others(row.name, given, judged),
     }
+}
+
+/// How a command goes through folders, where it is told to.
+fn deep(name: &str, given: &Given) -> Option<Deep> {
+    let (goes, follows): (&[&str], &[&str]) = match name {
+        "grep" | "egrep" | "fgrep" => {
+            (&["r", "R", "recursive", "dereference-recursive"], &["R", "dereference-recursive"])
+        }
+        "rg" => (&["L", "follow", "hidden", "u", "unrestricted"], &["L", "follow"]),
+        "cp" => (&["r", "R", "a", "recursive", "archive"], &["L"]),
+        "rsync" => (&["r", "a", "recursive", "archive"], &[]),
+        "tar" => (&["c", "create", "r", "append", "u", "update"], &["h", "dereference"]),
+        "diff" => (&["r", "recursive"], &["r", "recursive"]),
+        "zip" => (&["r"], &["r"]),
+        _ => return None,
+    };
+    given.has(goes).then(|| Deep { follows: given.has(follows), names: vec![] })
 }
 
 /// Addresses that are fetched, what is sent to them, and files that are made of them.
@@ -428,6 +449,10 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
             judged.unclear("where it asks is not plain")
         }
         "tee" if given.operands.is_empty() => judged.only(given, Zone::Safe),
+        "zip" => {
+            judged.writes.truncate(1);
+            judged.reads.extend(given.operands.iter().skip(1).cloned());
+        }
         "mktemp" => judged
             .writes
             .extend(given.operands.iter().filter(|field| field.text.contains('/')).cloned()),

@@ -19,6 +19,7 @@ use cotter::{
 };
 
 use super::{
+    below::{self, Deep},
     expand::{self, Field, Shape},
     glob,
     judge::{Judged, judge},
@@ -553,7 +554,61 @@ impl<'a> Walk<'a> {
             self.facts.zone = self.facts.zone.max(zone);
             self.go(folder, &mut inner_state);
         }
+        let deep = judged.deep.take().map(|deep| (deep, judged.reads.clone()));
         let inner = self.note(judged, &inner_state, call);
+        let kept = (
+            std::mem::take(&mut self.facts.reads),
+            std::mem::take(&mut self.facts.writes),
+            self.facts.commands.len(),
+        );
+        let alone = inner.is_empty();
+        self.all_inner(inner, &inner_state, call);
+        let reads = std::mem::replace(&mut self.facts.reads, kept.0);
+        let writes = std::mem::replace(&mut self.facts.writes, kept.1);
+        if let Some((mut deep, mut folders)) = deep {
+            if folders.is_empty() {
+                folders.push(Field::known("."));
+            }
+            deep.follows &= alone || !reads.is_empty();
+            // Code of the project goes where it likes: that is asked for, or confined.
+            let code = self.facts.commands[kept.2..].iter().any(|c| c.zone >= Zone::Build);
+            if !code {
+                self.goes_through(&deep, &folders, !writes.is_empty(), &inner_state);
+            }
+        }
+        let new = |known: &[PathBuf], path: &PathBuf| !known.contains(path);
+        let reads = reads.into_iter().filter(|path| new(&self.facts.reads, path));
+        self.facts.reads.extend(reads.collect::<Vec<_>>());
+        let writes = writes.into_iter().filter(|path| new(&self.facts.writes, path));
+        self.facts.writes.extend(writes.collect::<Vec<_>>());
+    }
+
+    /// What a command comes across that goes through folders.
+    fn goes_through(&mut self, deep: &Deep, folders: &[Field], writes: bool, state: &State) {
+        for folder in folders.iter().filter(|field| !field.is_open()) {
+            for path in self.touched(folder, state) {
+                if !path.is_dir() || !self.place.is_readable(&path) {
+                    continue;
+                }
+                let below = below::look(&path, deep, self.place);
+                if below.more {
+                    self.facts.zone = self.facts.zone.max(Zone::Build);
+                }
+                let outside: Vec<_> = below.outside.into_iter().take(3).collect();
+                for path in &outside {
+                    self.facts.zone = self.facts.zone.max(self.place.zone_of_read(path));
+                }
+                let found = outside.into_iter().chain(below.secrets).take(50);
+                let found: Vec<_> = found.filter(|path| !self.facts.reads.contains(path)).collect();
+                self.facts.reads.extend(found);
+                if writes {
+                    self.facts.writes.extend(below.protected.into_iter().take(50));
+                }
+            }
+        }
+    }
+
+    fn all_inner(&mut self, inner: Vec<Inner>, inner_state: &State, call: &Call) {
         for inner in inner {
             self.seen += 1;
             if self.depth >= DEEPEST || self.seen >= MOST {
@@ -561,7 +616,7 @@ impl<'a> Walk<'a> {
                 return;
             }
             self.depth += 1;
-            self.inner(inner, &inner_state, call);
+            self.inner(inner, inner_state, call);
             self.depth -= 1;
         }
     }
