@@ -90,8 +90,8 @@ fn needless() -> Result<Rules, seccompiler::BackendError> {
     let typing = into_terminals.map(|request| rule(u64::from(request as u32)));
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
     // The limits of another process: whoever sets them can end it.
-    let anothers = SeccompRule::new(vec![when(0, SeccompCmpOp::Ne, 0)?])?;
-    rules.insert(libc::SYS_prlimit64, vec![anothers]);
+    let of_others = SeccompRule::new(vec![when(0, SeccompCmpOp::Ne, 0)?])?;
+    rules.insert(libc::SYS_prlimit64, vec![of_others]);
     for call in [libc::SYS_clone, libc::SYS_unshare] {
         let made = NAMESPACES.map(|flag| {
             let flag = flag.cast_unsigned().into();
