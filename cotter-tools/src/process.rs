@@ -40,8 +40,6 @@ use std::{
     sync::Arc,
 };
 
-#[cfg(target_os = "linux")]
-pub use self::serve::serve_if_asked;
 use self::temp::Private;
 pub use self::{
     environment::Environment,
