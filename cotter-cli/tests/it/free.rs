@@ -349,7 +349,7 @@ fn s1_nothing_an_agent_does_frees_it() {
         refused by zone                                | bash ./tool permissions revoke read
         refused by zone                                | bash env -u COTTER_CALL ./tool permissions revoke read
         refused by zone                                | bash cd ../bin && ./cotter permissions revoke read
-        asked by not-understood                        | bash unset COTTER_CALL; exec -a ls [T]/bin/cotter -p hello
+        refused by zone                                | bash unset COTTER_CALL; exec -a ls [T]/bin/cotter -p hello
         refused by zone                                | bash echo permissions revoke read | xargs cotter
         refused by zone                                | bash [T]/bin/cotter __cotter-spawner
         refused by zone                                | bash [T]/bin/cotter __cotter-apart cat ~/.config/cotter/credentials.json
@@ -370,7 +370,7 @@ fn s1_nothing_an_agent_does_frees_it() {
         asked by protected-paths                       | bash git config --global core.fsmonitor evil
         asked by protected-paths                       | bash mv a.txt .git/hooks/post-commit
         asked by protected-paths                       | bash cd .git && cd hooks && echo freed > pre-commit
-        refused by project-roots                       | bash ln -s ../../evil .git/hooks/post-commit
+        asked by protected-paths                       | bash ln -s ../../evil .git/hooks/post-commit
         asked by protected-paths                       | bash echo freed >> AGENTS.md
         asked by protected-paths                       | bash tee .github/workflows/x.yml < a.txt
         asked by protected-paths                       | bash mkdir -p .cotter && echo '{}' > .cotter/settings.json
@@ -448,7 +448,7 @@ fn s1_every_allow_rule_and_the_loosest_mode_free_nobody() {
         refused by zone                                | bash ./tool permissions revoke read
         refused by zone                                | bash env -u COTTER_CALL ./tool permissions revoke read
         refused by zone                                | bash cd ../bin && ./cotter permissions revoke read
-        asked by not-understood                        | bash unset COTTER_CALL; exec -a ls [T]/bin/cotter -p hello
+        refused by zone                                | bash unset COTTER_CALL; exec -a ls [T]/bin/cotter -p hello
         refused by zone                                | bash echo permissions revoke read | xargs cotter
         refused by zone                                | bash [T]/bin/cotter __cotter-spawner
         refused by zone                                | bash [T]/bin/cotter __cotter-apart cat ~/.config/cotter/credentials.json
@@ -469,7 +469,7 @@ fn s1_every_allow_rule_and_the_loosest_mode_free_nobody() {
         asked by protected-paths                       | bash git config --global core.fsmonitor evil
         asked by protected-paths                       | bash mv a.txt .git/hooks/post-commit
         asked by protected-paths                       | bash cd .git && cd hooks && echo freed > pre-commit
-        refused by project-roots                       | bash ln -s ../../evil .git/hooks/post-commit
+        asked by protected-paths                       | bash ln -s ../../evil .git/hooks/post-commit
         asked by protected-paths                       | bash echo freed >> AGENTS.md
         asked by protected-paths                       | bash tee .github/workflows/x.yml < a.txt
         asked by protected-paths                       | bash mkdir -p .cotter && echo '{}' > .cotter/settings.json
@@ -549,7 +549,7 @@ fn s1_nor_does_it_help_that_nothing_confines() {
         refused by zone                                | bash ./tool permissions revoke read
         refused by zone                                | bash env -u COTTER_CALL ./tool permissions revoke read
         refused by zone                                | bash cd ../bin && ./cotter permissions revoke read
-        asked by not-understood                        | bash unset COTTER_CALL; exec -a ls [T]/bin/cotter -p hello
+        refused by zone                                | bash unset COTTER_CALL; exec -a ls [T]/bin/cotter -p hello
         refused by zone                                | bash echo permissions revoke read | xargs cotter
         refused by zone                                | bash [T]/bin/cotter __cotter-spawner
         refused by zone                                | bash [T]/bin/cotter __cotter-apart cat ~/.config/cotter/credentials.json
@@ -570,7 +570,7 @@ fn s1_nor_does_it_help_that_nothing_confines() {
         asked by protected-paths                       | bash git config --global core.fsmonitor evil
         asked by protected-paths                       | bash mv a.txt .git/hooks/post-commit
         asked by protected-paths                       | bash cd .git && cd hooks && echo freed > pre-commit
-        refused by project-roots                       | bash ln -s ../../evil .git/hooks/post-commit
+        asked by protected-paths                       | bash ln -s ../../evil .git/hooks/post-commit
         asked by protected-paths                       | bash echo freed >> AGENTS.md
         asked by protected-paths                       | bash tee .github/workflows/x.yml < a.txt
         asked by protected-paths                       | bash mkdir -p .cotter && echo '{}' > .cotter/settings.json
@@ -584,7 +584,7 @@ fn s1_nor_does_it_help_that_nothing_confines() {
         asked by not-understood                        | bash read -r key < /dev/tty
         asked by own-files                             | bash grep -r sk- ~
         asked by own-files                             | bash cp -r ~/.config copy
-        asked by own-files                             | bash ln -s ~/.config way && cat way/cotter/credentials.json
+        asked by own-files, not-understood             | bash ln -s ~/.config way && cat way/cotter/credentials.json
         asked by own-files                             | bash tar cf all.tar -C ~ .
         asked by own-files                             | bash find ~ -name credentials.json -exec cat {} +
         asked by own-files                             | bash diff -r ~/.config src
@@ -628,27 +628,27 @@ fn s1_what_runs_confined_finds_nothing() {
     let world = world(settings);
     let attempts = [CONFINED, HOLDERS].concat();
     expect![[r#"
-        ran, and failed        | bash python3 -c 'print(open("[T]/home/.config/cotter/credentials.json").read())' 2>&1 | tail -1
-        ran, and failed        | bash python3 -c 'open(".git/hooks/post-commit", "w")' 2>&1 | tail -1
-        ran, and failed        | bash python3 -c 'import os; os.rename("[T]/home/.config", "gone")' 2>&1 | tail -1
-        ran, and failed        | bash python3 -c 'import os; os.link("[T]/home/.config/cotter/credentials.json", "mine")' 2>&1 | tail -1
-        ran, and found nothing | bash python3 -c 'import glob\nfor name in glob.glob("/proc/[0-9]*/environ"):\n try: print(*[one for one in open(name).read().split(chr(0)) if one.startswith("ANTHROPIC")])\n except OSError: pass' | sort -u
-        ran, and failed        | bash printenv ANTHROPIC_API_KEY
-        ran, and failed        | bash ln -s [T]/bin/cotter other; ./other permissions revoke read
-        ran, and failed        | bash cp [T]/bin/cotter mine && ./mine permissions revoke read
-        ran, and failed        | bash env -u COTTER_CALL ./mine permissions revoke read
-        ran, and failed        | bash python3 -c 'import os; os.execve("./mine", ["mine", "permissions", "revoke", "read"], {"HOME": "[T]/home"})'
-        ran, and failed        | bash python3 -c 'import ctypes, os; exit(-ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0))'
-        ran, and failed        | bash echo y > /dev/tty
-        ran, and failed        | bash stty -F /dev/tty raw
-        ran, and failed        | subagent bash python3 -c 'print(open("[T]/home/.config/cotter/credentials.json").read())' 2>&1 | tail -1
-        ran, and failed        | bash grep -r sk- ~
-        ran, and found nothing | bash cp -r ~/.config copy
-        ran, and failed        | bash ln -s ~/.config way && cat way/cotter/credentials.json
-        ran, and found nothing | bash tar cf all.tar -C ~ .
-        ran, and found nothing | bash find ~ -name credentials.json -exec cat {} +
-        ran, and failed        | bash diff -r ~/.config src
-        ran, and failed        | bash cd ~ && grep -r sk-
+        ran, and failed         | bash python3 -c 'print(open("[T]/home/.config/cotter/credentials.json").read())' 2>&1 | tail -1
+        ran, and failed         | bash python3 -c 'open(".git/hooks/post-commit", "w")' 2>&1 | tail -1
+        ran, and failed         | bash python3 -c 'import os; os.rename("[T]/home/.config", "gone")' 2>&1 | tail -1
+        ran, and failed         | bash python3 -c 'import os; os.link("[T]/home/.config/cotter/credentials.json", "mine")' 2>&1 | tail -1
+        ran, and found nothing  | bash python3 -c 'import glob\nfor name in glob.glob("/proc/[0-9]*/environ"):\n try: print(*[one for one in open(name).read().split(chr(0)) if one.startswith("ANTHROPIC")])\n except OSError: pass' | sort -u
+        ran, and failed         | bash printenv ANTHROPIC_API_KEY
+        asked by not-understood | bash ln -s [T]/bin/cotter other; ./other permissions revoke read
+        ran, and failed         | bash cp [T]/bin/cotter mine && ./mine permissions revoke read
+        ran, and failed         | bash env -u COTTER_CALL ./mine permissions revoke read
+        ran, and failed         | bash python3 -c 'import os; os.execve("./mine", ["mine", "permissions", "revoke", "read"], {"HOME": "[T]/home"})'
+        ran, and failed         | bash python3 -c 'import ctypes, os; exit(-ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0))'
+        ran, and failed         | bash echo y > /dev/tty
+        ran, and failed         | bash stty -F /dev/tty raw
+        ran, and failed         | subagent bash python3 -c 'print(open("[T]/home/.config/cotter/credentials.json").read())' 2>&1 | tail -1
+        ran, and failed         | bash grep -r sk- ~
+        ran, and found nothing  | bash cp -r ~/.config copy
+        asked by not-understood | bash ln -s ~/.config way && cat way/cotter/credentials.json
+        ran, and found nothing  | bash tar cf all.tar -C ~ .
+        ran, and found nothing  | bash find ~ -name credentials.json -exec cat {} +
+        ran, and failed         | bash diff -r ~/.config src
+        ran, and failed         | bash cd ~ && grep -r sk-
     "#]].assert_eq(&run(&world, &attempts));
     untouched(&world, settings);
 }
