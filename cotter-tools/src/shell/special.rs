@@ -417,27 +417,30 @@ fn interpreter(name: &str, given: &Given, judged: &mut Judged) {
     }
 }
 
+/// Its programs may read files of their own.
+fn jq(given: &Given, judged: &mut Judged) {
+    if given.has(&["arg", "argjson", "slurpfile", "rawfile", "args", "jsonargs"]) {
+        judged.reads.extend(given.operands.first().cloned());
+    }
+    if given
+        .operands
+        .iter()
+        .any(|field| field.text.contains("import") || field.text.contains("include"))
+    {
+        judged.raise(Zone::Build);
+    }
+    if given.has(&["f", "from-file", "L"]) {
+        judged.raise(Zone::Build);
+    }
+}
+
 fn others(name: &str, given: &Given, judged: &mut Judged) {
     let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
     match name {
         "date" if given.operands.iter().any(|field| !field.text.starts_with('+')) => {
             judged.raise(Zone::Machine)
         }
-        "jq" => {
-            if given.has(&["arg", "argjson", "slurpfile", "rawfile", "args", "jsonargs"]) {
-                judged.reads.extend(given.operands.first().cloned());
-            }
-            if given
-                .operands
-                .iter()
-                .any(|field| field.text.contains("import") || field.text.contains("include"))
-            {
-                judged.raise(Zone::Build);
-            }
-            if given.has(&["f", "from-file", "L"]) {
-                judged.raise(Zone::Build);
-            }
-        }
+        "jq" => jq(given, judged),
         "man" if given.operands.iter().any(|field| field.text.contains('/')) => {
             judged.raise(Zone::Build);
             judged.reads.extend(given.operands.iter().cloned());
