@@ -1,6 +1,9 @@
 //! Paths as the floor compares them: absolute, links resolved as far as the path exists.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Component, Path, PathBuf},
+};
 
 use crate::{cx::Place, place};
 
@@ -14,6 +17,18 @@ pub fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
     }
     let file = resolve(path, place);
     if file == spelled { vec![file] } else { vec![file, spelled] }
+}
+
+/// A path whose `~` is the home folder, where that is known: nobody who writes `~/x` means a folder of
+/// that name in the project.
+pub(crate) fn from_home<'a>(path: &'a str, place: &Place) -> Cow<'a, str> {
+    let home = place.home().and_then(Path::to_str);
+    match (path.strip_prefix('~'), home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            Cow::Owned(format!("{home}{rest}"))
+        }
+        _ => Cow::Borrowed(path),
+    }
 }
 
 /// A path as it is written, absolute and without dots. No link is followed.
@@ -76,6 +91,22 @@ pub fn shown(path: &Path, place: &Place) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c6_a_tilde_is_the_home_folder_where_it_is_known() {
+        let nowhere = Place::new(Path::new("/work"));
+        let place = nowhere.clone().with_home("/home/u");
+        for (path, meant) in [
+            ("~/x", "/home/u/x"),
+            ("~", "/home/u"),
+            ("~u/x", "~u/x"),
+            ("a~/x", "a~/x"),
+            ("./~/x", "./~/x"),
+        ] {
+            assert_eq!(from_home(path, &place), meant);
+            assert_eq!(from_home(path, &nowhere), path);
+        }
+    }
 
     #[test]
     #[cfg(unix)]

@@ -141,9 +141,11 @@ mod tests {
     fn r11_gt_001_the_model_gets_the_data_and_renderers_what_was_written() {
         check(
             json!({"content": [{"type": "text", "text": "fallback text"}], "structuredContent": {"count": 3}}),
-            expect![[]],
+            expect![[r#"
+                Text("{\"count\":3}")
+                data [{"type":"text","text":"fallback text"}]"#]],
         );
-        check(json!({"structuredContent": {"n": 1}}), expect![[]]);
+        check(json!({"structuredContent": {"n": 1}}), expect![[r#"Text("{\"n\":1}")"#]]);
         check(
             json!({
                 "content": [
@@ -152,7 +154,9 @@ mod tests {
                 ],
                 "structuredContent": {"n": 1},
             }),
-            expect![[]],
+            expect![[r#"
+                Parts([Text("{\"n\":1}"), Text("[a link to demo://d, `d`]")])
+                data [{"type":"text","text":"one"},{"type":"resource_link","uri":"demo://d","name":"d"}]"#]],
         );
     }
 

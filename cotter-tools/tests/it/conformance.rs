@@ -50,7 +50,7 @@ const ROWS: &[Row] = &[
     ("CD-013", &[], "bash git push origin +main", "ask! external", "zone"),
     // It is printed, not executed.
     ("CD-014", &[], "bash echo 'DROP TABLE users'", "pass safe", "zone"),
-    ("CD-015", &[], r#"bash psql -c "drop   table x""#, "ask! network", "zone"),
+    ("CD-015", &[], r#"bash psql -c "drop   table x""#, "ask! external", "zone"),
     ("CD-016", &[], "bash sudo rm -rf /", "block never", "zone"),
     ("CD-017", &[], "bash find / -delete", "block never", "zone"),
     ("CD-018", &[], "bash rm --recursive --force /", "block never", "zone"),
@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
     ("CS-009", &[], "bash cd .. && ls", "block machine", "project-roots"),
     ("CS-012", &[], "bash cat ~/.ssh/id_rsa", "block machine", "project-roots"),
     ("CS-013", &[], "bash cp a /", "block never", "zone"),
-    // Without quotes it might become several words.
+    // What is known is only printed; the other might become several words.
     ("CS-014", &[], "bash echo $HOME/../x", "pass safe", "zone"),
     ("CS-014", &[], "bash echo $SOMEWHERE/../x", "ask! safe", "not-understood"),
     ("CS-015", &[], r#"write {"path":"/etc/passwd","content":""}"#, "block never", "zone"),
@@ -187,12 +187,12 @@ fn call<'a>(project: &Project, written: &'a str) -> (&'a str, Value) {
     }
 }
 
-/// What is read first, what is called then, and who asks about it beside the zone.
+/// A case: its id, what is read first, what is called then, and whether more than the zone asks about it.
 type Following = (&'static str, &'static [&'static str], &'static str, bool);
 
 const AFTER_READS: &[Following] = &[
-    ("LM-102", &["README.md", "package.json"], r#"fetch {"url":"https://x.example/"}"#, false),
-    ("LM-104", &[".env"], "bash npm run build", true),
+    ("LM-102", &["app.ts", "package.json"], r#"fetch {"url":"https://x.example/"}"#, false),
+    ("LM-104", &[".env.production"], "bash npm run build", true),
     ("LM-105", &[".env"], r#"fetch {"url":"https://x.example/"}"#, true),
 ];
 
@@ -200,6 +200,9 @@ const AFTER_READS: &[Following] = &[
 async fn what_follows_the_read_of_a_secret_is_asked_about() {
     for (id, reads, written, asks) in AFTER_READS {
         let project = Project::new();
+        for path in *reads {
+            std::fs::write(project.folder.join(path), "x\n").unwrap();
+        }
         let (tool, input) = call(&project, written);
         let reading = reads.iter().map(|path| Step::call("read", json!({"path": path})));
         let steps = reading.chain([Step::call(tool, input), Step::text("done")]);

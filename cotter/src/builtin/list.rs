@@ -36,7 +36,7 @@ impl Tool for List {
     }
 
     fn effects(&self, input: &Value, place: &Place) -> Facts {
-        Facts::reads(paths::touched(input["path"].as_str().unwrap_or("."), place))
+        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
     }
 
     fn parallel(&self) -> bool {

@@ -52,7 +52,7 @@ impl Tool for Read {
     }
 
     fn effects(&self, input: &Value, place: &Place) -> Facts {
-        Facts::reads(paths::touched(input["path"].as_str().unwrap_or_default(), place))
+        Facts::of_paths(&[input["path"].as_str().unwrap_or_default()], &[], place)
     }
 
     fn parallel(&self) -> bool {

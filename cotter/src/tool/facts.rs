@@ -52,11 +52,12 @@ impl Facts {
         Facts { reads: paths.into_iter().collect(), ..Facts::zone(Zone::Safe) }
     }
 
-    /// Reads these paths and writes those, as a model spells them. The zone follows from where they
-    /// lie: inside the roots, elsewhere, or where nobody may write.
+    /// Reads these paths and writes those, as a model spells them, `~/` being the home folder. The zone
+    /// follows from where they lie: inside the roots, elsewhere, or where nobody may write.
     pub fn of_paths(reads: &[&str], writes: &[&str], place: &Place) -> Self {
         let touched = |spelled: &[&str]| -> Vec<PathBuf> {
-            spelled.iter().flat_map(|path| paths::touched(path, place)).collect()
+            let spelled = spelled.iter().map(|path| paths::from_home(path, place));
+            spelled.flat_map(|path| paths::touched(&path, place)).collect()
         };
         let (reads, writes) = (touched(reads), touched(writes));
         let zones = reads.iter().map(|path| place.zone_of_read(path));
