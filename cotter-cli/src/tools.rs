@@ -1,6 +1,6 @@
 //! The tools of every agent here, and how their commands run.
 
-use std::env;
+use std::{env, path::PathBuf};
 
 use cotter::{AgentBuilder, Place, settings::Values, text};
 use cotter_tools::{
@@ -41,8 +41,7 @@ pub(crate) fn furnish(
 /// How commands run: with little of our environment, confined as settings say.
 fn runner(values: &Values) -> Result<Runner, Failure> {
     let named: Vec<_> = values.reach.environment.iter().map(|name| name.text.as_str()).collect();
-    // The program that is running, also after its file was replaced.
-    let runner = Runner::new("/proc/self/exe")
+    let runner = Runner::new(this_program())
         .with_sandbox(values.sandbox.unwrap_or_default())
         .with_environment(Environment::chosen(env::vars_os(), &named))
         .with_caches(roots::caches(&values.reach)?)
@@ -74,9 +73,19 @@ pub(crate) fn seen_servers(servers: Servers, place: &Place) -> Result<Option<Mcp
 }
 
 fn surroundings(place: &Place) -> Surroundings {
-    let around = Surroundings::new(place.clone()).with_variables(env::vars_os());
+    let around = Surroundings::new(place.clone())
+        .with_variables(env::vars_os())
+        .with_launcher(this_program());
     match home::mcp_definitions() {
         Some(file) => around.with_definitions(file),
         None => around,
+    }
+}
+
+/// The program that is running; on Linux also after its file was replaced.
+fn this_program() -> PathBuf {
+    match cfg!(target_os = "linux") {
+        true => "/proc/self/exe".into(),
+        false => env::current_exe().unwrap_or_default(),
     }
 }

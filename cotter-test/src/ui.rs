@@ -5,13 +5,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cotter::ui::{Answered, Asking, Decision, Question, Ui};
+use cotter::ui::{Answered, AskedCall, Asking, Decision, Question, Ui};
 
 /// What the person does with one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Yes to every call.
     Yes,
+    /// Yes to every call, and for the session to what each offers.
+    YesForSession,
     /// No to every call, with words.
     No(String),
     /// Each call on its own, in call order.
@@ -71,7 +73,7 @@ impl ScriptedUi {
 
     /// Every question so far as text: a line per call with who asks and why.
     pub fn shown(&self) -> String {
-        let call = |call: &cotter::ui::AskedCall| {
+        let call = |call: &AskedCall| {
             let asks: Vec<_> =
                 call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason)).collect();
             format!("{} <- {}\n", call.preview, asks.join("; "))
@@ -94,6 +96,13 @@ impl Ui for ScriptedUi {
             let all = |decision| Some(Answered::all(&question, decision, "test"));
             match said {
                 Said::Yes => all(Decision::Yes),
+                Said::YesForSession => {
+                    let yes = |call: &AskedCall| {
+                        (call.digest.clone(), Decision::YesForSession(call.offer.clone()))
+                    };
+                    let decisions = question.calls.iter().map(yes).collect();
+                    Some(Answered { question: question.id.clone(), decisions, by: "test".into() })
+                }
                 Said::No(words) => all(Decision::No(Some(words))),
                 Said::Each(each) => {
                     let mut answered = Answered::all(&question, Decision::No(None), "test");

@@ -34,7 +34,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{Place, builtin::is_protected, permission::Zone, tool::Facts};
+use cotter::{
+    Place,
+    builtin::is_protected,
+    permission::Zone,
+    tool::{Command, Facts},
+};
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::{filter::prepare, guard::Guard};
@@ -149,8 +154,9 @@ impl Confinement {
             let named = |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
             facts.writes.iter().any(|written| named(written) && is_protected(written, place))
         };
+        let made = |path: &PathBuf| path.ends_with(".git") && makes_repository(facts);
         let mut protected = protect::paths(&folders);
-        protected.retain(|path| !approved(path));
+        protected.retain(|path| !approved(path) && !made(path));
         self.protected = protected;
     }
 
@@ -164,6 +170,15 @@ impl Confinement {
         let aside = aside.into_iter().next();
         Some(Confinement { network, reads, writes, guarded_writes, closed, protected, aside })
     }
+}
+
+/// Whether a call is git making a repository, and nothing else that could write into it.
+fn makes_repository(facts: &Facts) -> bool {
+    let says = |command: &Command, at: usize, word: &str| {
+        command.words.get(at).is_some_and(|said| said.text == word)
+    };
+    facts.commands.iter().all(|command| says(command, 0, "git"))
+        && facts.commands.iter().any(|command| says(command, 1, "init"))
 }
 
 /// Whether a call of that zone is confined by this runner.

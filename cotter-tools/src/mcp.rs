@@ -16,7 +16,7 @@
 //! for them anew before its next call.
 //!
 //! **What a server gets.** A program gets a short list of variables and what its entry names, is alone in
-//! its process group and ends with the hook. It may ask for the project's folder and for nothing else:
+//! its process group, without a terminal where there is a launcher, and ends with the hook. It may ask for the project's folder and for nothing else:
 //! no replies of the model (sampling), no questions to the person (elicitation). Its instructions for
 //! the system prompt are left out: they would speak with the person's voice, and descriptions of tools
 //! say what is needed. What it logs is quoted when something fails.
@@ -72,12 +72,13 @@ pub struct Surroundings {
     place: Place,
     variables: Vec<(OsString, OsString)>,
     definitions: Option<PathBuf>,
+    launcher: Option<PathBuf>,
 }
 
 impl Surroundings {
     /// Servers of an agent that works there.
     pub fn new(place: Place) -> Self {
-        Surroundings { place, variables: vec![], definitions: None }
+        Surroundings { place, variables: vec![], definitions: None, launcher: None }
     }
 
     /// The same with the person's variables. Servers get a few of them; entries may name others.
@@ -91,6 +92,14 @@ impl Surroundings {
     #[must_use]
     pub fn with_definitions(self, file: impl Into<PathBuf>) -> Self {
         Surroundings { definitions: Some(file.into()), ..self }
+    }
+
+    /// The same with a program that starts servers in a session of their own: one that calls
+    /// [`serve_if_asked`](crate::process::serve_if_asked) first in `main`. Without one a server has the
+    /// terminal of this process, and could type there what a person is asked.
+    #[must_use]
+    pub fn with_launcher(self, program: impl Into<PathBuf>) -> Self {
+        Surroundings { launcher: Some(program.into()), ..self }
     }
 }
 

@@ -27,6 +27,7 @@ mod spawner;
 mod tree;
 #[cfg(target_os = "linux")]
 mod wire;
+pub(crate) mod apart;
 mod direct;
 mod environment;
 mod running;
@@ -39,8 +40,6 @@ use std::{
     sync::Arc,
 };
 
-#[cfg(target_os = "linux")]
-pub use self::serve::serve_if_asked;
 use self::temp::Private;
 pub use self::{
     environment::Environment,
@@ -227,7 +226,10 @@ impl Runner {
         let mark = temp::random_name().map_err(|cause| StartError(cause.to_string()))?;
         match &self.0.starts {
             #[cfg(target_os = "linux")]
-            Starts::Spawner(spawner) => spawner.start(job, &mark).await,
+            Starts::Spawner(spawner) => {
+                let private = &self.0.private.folders()?.all;
+                spawner.start(job, &mark, private).await
+            }
             Starts::Direct => direct::start(job, &mark),
         }
     }
@@ -262,6 +264,13 @@ impl From<io::Error> for StartError {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-/// Does nothing: elsewhere than on Linux there is no spawner.
-pub fn serve_if_asked() {}
+/// Serves and never comes back, if this process was started to be the spawner or to start a server
+/// apart from the terminal; else does nothing.
+///
+/// A program that makes a [`Runner`] of its own binary calls this first in `main`, before any thread is
+/// started and before it looks at its arguments. Elsewhere than on Linux there is no spawner.
+pub fn serve_if_asked() {
+    apart::serve_if_asked();
+    #[cfg(target_os = "linux")]
+    serve::serve_if_asked();
+}

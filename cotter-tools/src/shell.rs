@@ -121,6 +121,7 @@ mod tests {
             build: python3 <<'EOF'⏎print(1)⏎EOF⏎
             network: curl -s https://example.com/x
             network: npm install lodash
+            network: python3 -m pip install x
             external: git push origin main
             external: curl -d a=b https://example.com
             machine: cat /etc/passwd
@@ -165,6 +166,7 @@ mod tests {
             never !: rm -rf /
             never !: sudo rm -r -f --no-preserve-root /
             never !: rm -rf ~
+            never !: exec -a x rm -rf /
             never !: rm -rf "$HOME"/
             never !: rm -rf ~/*
             never !: rm -rf /*

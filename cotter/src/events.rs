@@ -345,13 +345,7 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
             line.put("id", &question.id).put("calls", &question.calls);
         }
         EventKind::PermissionResponse { id, decisions, by } => {
-            line.put("id", id);
-            line.list("decisions", decisions, |out, (call, yes, words)| {
-                object(out, |object| {
-                    object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
-                    object.opt("words", words.as_ref());
-                });
-            });
+            line.put("id", id).list("decisions", decisions, write_decision);
             line.put("by", by);
         }
         EventKind::Retry { attempt, kind, wait_ms, model } => {
@@ -373,6 +367,13 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
         EventKind::Error(failed) => line.flat(failed),
         EventKind::SessionEnd { reason } => _ = line.put("reason", reason.as_str()),
     }
+}
+
+fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option<String>)) {
+    object(out, |object| {
+        object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
+        object.opt("words", words.as_ref());
+    });
 }
 
 /// Where the events of a session go out.

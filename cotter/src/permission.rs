@@ -237,8 +237,7 @@ impl Policy {
             return Ruling { verdict, by: Decider::Guard(name) };
         }
         if facts.zone == Zone::Never {
-            let verdict = Verdict::block("it touches what nothing may touch");
-            return Ruling { verdict, by: Decider::Zone };
+            return self.by_zone(facts);
         }
         if self.mode() == Mode::Plan && facts.zone != Zone::Safe {
             let verdict = Verdict::block("mode `plan` only looks");
@@ -295,6 +294,10 @@ impl Policy {
 
     pub(crate) fn by_zone(&self, facts: &Facts) -> Ruling {
         let (zone, level) = (facts.zone, self.level());
+        if zone == Zone::Never {
+            let verdict = Verdict::block("it touches what nothing may touch");
+            return Ruling { verdict, by: Decider::Zone };
+        }
         let by_mode = self.mode() == Mode::AcceptEdits && zone == Zone::Workspace;
         let by = if by_mode { Decider::Mode } else { Decider::Zone };
         if self.runs(zone, facts) {

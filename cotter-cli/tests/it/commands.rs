@@ -28,6 +28,7 @@ fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
             grep: Search files of the project for lines that fit a regular expression (as ripgrep reads it)
             fetch: Get what is at an http or https address
             bash: Run a bash command line in the project and get its output and exit code
+            bash_background: Start a bash command line that goes on after the call, such as a server or a watcher, and look after it
             ask_user: Ask the person a question and wait for the answer
             delegate: Give several tasks to subagents at once and get all their answers, in the order of the tasks
             remember: Write down something about this project that later sessions should know: a decision and its reason, how something is done here, what a person prefers

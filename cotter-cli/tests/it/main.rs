@@ -17,3 +17,6 @@ mod sessions;
 mod ledger;
 mod terminal;
 mod signals;
+mod explain;
+mod permissions;
+mod free;

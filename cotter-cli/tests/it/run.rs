@@ -406,7 +406,7 @@ fn a_mode_is_set_by_flag() {
     world.check(&with(&["list src"]), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
@@ -424,7 +424,7 @@ fn a_mode_is_set_by_flag() {
     world.check(&with(&["--permission-mode", "plan", "list src"]), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr

@@ -1,11 +1,11 @@
 //! Signals and kills: a run ends properly, or is closed when its session is opened again.
 
-use std::process::Child;
+use std::{fs, path::Path, process::Child};
 
 use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::World;
+use crate::support::{World, wait_until};
 
 const SLOW: &str = r#"{"text": "a b", "delayMs": 20}, {"text": "never"}"#;
 const HANGS: &str = r#"{"text": "soon", "delayMs": 600000}"#;
@@ -125,4 +125,68 @@ fn a_slow_model_is_waited_for() {
         a b
     "#]],
     );
+}
+
+/// Everything a call may leave behind: in another group, in another session, without a parent. Each tells
+/// its number.
+const LEAVERS: &str = "sleep 1000 & echo $! >> pids; \
+    setsid sh -c 'echo $$ >> pids; exec sleep 1000' & \
+    (setsid env -i sh -c 'echo $$ >> pids; trap \"\" TERM INT HUP; while :; do sleep 1; done' &); \
+    echo $$ >> pids; wait";
+
+/// Ends a run in the middle of a `bash` call and waits until nothing of the call is left.
+fn check_leavers(end: impl FnOnce(&Child)) -> World {
+    let world = World::new();
+    world.settings(r#"{"permissions": {"allow": ["bash"]}}"#);
+    let call = serde_json::json!({"calls": [{"name": "bash", "input": {"command": LEAVERS}}]});
+    let script = world.script(&format!("{call}, {{\"text\": \"never\"}}"));
+    let child = world.spawn(&["-p", "--script", &script, "go"]);
+    let pids = || {
+        let text = fs::read_to_string(world.path("project/pids")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    wait_until(|| pids().len() == 4, "four processes");
+    let alive = |pid: &String| Path::new("/proc").join(pid).join("exe").read_link().is_ok();
+    assert!(pids().iter().all(alive), "{:?}", pids());
+    end(&child);
+    child.wait_with_output().unwrap();
+    wait_until(|| !pids().iter().any(alive), "all of them are gone");
+    world
+}
+
+#[test]
+fn s17_an_abort_leaves_nothing_of_a_command_behind() {
+    let world = check_leavers(|child| send(child, Signal::INT));
+    world.wait_for_session("\"reason\":\"aborted\"");
+}
+
+#[test]
+fn s17_nor_does_a_kill() {
+    let world = check_leavers(|child| send(child, Signal::KILL));
+    let id = world.id();
+    world.check(
+        &["-p", "--model", "rehearsal", "--resume", &id, "list src"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(&["sessions", "show", &id], expect![[r#"
+        exit 0
+        --- stdout
+        user: go
+        assistant: (calls) bash {"command":"sleep 1000 & echo $! >> pids; setsid sh -c 'echo $$ >> pids; exec sleep 1000' & (setsid env -i sh -c 'echo $$ >> pids; trap \"\" TERM INT HUP; while :; do sleep 1; done' &); echo $$ >> pids; wait"}
+        bash (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        user: list src
+        assistant: (calls) list {"path":"src"}
+        list: b.txt
+        assistant: rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]]);
 }

@@ -223,7 +223,7 @@ fn no_more_keys_is_no_answer() {
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: 
             refused: read: there was no answer (nobody)
-            rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: there was no answer. Do not retry this exact call.
+            rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the rule `ask read` asks, and there was no answer. Do not retry this exact call.
 
             (rehearsal is an offline stand-in, not a model)
         "#]],
@@ -365,7 +365,7 @@ fn without_a_terminal_nobody_is_asked() {
     expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the rule `ask read` asks, and nobody is there to be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr

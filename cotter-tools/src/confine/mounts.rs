@@ -32,8 +32,8 @@ impl Confinement {
             && self.closed.iter().all(|closed| self.hide(closed).is_ok())
     }
 
-    /// What is mounted over itself: protected paths that are there, and the folders they are in, which
-    /// could be moved away with them otherwise.
+    /// What is mounted over itself: protected paths that are there, and the folders that hold them or
+    /// something closed, which could be moved away with them otherwise.
     fn planned(&self) -> Vec<Planned> {
         let mut planned: Vec<Planned> = vec![];
         for path in &self.protected {
@@ -48,6 +48,14 @@ impl Confinement {
                 if !planned.iter().any(|known| known.path == one.path) {
                     planned.push(one);
                 }
+            }
+        }
+        let closed = self.closed.iter().filter(|path| path.exists());
+        for above in closed.flat_map(|path| path.ancestors().skip(1)) {
+            let inside = |root: &&PathBuf| above.starts_with(root) && above != root.as_path();
+            let known = planned.iter().any(|known| known.path == above);
+            if !known && self.writes.iter().chain(&self.guarded_writes).any(|root| inside(&root)) {
+                planned.push(Planned { path: above.into(), read_only: false });
             }
         }
         // What is above comes first: it would hide what was mounted below it.

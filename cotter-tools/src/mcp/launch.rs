@@ -17,6 +17,9 @@ use tokio::{
     sync::watch,
 };
 
+#[cfg(unix)]
+use crate::process::apart;
+
 /// What every server may know of the person's variables, and what begins with `LC_`.
 const LIST: [&str; 7] = ["HOME", "USER", "LANG", "TZ", "TERM", "TMPDIR", "PATH"];
 /// Where programs are when nobody says.
@@ -38,6 +41,8 @@ pub(super) struct Job {
     /// All that it gets.
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) cwd: PathBuf,
+    /// Who starts it in a session of its own.
+    pub(super) launcher: Option<PathBuf>,
 }
 
 /// A program at work. Dropped, it is ended with its process group.
@@ -54,12 +59,10 @@ pub(super) struct Pipes {
 impl Job {
     /// Starts it. The one place where a server's process is made.
     pub(super) fn start(self, tail: &Tail) -> io::Result<(Process, Pipes)> {
-        let mut command = Command::new(&self.program);
+        let mut command = self.command()?;
         command.args(self.args).current_dir(self.cwd).env_clear().envs(self.environment);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
-        #[cfg(unix)]
-        command.process_group(0);
         let mut child = command.spawn()?;
         let missing = || io::Error::other("a pipe is missing");
         let input = Box::new(child.stdin.take().ok_or_else(missing)?);
@@ -68,6 +71,22 @@ impl Job {
         tail.0.open.send_replace(true);
         tokio::spawn(tail.clone().read(errors));
         Ok((Process { child }, Pipes { input, output }))
+    }
+
+    /// Leads a group of its own either way: with a launcher that of its session.
+    #[cfg(unix)]
+    fn command(&self) -> io::Result<Command> {
+        if let Some(launcher) = &self.launcher {
+            return Ok(apart::command(launcher, &self.program)?.into());
+        }
+        let mut command = Command::new(&self.program);
+        command.process_group(0);
+        Ok(command)
+    }
+
+    #[cfg(not(unix))]
+    fn command(&self) -> io::Result<Command> {
+        Ok(Command::new(&self.program))
     }
 }
 

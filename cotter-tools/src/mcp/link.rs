@@ -354,6 +354,7 @@ fn job(transport: &Transport, around: &Surroundings) -> Result<Job, String> {
         args: args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
         environment,
         cwd,
+        launcher: around.launcher.clone(),
     })
 }
 

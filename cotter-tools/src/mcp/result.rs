@@ -8,22 +8,29 @@ use cotter::{
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 /// A result as the model gets it; one that its server calls an error is a failure.
-pub(super) fn output(result: CallToolResult) -> Result<Output, ToolError> {
-    let mut parts: Vec<Part> = result.content.into_iter().map(part).collect();
-    // What is written in both forms is sent once, as the words its server chose.
-    if let Some(data) = &result.structured_content
-        && !parts.iter().any(|part| matches!(part, Part::Text(_)))
-    {
-        parts.insert(0, Part::Text(data.to_string()));
+///
+/// Where a server gives data, the model gets that instead of the words that say the same, and
+/// renderers get all that was written. Of a failure the words count.
+pub(super) fn output(mut result: CallToolResult) -> Result<Output, ToolError> {
+    let is_error = result.is_error == Some(true);
+    let is_words = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
+    let in_words = is_error && result.content.iter().any(is_words);
+    let data = result.structured_content.filter(|_| !in_words);
+    let mut written = None;
+    if data.is_some() && !result.content.is_empty() {
+        written = serde_json::to_value(&result.content).ok();
+        result.content.retain(|block| !is_words(block));
     }
+    let data = data.map(|data| Part::Text(data.to_string()));
+    let parts: Vec<Part> = data.into_iter().chain(result.content.into_iter().map(part)).collect();
     let content = match parts.as_slice() {
         [] => Content::Text("(The tool answered nothing.)".into()),
         [Part::Text(words)] => Content::Text(words.clone()),
         _ => Content::Parts(parts),
     };
-    match result.is_error {
-        Some(true) => Err(ToolError::failed(content.text())),
-        _ => Ok(Output { content, render_data: result.structured_content }),
+    match is_error {
+        true => Err(ToolError::failed(content.text())),
+        false => Ok(Output { content, render_data: written }),
     }
 }
 
@@ -131,18 +138,21 @@ mod tests {
     }
 
     #[test]
-    fn data_stands_in_for_words_that_are_missing() {
+    fn r11_gt_001_the_model_gets_the_data_and_renderers_what_was_written() {
         check(
-            json!({"structuredContent": {"n": 1}}),
-            expect![[r#"
-            Text("{\"n\":1}")
-            data {"n":1}"#]],
+            json!({"content": [{"type": "text", "text": "fallback text"}], "structuredContent": {"count": 3}}),
+            expect![[]],
         );
+        check(json!({"structuredContent": {"n": 1}}), expect![[]]);
         check(
-            json!({"content": [{"type": "text", "text": "one"}], "structuredContent": {"n": 1}}),
-            expect![[r#"
-                Text("one")
-                data {"n":1}"#]],
+            json!({
+                "content": [
+                    {"type": "text", "text": "one"},
+                    {"type": "resource_link", "uri": "demo://d", "name": "d"},
+                ],
+                "structuredContent": {"n": 1},
+            }),
+            expect![[]],
         );
     }
 
@@ -151,6 +161,18 @@ mod tests {
         check(
             json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
             expect!["failed: no"],
+        );
+        check(
+            json!({
+                "content": [{"type": "text", "text": "no"}],
+                "structuredContent": {"code": 7},
+                "isError": true,
+            }),
+            expect!["failed: no"],
+        );
+        check(
+            json!({"content": [], "structuredContent": {"code": 7}, "isError": true}),
+            expect![[r#"failed: {"code":7}"#]],
         );
         check(
             json!({"content": [], "isError": true}),

@@ -23,15 +23,12 @@ use rustix::{
     },
 };
 
-use super::{WORD, minder, tree};
+use super::{WORD, minder, temp, tree};
 use crate::confine;
 
 /// Serves as the spawner and never comes back, if this process was started to be one; else does
 /// nothing.
-///
-/// A program that makes a [`Runner`](super::Runner) of its own binary calls this first in `main`,
-/// before any thread is started and before it looks at its arguments.
-pub fn serve_if_asked() {
+pub(super) fn serve_if_asked() {
     if std::env::args_os().nth(1).is_some_and(|word| word == WORD) {
         std::process::exit(serve());
     }
@@ -65,6 +62,7 @@ fn serve() -> i32 {
         let seen: Vec<_> = waiting.iter().map(|waiting| !waiting.revents().is_empty()).collect();
         // Nobody is there any more. The minders end their commands, and themselves.
         if seen[0] {
+            clear_up(&mut minders);
             return 0;
         }
         let was_taken = seen[1] && rustix::io::read(&taken, &mut [0; 1]).is_ok();
@@ -75,6 +73,19 @@ fn serve() -> i32 {
         if was_taken || !is_there {
             ready = start_minder(&socket, &take, &mut minders);
         }
+    }
+}
+
+/// Removes the private folder, which its owner may not have had the time to, once nobody writes there.
+fn clear_up(minders: &mut Vec<(Pid, OwnedFd)>) {
+    while !minders.is_empty() {
+        let mut waiting: Vec<_> =
+            minders.iter().map(|(_, held)| PollFd::new(held, PollFlags::IN)).collect();
+        let _ = poll(&mut waiting, None);
+        take_leave(minders);
+    }
+    if let Some(private) = std::env::args_os().nth(2) {
+        temp::remove(private.as_ref());
     }
 }
 

@@ -43,12 +43,13 @@ impl Spawner {
         self: &Arc<Self>,
         job: Job,
         mark: &str,
+        private: &Path,
     ) -> Result<Running, StartError> {
         let mark = OsString::from(format!("{MARK}={mark}"));
         let (ours, control) = UnixStream::pair()?;
         let (stdout, to_stdout) = std::io::pipe()?;
         let (stderr, to_stderr) = std::io::pipe()?;
-        self.hand_over([control.into(), to_stdout.into(), to_stderr.into()])?;
+        self.hand_over([control.into(), to_stdout.into(), to_stderr.into()], private)?;
         ours.set_nonblocking(true)?;
         let mut control = tokio::net::UnixStream::from_std(ours)?;
         control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
@@ -56,7 +57,7 @@ impl Spawner {
     }
 
     /// Hands a call's files to the spawner, which is started if need be.
-    fn hand_over(&self, files: [OwnedFd; 3]) -> Result<(), StartError> {
+    fn hand_over(&self, files: [OwnedFd; 3], private: &Path) -> Result<(), StartError> {
         let mut alive = self.alive.lock().unwrap_or_else(|broken| broken.into_inner());
         if let Some(spawner) = &*alive
             && spawner.send(&files).is_ok()
@@ -64,7 +65,7 @@ impl Spawner {
             return Ok(());
         }
         *alive = None;
-        let spawner = Alive::start(&self.program).map_err(|cause| {
+        let spawner = Alive::start(&self.program, private).map_err(|cause| {
             StartError(format!("cannot start {}: {cause}", self.program.display()))
         })?;
         spawner.send(&files).map_err(std::io::Error::from)?;
@@ -91,10 +92,12 @@ fn request(job: Job, mark: &OsString) -> Request {
 }
 
 impl Alive {
-    fn start(program: &Path) -> std::io::Result<Self> {
+    /// The private folder is the spawner's to remove when we are gone without having done so.
+    fn start(program: &Path, private: &Path) -> std::io::Result<Self> {
         let (socket, its) = UnixStream::pair()?;
         let child = Command::new(program)
             .arg(WORD)
+            .arg(private)
             .env_clear()
             .current_dir("/")
             .stdin(OwnedFd::from(its))

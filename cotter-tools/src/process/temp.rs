@@ -17,7 +17,8 @@ pub(super) struct Private {
 
 /// What is in it.
 pub(super) struct Folders {
-    all: PathBuf,
+    /// The folder they are in.
+    pub(super) all: PathBuf,
     /// The temp folder of commands.
     pub(super) temp: PathBuf,
     /// What background processes said. Commands cannot write there.
@@ -49,10 +50,16 @@ impl Private {
 
 impl Drop for Folders {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.temp);
-        let _ = std::fs::remove_dir_all(&self.logs);
-        let _ = std::fs::remove_dir(&self.all);
+        remove(&self.all);
     }
+}
+
+/// Removes a private folder, but for what was set aside.
+pub(super) fn remove(all: &Path) {
+    for name in ["tmp", "logs"] {
+        let _ = std::fs::remove_dir_all(all.join(name));
+    }
+    let _ = std::fs::remove_dir(all);
 }
 
 /// A name nobody can guess.

@@ -7,9 +7,12 @@ use super::{
     wrappers::Inner,
 };
 
+/// The name of our own program.
+pub(super) const OURS: &str = "cotter";
+
 /// Our own program: it answers questions and gives trust, so an agent may only look through it.
 pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
-    if name != "cotter" {
+    if name != OURS {
         return;
     }
     // A word that is only known when it runs is none of those that only look.
@@ -414,6 +417,23 @@ fn jq(given: &Given, judged: &mut Judged) {
     }
 }
 
+/// A program that runs a script: where none is named, it runs what it reads.
+fn interpreter(name: &str, given: &Given, judged: &mut Judged) {
+    let script = given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
+    // `python3 -m pip install` is `pip install`.
+    let module =
+        given.values(&["m"]).any(|module| matches!(module.text.as_str(), "pip" | "ensurepip"));
+    let fetches = |field: &Field| matches!(field.text.as_str(), "install" | "download");
+    if module && given.operands.iter().any(fetches) {
+        judged.raise(Zone::Network);
+    }
+    let told =
+        given.has(&["m", "V", "v", "version", "test", "help", "h"]) || given.unknown.is_some();
+    if script.is_none() && !told {
+        judged.inner.push(Inner::Input { shell: name.to_owned() });
+    }
+}
+
 fn others(name: &str, given: &Given, judged: &mut Judged) {
     let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
     match name {
@@ -440,16 +460,10 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
             .writes
             .extend(given.operands.iter().filter(|field| field.text.contains('/')).cloned()),
         "ln" | "link" | "cp" if given.operands.len() > 1 => linked(name, given, judged),
-        "cp" | "ln" if given.operands.len() == 1 => judged.writes.push(Field::known(".")),
-        "python" | "python3" | "perl" | "ruby" | "node" | "php" => {
-            let script =
-                given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
-            let told = given.has(&["m", "V", "v", "version", "test", "help", "h"])
-                || given.unknown.is_some();
-            if script.is_none() && !told {
-                judged.inner.push(Inner::Input { shell: name.to_owned() });
-            }
+        "cp" | "ln" | "install" if given.operands.len() == 1 => {
+            judged.writes.push(Field::known("."))
         }
+        "python" | "python3" | "perl" | "ruby" | "node" | "php" => interpreter(name, given, judged),
         "source" | "." if given.operands.iter().any(is_pipe) => {
             judged.unclear(format!("`{name}` runs what it reads"))
         }

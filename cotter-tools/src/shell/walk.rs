@@ -23,7 +23,7 @@ use super::{
     expand::{self, Field, Shape},
     glob,
     judge::{Judged, judge},
-    parse, second,
+    parse, second, special,
     state::{State, Val},
     tree::{Link, Node, Redirect, Simple, Value, Word},
     wrappers::Inner,
@@ -541,6 +541,9 @@ impl<'a> Walk<'a> {
     /// A program, and what it runs in turn.
     fn program(&mut self, fields: &[Field], state: &State, call: &Call) {
         let mut judged = judge(fields);
+        if self.is_link_to_ours(&fields[0], state) {
+            special::own(special::OURS, fields, &mut judged);
+        }
         let mut inner_state = state.clone();
         if let Some(folder) = &judged.folder {
             // It is gone to from here; everything else is looked for from there.
@@ -616,6 +619,12 @@ impl<'a> Walk<'a> {
             self.inner(inner, inner_state, call);
             self.depth -= 1;
         }
+    }
+
+    /// Whether a program that is named by its path is ours, whatever the link is called.
+    fn is_link_to_ours(&mut self, name: &Field, state: &State) -> bool {
+        name.text.contains('/')
+            && self.touched(name, state).iter().any(|path| path.ends_with(special::OURS))
     }
 
     fn inner(&mut self, inner: Inner, state: &State, call: &Call) {

@@ -273,6 +273,8 @@ fn builtin(name: &str, fields: &[Field]) -> Judged {
     let skip = match first {
         "--" => 2,
         "-p" if name == "command" => 2,
+        "-c" | "-l" | "-cl" | "-lc" if name == "exec" => 2,
+        "-a" if name == "exec" => 3,
         _ if first.starts_with('-') => {
             judged.unclear(format!("`{name} {first}` has an option nobody knows"));
             1

@@ -340,7 +340,7 @@ async fn b8_a_refusal_names_the_root_to_add() {
     refused("mkdir /somewhere", expect![[r#"
         mkdir: cannot create directory ‘/somewhere’: Permission denied
         exit code 1
-        access to /somewhere was refused: it is outside the project; `--add-dir /` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
+        access to /somewhere was refused: it is outside the project. For files nobody needs later there is $TMPDIR"#]]).await;
     refused("touch .git/hooks/pre-commit", expect![[r#"
         touch: cannot touch '.git/hooks/pre-commit': Read-only file system
         exit code 1

@@ -256,6 +256,7 @@ async fn s15_protected_paths_are_not_written_unless_approved() {
         old[the command changed /project/.mcp.json, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.mcp.json]
         [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-CLAUDE.md]
         [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-workflows]
+        [the command changed /project/.git, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.git]
         -- without namespaces:
         /bin/bash: line 1: .vscode/tasks.json: No such file or directory
         ln: failed to access '.envrc': No such file or directory
@@ -265,6 +266,7 @@ async fn s15_protected_paths_are_not_written_unless_approved() {
         [the command changed /project/.envrc, which decides what runs later and was not approved: it was put back as it was]
         [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-CLAUDE.md]
         [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-workflows]
+        [the command changed /project/.git, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.git]
         Code(1)
     "#]]).await;
 }
@@ -563,6 +565,25 @@ async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_close
         [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
         Code(1)
     "#]]).await;
+}
+
+#[tokio::test]
+async fn s15_only_git_by_itself_makes_a_repository() {
+    if !can_confine() {
+        return;
+    }
+    for (way, _) in WAYS {
+        for (command, made) in [("git init -q", true), ("git init -q; bash -c true", false)] {
+            let machine = Machine::new();
+            let facts = cotter_tools::shell::facts(command, &machine.place());
+            let said = machine.run(way, &facts, command).await;
+            assert_eq!(
+                machine.path("project/.git/HEAD").exists(),
+                made,
+                "{way}: {command}: {said}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

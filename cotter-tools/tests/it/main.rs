@@ -8,6 +8,7 @@ mod machine;
 mod scratch;
 
 mod verdicts;
+mod conformance;
 mod decision;
 mod scripts;
 mod properties;

@@ -144,7 +144,8 @@ const HELD: &str = "COTTER_TEST_HELD";
 #[tokio::test]
 async fn s17_our_own_process_killed_nothing_stays() {
     if let Some(folder) = std::env::var_os(HELD) {
-        let running = runner().start(job(HIDDEN, Path::new(&folder))).await.unwrap();
+        let runner = runner().with_temp_below(Path::new(&folder));
+        let running = runner.start(job(HIDDEN, Path::new(&folder))).await.unwrap();
         running.ended().await.unwrap();
         return;
     }
@@ -163,6 +164,10 @@ async fn s17_our_own_process_killed_nothing_stays() {
     for pid in [pid, shell, minder, spawner] {
         gone(pid).await;
     }
+    let left = std::fs::read_dir(scratch.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, ["pid", "shell"], "the private folder is gone too");
 }
 
 /// What a command said, stream by stream, and how it ended.

@@ -35,7 +35,7 @@ const ENDINGS: [&str; 6] = [".pem", ".key", ".p12", ".pfx", ".keystore", ".jks"]
 /// Whether a file is a secret, as its name tells: `.env*`, keys, credentials.
 pub fn is_secret(path: &Path) -> bool {
     let names = || path.iter().map(|name| name.to_string_lossy().to_lowercase());
-    let Some(name) = names().last() else { return false };
+    let Some(name) = names().next_back() else { return false };
     let is_key = name.starts_with("id_") && !name.contains('.');
     name.starts_with(".env")
         || is_key

@@ -53,12 +53,17 @@ pub(super) async fn one_question(
                 judged.answered = asks;
                 judge_again(judged, &scene).await;
             }
-            Some(given) => refuse(judged, &answers.by, given.words.as_deref()),
-            None => refuse(judged, &answers.by, None),
+            given => {
+                let words = given.and_then(|given| given.words.as_deref());
+                refuse(judged, &asks, &answers.by, words);
+            }
         }
     }
     Ok(())
 }
+
+/// Who answered where nobody did.
+const NOBODY: &str = "nobody";
 
 /// What came back, a decision per call.
 struct Answers {
@@ -114,15 +119,15 @@ async fn settle(
     }
     let ui = scene.agent().ui().clone();
     if !ui.present() {
-        return Ok(Answers::all(question, "nobody", false, Some("nobody is there to be asked")));
+        return Ok(Answers::all(question, NOBODY, false, Some("nobody is there to be asked")));
     }
     let cancel = scene.cx.run.cancel.clone();
     Ok(tokio::select! {
         biased;
-        () = cancel.cancelled() => Answers::all(question, "nobody", false, Some("the run was aborted")),
+        () = cancel.cancelled() => Answers::all(question, NOBODY, false, Some("the run was aborted")),
         answered = ui.ask(question.clone()) => by_person(question, answered),
         () = tokio::time::sleep(question.limit) => {
-            Answers::all(question, "nobody", false, Some("nobody answered in time"))
+            Answers::all(question, NOBODY, false, Some("nobody answered in time"))
         }
     })
 }
@@ -148,7 +153,7 @@ fn by_hook(
 /// An answer counts only for the question it names, and for calls as they were shown.
 fn by_person(question: &Question, answered: Option<Answered>) -> Answers {
     let Some(answered) = answered else {
-        return Answers::all(question, "nobody", false, Some("there was no answer"));
+        return Answers::all(question, NOBODY, false, Some("there was no answer"));
     };
     if answered.question != question.id {
         let words = Some("the answer was to another question");
@@ -214,9 +219,15 @@ fn is_open(judged: &Judged) -> bool {
     matches!(judged.stand, Stand::Ask { open: true, .. })
 }
 
-fn refuse(judged: &mut Judged, by: &SmolStr, words: Option<&str>) {
+/// Where nobody answered, the model is told what there was to be asked about.
+fn refuse(judged: &mut Judged, asks: &[Ask], by: &SmolStr, words: Option<&str>) {
     let name = &judged.call.name;
-    let because = words.map_or_else(String::new, |words| format!(": {words}"));
+    let reasons = asks.iter().map(|ask| ask.reason.as_str()).collect::<Vec<_>>().join("; ");
+    let because = match words {
+        Some(words) if by == NOBODY => format!(": {reasons}, and {words}"),
+        Some(words) => format!(": {words}"),
+        None => String::new(),
+    };
     let told = format!("Permission denied for `{name}`{because}. Do not retry this exact call.");
     let reason = words.unwrap_or("the answer was no").to_owned();
     judged.refuse(by.clone(), ErrorKind::Denied, reason, told);

@@ -170,7 +170,7 @@ async fn l6_aborted_during_a_question_it_is_a_no() {
         1000 ms
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: the run was aborted. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and the run was aborted. Do not retry this exact call.
     "#]]).await;
     assert_eq!(diary.shown(), "");
 }

@@ -86,6 +86,12 @@ const AREAS: &[&str] = &[
     "tools",
     "approval",
     "delegate",
+    "safety-hook",
+    "guard",
+    "zone",
+    "zone-combo",
+    "path-filter",
+    "mcp-bridge",
 ];
 
 /// One case and what we do about it.
@@ -99,9 +105,23 @@ enum How {
     Run(fn() -> Checking),
     /// A test of another crate: its file and its name.
     Elsewhere(&'static str, &'static str),
+    /// A row of a table that a test of another crate goes through: its file and its name.
+    Row(&'static str, &'static str),
     NotApplicable(&'static str),
     Later(&'static str),
 }
+
+/// Cases about calls of real tools.
+const FLOOR: (&str, &str) = (
+    "cotter-tools/tests/it/conformance.rs",
+    "every_case_of_the_floor_gets_its_verdict_and_its_reason",
+);
+/// The same where one call follows another.
+const SECRETS: (&str, &str) =
+    ("cotter-tools/tests/it/conformance.rs", "what_follows_the_read_of_a_secret_is_asked_about");
+/// Policies in a settings file.
+const POLICIES: (&str, &str) =
+    ("cotter/src/settings.rs", "l12_a_policy_names_its_tools_and_its_patterns");
 
 type Checking = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -112,6 +132,7 @@ macro_rules! cases {
     };
     (@run $check:expr) => { How::Run(|| Box::pin($check)) };
     (@elsewhere $where:expr) => { How::Elsewhere($where.0, $where.1) };
+    (@row $where:expr) => { How::Row($where.0, $where.1) };
     (@not_applicable $why:expr) => { How::NotApplicable($why) };
     (@later $feature:expr) => { How::Later($feature) };
 }
@@ -370,7 +391,7 @@ cases! {
     "CQ-020" "permission" run permissions::a_name_decides_nothing("project.refresh");
     "CQ-021" "permission" run permissions::a_call_within_a_call_is_judged_for_itself();
     "CQ-022" "permission" run permissions::an_input_that_is_none_is_not_asked_about(json!("garbage"));
-    "GX-004" "permission" later "L14";
+    "GX-004" "permission" run permissions::a_yes_for_the_session_covers_what_was_shown();
     "LM-110" "permission" run permissions::modes_where_no_rule_speaks();
     "LM-111" "permission" run permissions::no_mode_lets_an_asked_call_pass();
     "LM-112" "permission" run permissions::deny_then_ask_then_allow_then_zone();
@@ -546,6 +567,78 @@ cases! {
         "cotter-tools/tests/it/delegate.rs",
         "r11_ct_027_what_is_no_list_of_tasks_is_refused",
     );
+
+    "CB-001" "safety-hook" row FLOOR;
+    "CB-002" "safety-hook" row FLOOR;
+    "CB-003" "safety-hook" row FLOOR;
+    "CB-004" "safety-hook" row FLOOR;
+    "CB-007" "safety-hook" row FLOOR;
+    "CB-010" "safety-hook" row FLOOR;
+    "CB-013" "safety-hook" row FLOOR;
+    "CB-014" "safety-hook" row FLOOR;
+    "CB-015" "safety-hook" row FLOOR;
+    "CD-001" "safety-hook" row FLOOR;
+    "CD-004" "safety-hook" row FLOOR;
+    "CD-005" "safety-hook" row FLOOR;
+    "CD-006" "safety-hook" row FLOOR;
+    "CD-007" "safety-hook" row FLOOR;
+    "CD-008" "safety-hook" row FLOOR;
+    "CD-009" "safety-hook" row FLOOR;
+    "CD-010" "safety-hook" row FLOOR;
+    "CD-011" "safety-hook" row FLOOR;
+    "CD-013" "safety-hook" row FLOOR;
+    "CD-014" "safety-hook" row FLOOR;
+    "CD-015" "safety-hook" row FLOOR;
+    "CD-016" "safety-hook" row FLOOR;
+    "CD-017" "safety-hook" row FLOOR;
+    "CD-018" "safety-hook" row FLOOR;
+    "CS-004" "safety-hook" row FLOOR;
+    "CS-006" "safety-hook" row FLOOR;
+    "CS-009" "safety-hook" row FLOOR;
+    "CS-012" "safety-hook" row FLOOR;
+    "CS-013" "safety-hook" row FLOOR;
+    "CS-014" "safety-hook" row FLOOR;
+    "CS-015" "safety-hook" row FLOOR;
+
+    "LM-077" "guard" row FLOOR;
+    "LM-078" "guard" row FLOOR;
+    "LM-080" "guard" row FLOOR;
+    "LM-081" "guard" row FLOOR;
+    "LM-082" "guard" row FLOOR;
+    "LM-083" "guard" row FLOOR;
+    "LM-084" "guard" elsewhere POLICIES;
+    "LM-085" "guard" elsewhere POLICIES;
+    "LM-086" "guard" run permissions::a_guard_rejects_and_is_named();
+    "LM-087" "guard" run hooks::a_failing_gate_blocks_and_is_named();
+    "LM-088" "guard" run permissions::a_guard_leaves_other_tools_alone();
+    "LM-090" "guard" row FLOOR;
+    "LM-091" "guard" row FLOOR;
+
+    "LM-093" "zone" row FLOOR;
+    "LM-094" "zone" row FLOOR;
+    "LM-098" "zone" row FLOOR;
+    "LM-099" "zone" run permissions::a_yes_is_taken_back_once();
+    "LM-107" "zone" row FLOOR;
+    "LM-108" "zone" row FLOOR;
+
+    "LM-101" "zone-combo" not_applicable "DESIGN 6: a secret is known by its file, not by a word somebody looked for";
+    "LM-102" "zone-combo" row SECRETS;
+    "LM-104" "zone-combo" row SECRETS;
+    "LM-105" "zone-combo" row SECRETS;
+
+    "CTF-011" "path-filter"
+        run permissions::rules_over_files(&["*.env"], json!({"path": ".env"}), true);
+    "CTF-013" "path-filter" not_applicable "DESIGN 6: paths are gitignore patterns; `.env` is a whole name";
+    "CTF-015" "path-filter"
+        run permissions::rules_over_files(&["*.go"], json!({"file_path": "main.go"}), true);
+    "CTF-016" "path-filter"
+        run permissions::rules_over_files(&["*.go"], json!({"path": "x.ts"}), false);
+    "CTF-017" "path-filter" run permissions::rules_over_files(&[], json!({}), true);
+
+    "GT-001" "mcp-bridge" elsewhere (
+        "cotter-tools/src/mcp/result.rs",
+        "r11_gt_001_the_model_gets_the_data_and_renderers_what_was_written",
+    );
 }
 
 #[test]
@@ -557,11 +650,12 @@ fn every_case_of_our_areas_holds() {
         match case.how {
             How::NotApplicable(_) => count.not_applicable += 1,
             How::Later(_) => count.later += 1,
-            How::Elsewhere(file, test) => {
+            How::Elsewhere(file, test) | How::Row(file, test) => {
                 count.run += 1;
-                match is_there(file, test) {
+                let row = matches!(case.how, How::Row(..)).then_some(case.id);
+                match is_there(file, test, row) {
                     true => count.passed += 1,
-                    false => wrong.push(format!("{}: {file} has no test `{test}`", case.id)),
+                    false => wrong.push(format!("{}: it is not in `{test}` of {file}", case.id)),
                 }
             }
             How::Run(check) => {
@@ -610,10 +704,14 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
-/// Whether another crate has a test of that name. It is run with that crate's.
-fn is_there(file: &str, test: &str) -> bool {
+/// Whether another crate has a test of that name, with a row of that id where one is meant. It is run
+/// with that crate's.
+fn is_there(file: &str, test: &str, row: Option<&str>) -> bool {
     let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
-    fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+    fs::read_to_string(path).is_ok_and(|text| {
+        let has_row = row.is_none_or(|id| text.contains(&format!("(\"{id}\"")));
+        text.contains(&format!("fn {test}(")) && has_row
+    })
 }
 
 /// Lines of the table that say too little, or the same twice.
@@ -623,7 +721,7 @@ fn wrong_entries() -> Vec<String> {
     let sources = ["FEATURES ", "DESIGN ", "FORMATS ", "SECURITY "];
     for case in CASES {
         let told = match case.how {
-            How::Run(_) | How::Elsewhere(..) => true,
+            How::Run(_) | How::Elsewhere(..) | How::Row(..) => true,
             How::NotApplicable(why) => sources.iter().any(|source| why.starts_with(source)),
             How::Later(feature) => feature.starts_with(|c: char| c.is_ascii_uppercase()),
         };

@@ -490,7 +490,7 @@ async fn g17_b1_a_tool_is_run_through_the_pipeline() {
         echo: hi
         echo denied: Hook "picky" blocked the action: not that. Adjust your approach; do not retry the exact same call.
         echo invalid_args: Invalid arguments for `echo`: not a JSON object; send complete arguments, smaller if they were cut off.
-        danger denied: Permission denied for `danger`: nobody is there to be asked. Do not retry this exact call.
+        danger denied: Permission denied for `danger`: zone `external` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
         hidden denied: The tool `hidden` is not available to this agent.
         ecco not_found: Unknown tool: ecco. Did you mean `echo`?
         run.start r1

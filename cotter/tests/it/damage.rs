@@ -344,7 +344,7 @@ async fn s5_a_session_file_grants_nothing() {
         call c1.1: risky {}
         result c1.1 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
         call call_r1_2_0: risky {}
-        result call_r1_2_0 (denied): Permission denied for `risky`: there was no answer. Do not retry this exact call.
+        result call_r1_2_0 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
         assistant: done
         # 5 lines, over
         risky {} <- zone: zone `external` asks at level `standard`

@@ -93,11 +93,11 @@ async fn an_answer_is_given_in_the_persons_stead() {
         call c2.1: fetch {"host":"tracker.example"}
         result c2.1 (denied): Permission denied for `fetch`: no trackers. Do not retry this exact call.
         call c3.1: fetch {"host":"other.example"}
-        result c3.1 (denied): Permission denied for `fetch`: there was no answer. Do not retry this exact call.
+        result c3.1 (denied): Permission denied for `fetch`: zone `network` asks at level `standard`, and there was no answer. Do not retry this exact call.
         call c4.1: fetch {"host":"docs.example"}
         call c4.2: fetch {"host":"docs.example","as":"root"}
-        result c4.1 (denied): Permission denied for `fetch`: there was no answer. Do not retry this exact call.
-        result c4.2 (denied): Permission denied for `fetch`: there was no answer. Do not retry this exact call.
+        result c4.1 (denied): Permission denied for `fetch`: zone `network` asks at level `standard`, and there was no answer. Do not retry this exact call.
+        result c4.2 (denied): Permission denied for `fetch`: zone `network` asks at level `standard`; as somebody else, and there was no answer. Do not retry this exact call.
         assistant: I read what I could.
     "#]]).await;
 }

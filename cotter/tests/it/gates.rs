@@ -331,7 +331,7 @@ async fn a_sick_answer_leaves_the_question_to_the_person() {
         # AnswersAfterCancel: aborted, 0 ran
         user: go
         call c1.1: risky {}
-        result c1.1 (denied): Permission denied for `risky`: the run was aborted. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and the run was aborted. Do not retry this exact call.
     "#]]).await;
 }
 

@@ -147,8 +147,8 @@ async fn s4_no_answer_is_a_no() {
         user: go
         call c1.1: risky {"n":1}
         call c1.2: risky {"n":2}
-        result c1.1 (denied): Permission denied for `risky`: there was no answer. Do not retry this exact call.
-        result c1.2 (denied): Permission denied for `risky`: there was no answer. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
         assistant: done
     "#]]).await;
 }
@@ -164,8 +164,8 @@ async fn s4_silence_past_the_limit_is_a_no() {
         user: go
         call c1.1: risky {"n":1}
         call c1.2: risky {"n":2}
-        result c1.1 (denied): Permission denied for `risky`: nobody answered in time. Do not retry this exact call.
-        result c1.2 (denied): Permission denied for `risky`: nobody answered in time. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody answered in time. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody answered in time. Do not retry this exact call.
         assistant: done
     "#]]).await;
     assert_eq!(start.elapsed(), Duration::from_secs(30 * 60));
@@ -179,8 +179,8 @@ async fn nobody_there_is_a_no_and_says_so() {
         user: go
         call c1.1: risky {"n":1}
         call c1.2: risky {"n":2}
-        result c1.1 (denied): Permission denied for `risky`: nobody is there to be asked. Do not retry this exact call.
-        result c1.2 (denied): Permission denied for `risky`: nobody is there to be asked. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
         assistant: done
     "#]]).await;
 }

@@ -1,12 +1,14 @@
 //! The floor and the person: who is asked, who may answer, and what is said to the model.
 
+use std::path::Path;
+
 use cotter::{
-    AgentBuilder, Cx, Output, Permit, Place, Tool, ToolSpec, Verdict,
-    permission::{Mode, Rule, RuleKind, Zone},
+    Agent, AgentBuilder, Cx, Output, Permit, Place, Tool, ToolSpec, Verdict,
+    permission::{Guard, Level, Mode, Rule, RuleKind, Zone},
     points::{ToolCalled, ToolPre},
     tool::{Facts, Working},
 };
-use cotter_test::{Said, ScriptedUi, Step};
+use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
 
 use super::kit::{Log, any_object, call, holds, play, safe, tool, touching};
@@ -57,7 +59,10 @@ pub(super) async fn silence_is_a_no() {
         agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([Said::Silence]))
     })
     .await;
-    holds(played.results()[0], "c1.1 (denied): Permission denied for `t`: nobody answered in time");
+    holds(
+        played.results()[0],
+        "c1.1 (denied): Permission denied for `t`: zone `external` asks at level `standard`, and nobody answered in time",
+    );
     assert!(log.lines().is_empty(), "it ran");
 }
 
@@ -224,4 +229,149 @@ pub(super) async fn a_call_within_a_call_is_judged_for_itself() {
     holds(played.results()[0], "c1.1 (denied): ");
     holds(played.results()[0], "not her");
     assert!(log.lines().is_empty());
+}
+
+/// A tool that reads or writes the file it is given, by whatever name the field goes.
+struct Touches {
+    spec: ToolSpec,
+    writes: bool,
+    log: Log,
+}
+
+impl Touches {
+    fn new(name: &str, writes: bool, log: &Log) -> Self {
+        let spec = ToolSpec::new(name.to_owned(), "for a test", any_object());
+        Touches { spec, writes, log: log.clone() }
+    }
+}
+
+impl Tool for Touches {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        let given = input.as_object().into_iter().flat_map(|fields| fields.values());
+        let paths: Vec<_> = given.filter_map(Value::as_str).collect();
+        match self.writes {
+            true => Facts::of_paths(&[], &paths, place),
+            false => Facts::of_paths(&paths, &[], place),
+        }
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        self.log.add(permit.input().to_string());
+        Box::pin(async { Ok(Output::from("ok")) })
+    }
+}
+
+/// Rules over files are about what a call touches, whatever the field is called; a rule without a
+/// pattern is about every call of the tool.
+pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: bool) {
+    let tool = Touches::new("t", false, &Log::default());
+    let builder =
+        Agent::builder(Scripted::new([])).place(Place::new(Path::new("/srv/app"))).tool(tool);
+    let specs = patterns.iter().map(|pattern| format!("t({pattern})"));
+    let rules = match patterns.is_empty() {
+        true => vec!["t".to_owned()],
+        false => specs.collect(),
+    };
+    let builder =
+        rules.iter().fold(builder, |builder, text| builder.rule(rule(RuleKind::Deny, text)));
+    let agent = builder.build().expect("it is well made");
+    let explained = agent.explain("t", input).await;
+    let expected = match matches {
+        true => ("block", format!("rule deny {}", rules[0])),
+        false => ("pass", "zone".to_owned()),
+    };
+    assert_eq!((explained.verdict, explained.decided_by), expected);
+}
+
+/// A yes for the session covers what was shown, and the next call that is another one asks again.
+pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
+    let log = Log::default();
+    let ui = ScriptedUi::new([Said::YesForSession, Said::No("not that one".into())]);
+    let write = |path: &str| Step::call("w", json!({"p": path}));
+    let steps = [write("1"), write("1"), write("2"), Step::text("done")];
+    let played = play(steps, |agent| {
+        agent
+            .place(Place::new(Path::new("/srv/app")))
+            .level(Level::Strict)
+            .tool(Touches::new("w", true, &log))
+            .ui(ui.clone())
+    })
+    .await;
+    assert_eq!(ui.questions().len(), 2);
+    assert_eq!(ui.questions()[0].calls[0].offer, ["write(./1)"]);
+    assert_eq!(log.lines(), [r#"{"p":"1"}"#, r#"{"p":"1"}"#]);
+    holds(played.results()[2], "c3.1 (denied): Permission denied for `w`: not that one.");
+}
+
+/// What was not granted cannot be taken back, and what was granted is taken back once.
+pub(super) async fn a_yes_is_taken_back_once() {
+    let log = Log::default();
+    let ui = ScriptedUi::new([Said::YesForSession]);
+    let step = Step::call("w", json!({"p": "1"}));
+    let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
+        .place(Place::new(Path::new("/srv/app")))
+        .level(Level::Strict)
+        .tool(Touches::new("w", true, &log))
+        .ui(ui)
+        .build()
+        .expect("it is well made");
+    agent.process_request("go").await.expect("it runs to its end");
+    let session = agent.main_session().await.expect("it is open");
+    let granted = || session.approvals().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(!session.revoke_approval("write(./2)"), "nothing of the kind was granted");
+    assert_eq!(granted(), ["allow write(./1)"]);
+    assert!(session.revoke_approval("write(./1)"));
+    assert!(granted().is_empty());
+    assert!(!session.revoke_approval("write(./1)"));
+}
+
+fn no_production() -> Guard {
+    let guard = Guard::new("no-prod", ["fetch*"]).expect("the glob is well formed");
+    guard.deny_field("url", "prod").expect("the pattern is well formed")
+}
+
+/// What a guard rejects does not run, and the model is told which guard and why.
+pub(super) async fn a_guard_rejects_and_is_named() {
+    let log = Log::default();
+    let ui = ScriptedUi::new([Said::Yes]);
+    let step = Step::call("fetch_page", json!({"url": "https://prod.example"}));
+    let played = play([step, Step::text("done")], |agent| {
+        agent
+            .tool(touching("fetch_page", &log, Zone::Safe))
+            .extend(|unit| _ = unit.guard(no_production()))
+            .ui(ui.clone())
+    })
+    .await;
+    assert_eq!(
+        played.results(),
+        ["c1.1 (denied): Denied: the policy no-prod rejects it: `url` has what `prod` finds."]
+    );
+    assert_eq!(
+        played.heard(&["tool.refused"]),
+        [
+            "tool.refused c1.1 policy no-prod: the policy no-prod rejects it: `url` has what `prod` finds"
+        ]
+    );
+    assert_eq!((ui.questions().len(), log.lines().len()), (0, 0), "a guard rejects, it never asks");
+}
+
+/// Of a tool that no guard is about, nothing is changed by any.
+pub(super) async fn a_guard_leaves_other_tools_alone() {
+    let explain = async |guarded: bool| {
+        let tool = touching("t", &Log::default(), Zone::Safe);
+        let builder = Agent::builder(Scripted::new([])).tool(tool);
+        let builder = match guarded {
+            true => builder.extend(|unit| _ = unit.guard(no_production())),
+            false => builder,
+        };
+        let agent = builder.build().expect("it is well made");
+        agent.explain("t", json!({"url": "https://prod.example"})).await
+    };
+    let (with, without) = (explain(true).await, explain(false).await);
+    assert_eq!((with.verdict, with.decided_by.as_str()), ("pass", "zone"));
+    assert_eq!(with.considered, without.considered);
 }
