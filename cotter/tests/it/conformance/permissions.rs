@@ -348,7 +348,9 @@ pub(super) async fn a_guard_rejects_and_is_named() {
     .await;
     assert_eq!(
         played.results(),
-        ["c1.1 (denied): Denied: the policy no-prod rejects it: `url` has what `prod` finds."]
+        [
+            "c1.1 (denied): Denied: the policy no-prod rejects it: `url` has what `prod` finds. Do not retry this exact call."
+        ]
     );
     assert_eq!(
         played.heard(&["tool.refused"]),
