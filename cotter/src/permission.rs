@@ -29,7 +29,7 @@
 //! let shown = transcript(&agent.main_session().await?);
 //! assert!(shown.contains("c1.1 (denied): Denied: the rule `deny read(.env*)` denies it."));
 //! assert!(shown.contains("tea at four"), "what is safe runs unasked");
-//! assert!(shown.contains("c1.3 (denied): Hook \"project-roots\" blocked the action"));
+//! assert!(shown.contains("c1.3 (denied): Denied: mode `plan` only looks"));
 //! # Ok(())
 //! # }
 //! ```

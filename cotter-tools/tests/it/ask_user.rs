@@ -314,9 +314,9 @@ async fn s1_an_answer_approves_nothing() {
         call c1.1: ask_user {"question":"May I deploy?","options":["yes","no"]}
         call c1.2: deploy {}
         result c1.1: The person chose "yes".
-        result c1.2 (denied): Permission denied for `deploy`: there was no answer. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `deploy`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
         call c2.1: deploy {}
-        result c2.1 (denied): Permission denied for `deploy`: there was no answer. Do not retry this exact call.
+        result c2.1 (denied): Permission denied for `deploy`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
         assistant: ok
     "#]].assert_eq(&format!("{}--\n{}--\n{shown}", person.shown(), person.was_put()));
 }

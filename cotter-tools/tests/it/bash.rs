@@ -280,7 +280,7 @@ async fn p8_a_handlers_program_runs_by_way_of_bash() {
         call c1.1: tool {}
         result c1.1: "a b|$(touch x)|it's|*|-n|x\ny||" Some(0) false
         "" Some(2) false
-        denied: Permission denied for `bash`: nobody is there to be asked. Do not retry this exact call.
+        denied: Permission denied for `bash`: zone `machine` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
         assistant: done
     "#]]
     .assert_eq(&transcript(&agent.main_session().await.unwrap()));
