@@ -3,7 +3,7 @@
 //! A [`Runner`] starts commands. It does so through a *spawner*: our own binary started once more, when
 //! the first command comes, as a small process with one thread. For every command the spawner forks a
 //! *minder*, which starts it in a session of its own, without a terminal, confines it
-//! ([`confine`](crate::confine)), and waits. When the command is done, or its [`Running`] is ended or
+//! ([`crate::confine`]), and waits. When the command is done, or its [`Running`] is ended or
 //! dropped, or our process is gone, even killed, the minder ends everything below it: also what went to
 //! another group or session, or lost its parent. A minder that is killed itself leaves its processes to
 //! the spawner, which ends them.

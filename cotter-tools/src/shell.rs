@@ -1,8 +1,8 @@
 //! What a bash command line would touch, worked out before it runs.
 //!
-//! A command line is read by bash's grammar ([`parse`]) and, for a second opinion, by another reader of it
-//! ([`second`]); it is gone through with both ways of every condition
-//! ([`walk`]), and every command in it is judged by a table ([`table`]). What cannot be worked out is
+//! A command line is read by bash's grammar (`shell/parse.rs`) and, for a second opinion, by another reader of it
+//! (`shell/second.rs`); it is gone through with both ways of every condition
+//! (`shell/walk.rs`), and every command in it is judged by a table (`shell/table.rs`). What cannot be worked out is
 //! not understood: a person is asked, whatever rules say.
 
 mod tree;

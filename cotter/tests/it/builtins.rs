@@ -349,3 +349,36 @@ async fn project_roots_keeps_calls_inside() {
     .await;
     check_gate(Facts { writes: vec!["/tmp/a".into()], ..safe() }, expect![[r#"result c1.1 (denied): Hook "project-roots" blocked the action: /tmp/a is outside the project. Adjust your approach; do not retry the exact same call."#]]).await;
 }
+
+/// SECURITY 1 and 16: what is closed is closed under every name it has.
+#[cfg(unix)]
+#[tokio::test]
+async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for name in ["project", "own/deep"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    std::fs::write(root.join("own/deep/keys.json"), "{}").unwrap();
+    std::fs::write(root.join("project/plain"), "words").unwrap();
+    std::fs::hard_link(root.join("own/deep/keys.json"), root.join("project/notes")).unwrap();
+    std::fs::hard_link(root.join("project/plain"), root.join("project/twin")).unwrap();
+    let step = Step::call("read", json!({"path": "notes"}))
+        .and_call("read", json!({"path": "twin"}))
+        .and_call("read", json!({"path": "plain"}));
+    let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
+        .place(Place::new(&root.join("project")).with_closed([root.join("own")]))
+        .tool(cotter::builtin::Read::default());
+    let session = fresh(&agent.build().unwrap()).await;
+    let _ = session.prompt("go").await;
+    let shown = transcript(&session);
+    let results: Vec<_> = shown.lines().filter(|line| line.starts_with("result")).collect();
+    expect![[r#"
+        [
+            "result c1.1 (denied): Hook \"own-files\" blocked the action: notes is another name of what is closed to every call. Adjust your approach; do not retry the exact same call.",
+            "result c1.2:      1\twords",
+            "result c1.3:      1\twords",
+        ]
+    "#]]
+    .assert_debug_eq(&results);
+}
