@@ -18,14 +18,16 @@ use tokio::{
 };
 
 #[cfg(unix)]
-use crate::process::apart;
+use crate::process::{MARK, apart};
+
+/// By which our own binary knows that an agent started it.
+#[cfg(not(unix))]
+const MARK: &str = "COTTER_CALL";
 
 /// What every server may know of the person's variables, and what begins with `LC_`.
 const LIST: [&str; 7] = ["HOME", "USER", "LANG", "TZ", "TERM", "TMPDIR", "PATH"];
 /// Where programs are when nobody says.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// By which our own binary knows that an agent started it.
-const MARK: &str = "COTTER_CALL";
 /// How much is kept of what a server says beside the protocol.
 const TAIL_BYTES: usize = 64 * 1024;
 /// How long it is waited for the rest of it.
