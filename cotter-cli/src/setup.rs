@@ -239,7 +239,7 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;
-    let servers = tools::seen_servers(files.servers(&[], &place)?, &place)?;
+    let servers = tools::seen_servers(files.servers(&[], &place)?, &values, &place)?;
     let builder = builder(Answering::nobody().0, place, &values)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
@@ -272,7 +272,8 @@ impl Setup {
         let values = self.files.values();
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
-        let servers = tools::servers(self.files.servers(&args.mcp, &place)?, &place).await?;
+        let servers =
+            tools::servers(self.files.servers(&args.mcp, &place)?, &values, &place).await?;
         let builder = builder(self.answering, place, &values)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {

@@ -51,11 +51,15 @@ fn runner(values: &Values) -> Result<Runner, Failure> {
 
 /// The tools of servers. Those that were not seen before are started; what is the matter with one is
 /// told on standard error.
-pub(crate) async fn servers(servers: Servers, place: &Place) -> Result<Option<Mcp>, Failure> {
+pub(crate) async fn servers(
+    servers: Servers,
+    values: &Values,
+    place: &Place,
+) -> Result<Option<Mcp>, Failure> {
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::open(servers, surroundings(place)).await;
+    let mcp = Mcp::open(servers, surroundings(values, place)).await;
     let mcp = mcp.map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
         crate::terminal::tell(&format!("warning: {}", text::show_line(&diagnostic.to_string())));
@@ -64,18 +68,23 @@ pub(crate) async fn servers(servers: Servers, place: &Place) -> Result<Option<Mc
 }
 
 /// The tools of servers that were seen before. None is started.
-pub(crate) fn seen_servers(servers: Servers, place: &Place) -> Result<Option<Mcp>, Failure> {
+pub(crate) fn seen_servers(
+    servers: Servers,
+    values: &Values,
+    place: &Place,
+) -> Result<Option<Mcp>, Failure> {
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::seen(servers, surroundings(place));
+    let mcp = Mcp::seen(servers, surroundings(values, place));
     mcp.map(Some).map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))
 }
 
-fn surroundings(place: &Place) -> Surroundings {
+fn surroundings(values: &Values, place: &Place) -> Surroundings {
     let around = Surroundings::new(place.clone())
         .with_variables(env::vars_os())
-        .with_launcher(this_program());
+        .with_launcher(this_program())
+        .with_sandbox(values.sandbox.unwrap_or_default());
     match home::mcp_definitions() {
         Some(file) => around.with_definitions(file),
         None => around,

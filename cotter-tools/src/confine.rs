@@ -32,6 +32,7 @@ mod refusals;
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use cotter::{
@@ -143,6 +144,20 @@ impl Confinement {
         Ok(Some(plan))
     }
 
+    /// Everything its user may touch but for these folders: for a server that a person chose.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_server(closed: Vec<PathBuf>) -> Self {
+        Confinement {
+            network: Network::WithLocal,
+            reads: vec![],
+            writes: vec!["/".into()],
+            guarded_writes: vec![],
+            closed,
+            protected: vec![],
+            aside: None,
+        }
+    }
+
     /// What git needs outside the project, and what must not be written in what is open.
     fn open_repositories(&mut self, facts: &Facts, place: &Place) {
         let folders = protect::folders(place);
@@ -222,15 +237,36 @@ const SYSTEM: [&str; 28] = [
 const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
 
 fn reads(place: &Place, runner: &Runner) -> Vec<PathBuf> {
-    let mut reads: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    let mut reads = system().to_vec();
+    for folder in runner.environment().programs(place) {
+        if !reads.iter().any(|open| folder.starts_with(open)) {
+            reads.push(folder.into());
+        }
+    }
     reads.extend(place.read_roots().map(PathBuf::from));
     reads.extend(runner.caches().iter().cloned());
-    reads.extend(runner.environment().path(place));
     reads.extend(place.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
     for folder in protect::folders(place) {
         reads.extend(protect::worktree(&folder).map(|git| git.common));
     }
     reads
+}
+
+/// What of [`SYSTEM`] there is, where it really is, without what lies in another of them. Looked up once.
+fn system() -> &'static [PathBuf] {
+    static FOUND: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+        let mut found: Vec<PathBuf> = vec![];
+        let mut real: Vec<_> =
+            SYSTEM.iter().filter_map(|path| Path::new(path).canonicalize().ok()).collect();
+        real.sort_unstable();
+        for path in real {
+            if !found.iter().any(|open| path.starts_with(open)) {
+                found.push(path);
+            }
+        }
+        found
+    });
+    &FOUND
 }
 
 /// Why this machine cannot confine, where it cannot. Looked up once.

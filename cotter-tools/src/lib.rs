@@ -6,6 +6,7 @@
 //! reads them as bash would.
 
 pub mod shell;
+mod environment;
 #[cfg(unix)]
 pub mod process;
 #[cfg(unix)]

@@ -16,10 +16,12 @@
 //! for them anew before its next call.
 //!
 //! **What a server gets.** A program gets a short list of variables and what its entry names, is alone in
-//! its process group, without a terminal where there is a launcher, and ends with the hook. It may ask for the project's folder and for nothing else:
-//! no replies of the model (sampling), no questions to the person (elicitation). Its instructions for
-//! the system prompt are left out: they would speak with the person's voice, and descriptions of tools
-//! say what is needed. What it logs is quoted when something fails.
+//! its process group, and ends with the hook. Where there is a launcher it has no terminal, and what is
+//! closed to every tool is closed to it by the kernel ([`Surroundings::with_sandbox`]). It may ask for
+//! the project's folder and for nothing else: no replies of the model (sampling), no questions to the
+//! person (elicitation). Its instructions for the system prompt are left out: they would speak with the
+//! person's voice, and descriptions of tools say what is needed. What it logs is quoted when something
+//! fails.
 
 mod config;
 mod definition;
@@ -40,7 +42,7 @@ use std::{
 
 use cotter::{
     AgentConfig, Hook, Permit, Place, ToolError, ToolSpec,
-    permission::Zone,
+    permission::{Sandbox, Zone},
     text,
     tool::{ErrorKind, Facts, Output, Working},
 };
@@ -73,12 +75,19 @@ pub struct Surroundings {
     variables: Vec<(OsString, OsString)>,
     definitions: Option<PathBuf>,
     launcher: Option<PathBuf>,
+    sandbox: Sandbox,
 }
 
 impl Surroundings {
     /// Servers of an agent that works there.
     pub fn new(place: Place) -> Self {
-        Surroundings { place, variables: vec![], definitions: None, launcher: None }
+        Surroundings {
+            place,
+            variables: vec![],
+            definitions: None,
+            launcher: None,
+            sandbox: Sandbox::default(),
+        }
     }
 
     /// The same with the person's variables. Servers get a few of them; entries may name others.
@@ -101,6 +110,40 @@ impl Surroundings {
     pub fn with_launcher(self, program: impl Into<PathBuf>) -> Self {
         Surroundings { launcher: Some(program.into()), ..self }
     }
+
+    /// The same, confining servers as the setting `sandbox` says. A person chose them, so they may do
+    /// what the person may, but for what is closed to every tool: the kernel keeps that from them, and
+    /// with it the memory and the signals of processes that are not theirs. It takes a launcher.
+    ///
+    /// Where a machine allows no view of the files of one's own, a server cannot make files directly in
+    /// the folders that lead to what is closed.
+    #[must_use]
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        Surroundings { sandbox, ..self }
+    }
+
+    /// What is hidden from a server; `None` where nothing confines it.
+    fn hidden(&self) -> Result<Option<Vec<PathBuf>>, String> {
+        let why = match self.launcher {
+            Some(_) => unsupported(),
+            None => Some("there is no launcher to confine servers".into()),
+        };
+        match (self.sandbox, why) {
+            (Sandbox::Required, Some(why)) => {
+                Err(format!("the setting `sandbox` is `required`, and {why}"))
+            }
+            (Sandbox::Off, _) | (_, Some(_)) => Ok(None),
+            (_, None) => Ok(Some(self.place.closed().map(PathBuf::from).collect())),
+        }
+    }
+}
+
+#[cfg(unix)]
+use crate::confine::unsupported;
+
+#[cfg(not(unix))]
+fn unsupported() -> Option<String> {
+    Some("only Linux can confine servers".into())
 }
 
 /// Something a person should know about a server. Nothing ended because of it.

@@ -29,7 +29,6 @@ mod tree;
 mod wire;
 pub(crate) mod apart;
 mod direct;
-mod environment;
 mod running;
 mod temp;
 
@@ -40,20 +39,14 @@ use std::{
     sync::Arc,
 };
 
+pub use self::running::{Chunk, Running, Stream};
 use self::temp::Private;
-pub use self::{
-    environment::Environment,
-    running::{Chunk, Running, Stream},
-};
 use crate::confine::{self, Confinement, Sandbox};
+pub use crate::environment::{Environment, MARK};
 
 /// The word by which our binary knows that it is to be the spawner.
 #[cfg(target_os = "linux")]
 const WORD: &str = "__cotter-spawner";
-
-/// The variable by which everything that a call started can be told, and by which our own binary knows
-/// that an agent started it.
-pub const MARK: &str = "COTTER_CALL";
 
 /// The most processes a command may have at a time.
 const PROCESSES: u32 = 1024;

@@ -741,6 +741,49 @@ fn s1_a_server_answers_for_nobody() {
     untouched(&allowed, settings);
 }
 
+/// What is closed to every tool is closed to a server and to all it starts, by the kernel.
+#[test]
+fn s1_a_server_cannot_reach_what_is_ours() {
+    if cotter_tools::confine::unsupported().is_some() {
+        return;
+    }
+    let settings = r#""permissions": {"allow": ["mcp__*"]}"#;
+    let world = world(settings);
+    let attempts = [
+        "mcp cat ~/.config/cotter/credentials.json || echo 'exit code'",
+        "mcp cat link/credentials.json || echo 'exit code'",
+        "mcp cat /proc/self/root[T]/home/.config/cotter/credentials.json || echo 'exit code'",
+        "mcp cat ~/.local/share/cotter/memory/old.txt || echo 'exit code'",
+        "mcp echo '{}' > ~/.config/cotter/settings.json || echo 'exit code'",
+        "mcp rm -rf ~/.config/cotter || echo 'exit code'",
+        "mcp mv ~/.config ~/gone || echo 'exit code'",
+        "mcp umount ~/.config/cotter || echo 'exit code'",
+        "mcp unshare -rm sh -c 'umount ~/.config/cotter; cat ~/.config/cotter/credentials.json' || echo 'exit code'",
+        "mcp cat /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ || echo 'exit code'",
+        "mcp kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) || echo 'exit code'",
+        // It may do the rest of what a person may.
+        "mcp echo made > ~/made && cat ~/made",
+        "mcp mkdir -p ~/.config/other && echo made > ~/.config/other/made",
+    ];
+    expect![[r#"
+        ran, and failed        | mcp cat ~/.config/cotter/credentials.json || echo 'exit code'
+        ran, and failed        | mcp cat link/credentials.json || echo 'exit code'
+        ran, and failed        | mcp cat /proc/self/root[T]/home/.config/cotter/credentials.json || echo 'exit code'
+        ran, and failed        | mcp cat ~/.local/share/cotter/memory/old.txt || echo 'exit code'
+        ran, and failed        | mcp echo '{}' > ~/.config/cotter/settings.json || echo 'exit code'
+        ran, and failed        | mcp rm -rf ~/.config/cotter || echo 'exit code'
+        ran, and failed        | mcp mv ~/.config ~/gone || echo 'exit code'
+        ran, and failed        | mcp umount ~/.config/cotter || echo 'exit code'
+        ran, and failed        | mcp unshare -rm sh -c 'umount ~/.config/cotter; cat ~/.config/cotter/credentials.json' || echo 'exit code'
+        ran, and failed        | mcp cat /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ || echo 'exit code'
+        ran, and failed        | mcp kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) || echo 'exit code'
+        ran, and found nothing | mcp echo made > ~/made && cat ~/made
+        ran, and found nothing | mcp mkdir -p ~/.config/other && echo made > ~/.config/other/made
+    "#]].assert_eq(&run(&world, &attempts));
+    untouched(&world, settings);
+    assert!(world.path("home/made").exists() && world.path("home/.config/other/made").exists());
+}
+
 /// Where a person sits at a terminal, nothing but the person has it.
 #[test]
 fn s1_nothing_types_for_the_person() {

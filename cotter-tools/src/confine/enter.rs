@@ -39,6 +39,15 @@ impl Confinement {
         filter::apply(self.network)
     }
 
+    /// Keeps this process and all it starts out of what is closed, and away from processes that are not
+    /// its own. It keeps every system call: nobody can mount in what Landlock confines.
+    pub(crate) fn keep_out(&self) -> Result<(), String> {
+        let mounted = self.mounts();
+        lose_capabilities();
+        rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
+        self.landlock(mounted).map_err(|cause| format!("Landlock: {cause}"))
+    }
+
     fn landlock(&self, mounted: bool) -> Result<(), RulesetError> {
         let mut rules = ruleset(self.network)?;
         let read = AccessFs::from_read(AT_BEST);
@@ -103,15 +112,16 @@ fn ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
     }
 }
 
-/// Opens a path; one that is not there opens nothing.
+/// Opens a path; one that is not there opens nothing. Of a file only what can be done to one is opened.
 fn open(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
-    let (Ok(opened), Ok(about)) = (PathFd::new(path), fs::metadata(path)) else { return Ok(rules) };
-    let access = if about.is_dir() { access } else { access & AccessFs::from_file(AT_BEST) };
-    if access.is_empty() { Ok(rules) } else { rules.add_rule(PathBeneath::new(opened, access)) }
+    match PathFd::new(path) {
+        Ok(opened) => rules.add_rule(PathBeneath::new(opened, access)),
+        Err(_) => Ok(rules),
+    }
 }
 
 /// Root, too, keeps only what an ordinary command needs.

@@ -15,7 +15,6 @@ struct Programs {
     off: BpfProgram,
     on: BpfProgram,
     with_local: BpfProgram,
-    common: Vec<BpfProgram>,
 }
 
 /// Builds the programs, so that no call has to.
@@ -31,14 +30,12 @@ pub(super) fn check() -> Result<(), String> {
 /// Takes the calls away from this process and all it starts, for good.
 pub(super) fn apply(network: Network) -> Result<(), String> {
     let programs = PROGRAMS.as_ref().map_err(Clone::clone)?;
-    let sockets = match network {
+    let program = match network {
         Network::Off => &programs.off,
         Network::On => &programs.on,
         Network::WithLocal => &programs.with_local,
     };
-    programs.common.iter().chain([sockets]).try_for_each(|program| {
-        seccompiler::apply_filter(program).map_err(|cause| format!("seccomp: {cause}"))
-    })
+    seccompiler::apply_filter(program).map_err(|cause| format!("seccomp: {cause}"))
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -46,27 +43,84 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 impl Programs {
     fn build() -> Result<Self, String> {
         let built = || -> Result<Programs, seccompiler::BackendError> {
-            let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-            // As if the kernel had none: the C library then takes the older one, whose flags can be seen.
-            let missing = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-            let unseen = [(libc::SYS_clone3, vec![])].into();
-            let mut common =
-                vec![program(needless()?, refused.clone())?, program(unseen, missing)?];
-            if cfg!(target_arch = "x86_64") {
-                common.push(no_second_numbers());
-            }
             Ok(Programs {
-                off: program(sockets(&[])?, refused.clone())?,
-                on: program(sockets(&[libc::AF_INET, libc::AF_INET6])?, refused.clone())?,
-                with_local: program(
-                    sockets(&[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX])?,
-                    refused,
-                )?,
-                common,
+                off: whole(&[])?,
+                on: whole(&[libc::AF_INET, libc::AF_INET6])?,
+                with_local: whole(&[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX])?,
             })
         };
         built().map_err(|cause| format!("seccomp: {cause}"))
     }
+}
+
+/// How many calls one part of a program looks for.
+const PART: usize = 8;
+/// On x86-64 the same calls have second numbers from here on, which are nobody's business.
+const SECOND_NUMBERS: u32 = 0x4000_0000;
+
+/// One program for all of it. The kernel goes through it for every call there is when it is installed,
+/// and translates it; several programs, or one long chain of comparisons, would cost every command more
+/// than everything else that confines it. So it is made of parts by number, of which a call sees one.
+fn whole(families: &[i32]) -> Result<BpfProgram, seccompiler::BackendError> {
+    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    // As if the kernel had none: the C library then takes the older one, whose flags can be seen.
+    let missing = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    let mut rules = needless()?;
+    rules.extend(sockets(families)?);
+    let behind = rules.split_off(&(libc::SYS_clone3 + 1));
+    let mut parts = in_parts(rules, &refused)?;
+    let clone3 = [(libc::SYS_clone3, vec![])].into();
+    parts.push((number(libc::SYS_clone3), program(clone3, missing)?));
+    parts.push((number(libc::SYS_clone3) + 1, program(behind, refused)?));
+    if cfg!(target_arch = "x86_64") {
+        let nothing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+        parts.push((SECOND_NUMBERS, vec![step(ANSWER, 0, nothing)]));
+    }
+    Ok(joined(&parts))
+}
+
+/// The rules in several programs, each with the number from which on it is the one.
+fn in_parts(
+    mut rules: Rules,
+    refused: &SeccompAction,
+) -> Result<Vec<(u32, BpfProgram)>, seccompiler::BackendError> {
+    let mut parts = vec![];
+    let mut from = 0;
+    while !rules.is_empty() {
+        let next = rules.keys().nth(PART).copied();
+        let rest = next.map(|next| rules.split_off(&next)).unwrap_or_default();
+        parts.push((from, program(rules, refused.clone())?));
+        from = next.map_or(from, number);
+        rules = rest;
+    }
+    Ok(parts)
+}
+
+/// The part that a call's number belongs to decides, and ends with an answer.
+fn joined(parts: &[(u32, BpfProgram)]) -> BpfProgram {
+    let mut all = vec![step(LOAD, 0, 0)];
+    // Chosen by two steps each, from the last to the first.
+    for (at, (from, _)) in parts.iter().enumerate().rev() {
+        let before: usize = parts[..at].iter().map(|(_, program)| program.len()).sum();
+        all.push(step(AT_LEAST, 1, *from));
+        all.push(step(GO, 0, u32::try_from(2 * at + before).unwrap_or(u32::MAX)));
+    }
+    all.extend(parts.iter().flat_map(|(_, program)| program.iter().cloned()));
+    all
+}
+
+const LOAD: u16 = 0x20;
+const AT_LEAST: u16 = 0x35;
+const GO: u16 = 0x05;
+const ANSWER: u16 = 0x06;
+
+/// `past` are the steps left out where a comparison does not hold.
+fn step(code: u16, past: u8, k: u32) -> sock_filter {
+    sock_filter { code, jt: 0, jf: past, k }
+}
+
+fn number(call: i64) -> u32 {
+    u32::try_from(call).unwrap_or(u32::MAX)
 }
 
 fn program(rules: Rules, action: SeccompAction) -> Result<BpfProgram, seccompiler::BackendError> {
@@ -123,18 +177,6 @@ fn sockets(families: &[i32]) -> Result<Rules, seccompiler::BackendError> {
         rules.insert(libc::SYS_socketpair, refused);
     }
     Ok(rules)
-}
-
-/// The same calls have second numbers on this machine, which the other programs do not look at.
-fn no_second_numbers() -> BpfProgram {
-    let (load, at_least, answer) = (0x20, 0x35, 0x06);
-    let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
-    vec![
-        step(load, 0, 0),
-        step(at_least, 1, 0x4000_0000),
-        step(answer, 0, libc::SECCOMP_RET_ALLOW),
-        step(answer, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()),
-    ]
 }
 
 const NAMESPACES: [i32; 7] = [

@@ -9,7 +9,9 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags},
-    mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change},
+    mount::{
+        MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    },
     process::DumpableBehavior,
     thread::{UnshareFlags, unshare_unsafe},
 };
@@ -94,7 +96,8 @@ struct Planned {
 
 impl Planned {
     fn make(&self) -> rustix::io::Result<()> {
-        mount_bind(&self.path, &self.path)?;
+        // With what is mounted below, which would be gone otherwise.
+        mount_bind_recursive(&self.path, &self.path)?;
         if self.read_only { make_read_only(&self.path) } else { Ok(()) }
     }
 }
@@ -128,7 +131,7 @@ fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     unsafe { unshare_unsafe(flags) }
 }
 
-/// Adds "read-only" to whatever holds for a mount already.
+/// Adds "read-only" to whatever holds for a mount and those below it already.
 #[expect(unsafe_code, reason = "rustix has no mount_setattr")]
 fn make_read_only(path: &Path) -> rustix::io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| rustix::io::Errno::INVAL)?;
@@ -144,7 +147,7 @@ fn make_read_only(path: &Path) -> rustix::io::Result<()> {
             libc::SYS_mount_setattr,
             libc::AT_FDCWD,
             path.as_ptr(),
-            0,
+            libc::AT_RECURSIVE,
             &raw const change,
             size_of::<libc::mount_attr>(),
         )

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
     path::{Path, PathBuf},
     process::Stdio,
@@ -17,17 +17,10 @@ use tokio::{
     sync::watch,
 };
 
+use crate::environment::{Environment, MARK};
 #[cfg(unix)]
-use crate::process::{MARK, apart};
+use crate::process::apart;
 
-/// By which our own binary knows that an agent started it.
-#[cfg(not(unix))]
-const MARK: &str = "COTTER_CALL";
-
-/// What every server may know of the person's variables, and what begins with `LC_`.
-const LIST: [&str; 7] = ["HOME", "USER", "LANG", "TZ", "TERM", "TMPDIR", "PATH"];
-/// Where programs are when nobody says.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How much is kept of what a server says beside the protocol.
 const TAIL_BYTES: usize = 64 * 1024;
 /// How long it is waited for the rest of it.
@@ -45,6 +38,8 @@ pub(super) struct Job {
     pub(super) cwd: PathBuf,
     /// Who starts it in a session of its own.
     pub(super) launcher: Option<PathBuf>,
+    /// Folders the kernel closes to it; `None` where nothing confines it.
+    pub(super) hidden: Option<Vec<PathBuf>>,
 }
 
 /// A program at work. Dropped, it is ended with its process group.
@@ -79,7 +74,7 @@ impl Job {
     #[cfg(unix)]
     fn command(&self) -> io::Result<Command> {
         if let Some(launcher) = &self.launcher {
-            return Ok(apart::command(launcher, &self.program)?.into());
+            return Ok(apart::command(launcher, &self.program, self.hidden.as_deref())?.into());
         }
         let mut command = Command::new(&self.program);
         command.process_group(0);
@@ -164,38 +159,9 @@ pub(super) fn environment(
     named: impl IntoIterator<Item = (OsString, OsString)>,
     place: &Place,
 ) -> Vec<(OsString, OsString)> {
-    let listed = |name: &OsStr| {
-        LIST.iter().any(|known| name == *known) || name.as_encoded_bytes().starts_with(b"LC_")
-    };
-    // Bash takes a variable of such a value for a function.
-    let function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"() {");
-    let mut all: Vec<_> = variables
-        .iter()
-        .filter(|(name, value)| listed(name) && !function(value))
-        .cloned()
-        .collect();
-    let path = all.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
-    all.retain(|(name, _)| name != "PATH");
-    all.push(("PATH".into(), safe_path(path.as_deref().unwrap_or(OsStr::new(USUAL_PATH)), place)));
-    for (name, value) in named {
-        all.retain(|(known, _)| *known != name);
-        all.push((name, value));
-    }
-    all.retain(|(name, _)| name != MARK);
-    all.push((MARK.into(), "mcp".into()));
-    all
-}
-
-/// Without what is relative or lies where an agent may write.
-fn safe_path(path: &OsStr, place: &Place) -> OsString {
-    let writable = |folder: &Path| {
-        let really = folder.canonicalize();
-        let really = really.as_deref().unwrap_or(folder);
-        place.write_roots().any(|root| folder.starts_with(root) || really.starts_with(root))
-    };
-    let folders =
-        std::env::split_paths(path).filter(|folder| folder.is_absolute() && !writable(folder));
-    std::env::join_paths(folders).unwrap_or_else(|_| USUAL_PATH.into())
+    let mark = (MARK.into(), "mcp".into());
+    Environment::chosen(variables.iter().cloned(), &["TMPDIR"])
+        .with(place, named.into_iter().chain([mark]))
 }
 
 /// The program that a command names: a path, from the folder it starts in, or a name in `PATH`.

@@ -355,6 +355,7 @@ fn job(transport: &Transport, around: &Surroundings) -> Result<Job, String> {
         environment,
         cwd,
         launcher: around.launcher.clone(),
+        hidden: around.hidden()?,
     })
 }
 

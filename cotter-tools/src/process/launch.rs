@@ -1,24 +1,74 @@
-//! The last steps of a forked process before it becomes the command.
+//! The steps from a minder to the command.
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::{CString, OsStr, c_int, c_void},
+    io::{self, PipeReader, PipeWriter, Write},
+    mem::MaybeUninit,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-use super::wire::Request;
+use super::{serve::exit_now, wire::Request};
 
-/// Becomes the command. `mounted` says whether this process has its own view of the files. Comes back only if that fails, and says why.
+/// What a process needs for its way to the command.
+struct Launch<'a> {
+    request: &'a Request,
+    /// Whether it has its own view of the files.
+    mounted: bool,
+    stdout: &'a OwnedFd,
+    stderr: &'a OwnedFd,
+    said: PipeWriter,
+}
+
+/// Starts the command. In the pipe is why it did not come to it, where it did not.
 pub(super) fn launch(
     request: &Request,
     mounted: bool,
     stdout: &OwnedFd,
     stderr: &OwnedFd,
-) -> String {
-    match prepare(request, mounted, stdout, stderr) {
-        Ok(()) => execute(request),
-        Err(why) => why,
+) -> io::Result<(Pid, PipeReader)> {
+    let (failed, said) = io::pipe()?;
+    let mut launch = Launch { request, mounted, stdout, stderr, said };
+    Ok((start(&mut launch)?, failed))
+}
+
+/// A process that shares our memory until it becomes the command, while we stand still: there is
+/// nothing to copy, which a fork would spend more time on than on all that comes after it.
+#[expect(
+    unsafe_code,
+    reason = "neither rustix nor std starts a process that confines itself first"
+)]
+fn start(launch: &mut Launch) -> io::Result<Pid> {
+    extern "C" fn run(launch: *mut c_void) -> c_int {
+        // SAFETY: it points to what `start` borrows, and `start` stands still.
+        let launch = unsafe { &mut *launch.cast::<Launch>() };
+        let why = catch_unwind(AssertUnwindSafe(|| launch.become_command()));
+        let why = why.unwrap_or_else(|_| "a mistake of ours on the way to it".into());
+        let _ = launch.said.write_all(why.as_bytes());
+        exit_now(127)
+    }
+    const STACK: usize = 512 * 1024;
+    let mut stack = Box::<[u128]>::new_uninit_slice(STACK / size_of::<u128>());
+    let top: *mut MaybeUninit<u128> = stack.as_mut_ptr_range().end;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: this process has one thread, which waits until the other has a memory of its own or is
+    // gone; the stack is its own, large enough and aligned; `run` neither unwinds nor comes back.
+    let pid = unsafe { libc::clone(run, top.cast(), flags, (&raw mut *launch).cast()) };
+    match Pid::from_raw(pid.max(0)) {
+        Some(pid) => Ok(pid),
+        None => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Launch<'_> {
+    /// Comes back only if that fails, and says why.
+    fn become_command(&self) -> String {
+        match prepare(self.request, self.mounted, self.stdout, self.stderr) {
+            Ok(()) => execute(self.request),
+            Err(why) => why,
+        }
     }
 }
 
@@ -35,9 +85,6 @@ fn prepare(
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(cannot("bind its end to ours"))?;
     rustix::process::setsid().map_err(cannot("make a session for it"))?;
-    // The spawner is closed to others, which would close our own `/proc` to us.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
-        .map_err(cannot("make it an ordinary process"))?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, none).map_err(cannot("switch core dumps off"))?;
     rustix::stdio::dup2_stdout(stdout).map_err(cannot("hand it its output"))?;

@@ -10,7 +10,7 @@ use rustix::{
 
 use super::{
     Ended, Exit, launch,
-    serve::{Handed, exit_now, fork},
+    serve::Handed,
     tree,
     wire::{self, Report, Request},
 };
@@ -46,23 +46,13 @@ fn run(
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
     let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
-    let started = std::io::pipe().and_then(|(failed, said)| {
-        fork().map_err(std::io::Error::from).map(|pid| (pid, failed, said))
-    });
-    let (pid, failed, said) = match started {
-        Ok((Some(pid), failed, said)) => (pid, failed, said),
-        Ok((None, _, said)) => {
-            let why = launch::launch(request, mounted, &stdout, &stderr);
-            let _ = std::io::Write::write_all(&mut &said, why.as_bytes());
-            exit_now(127)
-        }
-        Err(cause) => {
-            begun();
-            return Report::NotStarted(cause.to_string());
-        }
-    };
+    let started = launch::launch(request, mounted, &stdout, &stderr);
     begun();
-    drop((said, stdout, stderr));
+    drop((stdout, stderr));
+    let (pid, failed) = match started {
+        Ok(started) => started,
+        Err(cause) => return Report::NotStarted(cause.to_string()),
+    };
     let mut remarks = vec![];
     let status = watch(pid, control, request.processes as usize, &mut remarks);
     if let Some(guard) = guard {

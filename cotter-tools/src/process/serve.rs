@@ -205,7 +205,7 @@ fn be_minder(socket: &OwnedFd, take: &OwnedFd) {
 
 /// In the child there is no pid.
 #[expect(unsafe_code, reason = "rustix does not fork")]
-pub(super) fn fork() -> rustix::io::Result<Option<Pid>> {
+fn fork() -> rustix::io::Result<Option<Pid>> {
     // SAFETY: this process has one thread, so the child is in no half-done state of another.
     match unsafe { libc::fork() } {
         pid if pid < 0 => Err(Errno::AGAIN),

@@ -3,9 +3,14 @@
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use cotter::Place;
+
+/// The variable by which everything that a call started can be told, and by which our own binary knows
+/// that an agent started it.
+pub const MARK: &str = "COTTER_CALL";
 
 /// What every command may know.
 const LIST: [&str; 9] =
@@ -16,7 +21,19 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin
 
 /// What commands get of the environment. By default nothing but a usual `PATH`.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(Vec<(OsString, OsString)>);
+pub struct Environment {
+    variables: Vec<(OsString, OsString)>,
+    /// The absolute folders of `PATH`, looked up when they are first needed.
+    folders: OnceLock<Vec<Folder>>,
+}
+
+/// A folder of `PATH`.
+#[derive(Clone, Debug)]
+struct Folder {
+    named: PathBuf,
+    /// Where it really is.
+    real: PathBuf,
+}
 
 impl Environment {
     /// Of these variables those on the list (`HOME USER LOGNAME LANG LANGUAGE LC_* TZ TERM SHELL PATH`)
@@ -34,28 +51,58 @@ impl Environment {
         // Bash takes a variable of such a value for a function and runs what stands behind it.
         let function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"() {");
         let variables = variables.into_iter();
-        Environment(variables.filter(|(name, value)| listed(name) && !function(value)).collect())
+        let variables = variables.filter(|(name, value)| listed(name) && !function(value));
+        Environment { variables: variables.collect(), folders: OnceLock::new() }
     }
 
     /// The variables for a command in a place: `PATH` without what is relative or of the project,
     /// `TMPDIR` the private temp folder.
     pub fn in_place(&self, place: &Place, temp: &Path) -> Vec<(OsString, OsString)> {
-        let path = std::env::join_paths(self.path(place)).unwrap_or_else(|_| USUAL_PATH.into());
-        let others = self.0.iter().filter(|(name, _)| name != "PATH" && name != "TMPDIR").cloned();
-        others.chain([("PATH".into(), path), ("TMPDIR".into(), temp.into())]).collect()
+        self.with(place, [("TMPDIR".into(), temp.into())])
+    }
+
+    /// The same with other variables, which come before those of the same name.
+    pub(crate) fn with(
+        &self,
+        place: &Place,
+        others: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Vec<(OsString, OsString)> {
+        let path = std::env::join_paths(self.path(place).map(|folder| &folder.named));
+        let path = path.unwrap_or_else(|_| USUAL_PATH.into());
+        let mut all: Vec<_> =
+            self.variables.iter().filter(|(name, _)| name != "PATH").cloned().collect();
+        for (name, value) in [("PATH".into(), path)].into_iter().chain(others) {
+            all.retain(|(known, _)| *known != name);
+            all.push((name, value));
+        }
+        all
+    }
+
+    /// Where the folders of `PATH` in a place really are, and those that are nowhere as they are named.
+    pub fn programs(&self, place: &Place) -> impl Iterator<Item = &Path> {
+        self.path(place).map(|folder| &*folder.real)
     }
 
     /// The folders of `PATH` in a place: absolute, and none of the project's.
-    pub fn path(&self, place: &Place) -> Vec<PathBuf> {
-        let path = self.0.iter().find(|(name, _)| name == "PATH").map(|(_, path)| &**path);
-        let of_the_project = |folder: &Path| {
-            let really = folder.canonicalize();
-            let really = really.as_deref().unwrap_or(folder);
-            place.write_roots().any(|root| folder.starts_with(root) || really.starts_with(root))
+    fn path(&self, place: &Place) -> impl Iterator<Item = &Folder> {
+        let of_the_project = |folder: &Folder| {
+            let mut roots = place.write_roots();
+            roots.any(|root| folder.named.starts_with(root) || folder.real.starts_with(root))
         };
-        std::env::split_paths(path.unwrap_or(OsStr::new(USUAL_PATH)))
-            .filter(|folder| folder.is_absolute() && !of_the_project(folder))
-            .collect()
+        self.folders().iter().filter(move |folder| !of_the_project(folder))
+    }
+
+    fn folders(&self) -> &[Folder] {
+        self.folders.get_or_init(|| {
+            let path = self.variables.iter().find(|(name, _)| name == "PATH");
+            let path = path.map_or(OsStr::new(USUAL_PATH), |(_, path)| path);
+            let absolute = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+            let looked_up = |named: PathBuf| {
+                let real = named.canonicalize().unwrap_or_else(|_| named.clone());
+                Folder { named, real }
+            };
+            absolute.map(looked_up).collect()
+        })
     }
 }
 
