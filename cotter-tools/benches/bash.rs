@@ -12,6 +12,7 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::{
+        path::Path,
         process::{Command, Stdio},
         time::{Duration, Instant},
     };
@@ -40,37 +41,46 @@ mod linux {
         // As much memory as an agent at work may have: a fork of this process would show.
         let mut ballast = vec![1u8; 256 * 1024 * 1024];
         ballast.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
-        let off = call(Sandbox::Off).await;
-        let confined = call(Sandbox::Auto).await;
-        let (mut alone, mut took) = (vec![], [vec![], vec![]]);
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("its path");
+        std::fs::create_dir_all(folder.join("repository/.git/hooks")).expect("a repository");
+        std::fs::write(folder.join("repository/.git/config"), "").expect("a repository");
+        let off = call(Sandbox::Off, &folder, "true").await;
+        let confined = call(Sandbox::Auto, &folder, "true").await;
+        let protected = call(Sandbox::Auto, &folder.join("repository"), "true > out").await;
+        let (mut alone, mut took) = (vec![], [vec![], vec![], vec![]]);
         for _ in 0..ROUNDS {
             alone.push(bare());
-            for (agent, took) in [&off, &confined].into_iter().zip(&mut took) {
+            for (agent, took) in [&off, &confined, &protected].into_iter().zip(&mut took) {
                 let begun = Instant::now();
                 agent.process_request("go").await.expect("a reply");
                 took.push(begun.elapsed());
             }
         }
         let bare = median(&mut alone);
-        println!("{:<44} {bare:>9.0?}", "bash --norc -c true, spawned by hand");
-        for (name, took) in
-            ["bash true, sandbox off", "bash true, sandbox auto"].iter().zip(&mut took)
-        {
+        println!("{:<44} {:>6} µs", "bash --norc -c true, spawned by hand", bare.as_micros());
+        let names = [
+            "true, sandbox off",
+            "true, sandbox auto",
+            "true > out, sandbox auto, in a repository",
+        ];
+        for (name, took) in names.iter().zip(&mut took) {
+            let name = format!("bash {name}");
             let took = median(took);
             let ratio = took.as_secs_f64() / bare.as_secs_f64();
-            println!("{name:<44} {took:>9.0?}  {ratio:.2} x");
+            println!("{name:<44} {:>6} µs  {ratio:.2} x", took.as_micros());
         }
         drop(ballast);
     }
 
     /// An agent whose every run is one call and one reply.
-    async fn call(sandbox: Sandbox) -> Agent {
+    async fn call(sandbox: Sandbox, folder: &Path, command: &str) -> Agent {
         let runner = Runner::new(env!("CARGO_BIN_EXE_cotter-spawner"))
             .with_environment(Environment::chosen(std::env::vars_os(), &[] as &[&str]))
             .with_sandbox(sandbox);
-        let call = || [Step::call("bash", json!({"command": "true"})), Step::text("done")];
+        let call = || [Step::call("bash", json!({ "command": command })), Step::text("done")];
         let agent = Agent::builder(Scripted::new((0..=ROUNDS).flat_map(|_| call())))
-            .place(Place::new(&std::env::current_dir().expect("a folder")))
+            .place(Place::new(folder))
             .rule(Rule::parse(RuleKind::Allow, "bash").expect("a rule"))
             .tool(Bash::new(runner))
             .build()

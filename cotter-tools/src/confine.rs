@@ -30,6 +30,7 @@ pub(crate) mod protect;
 mod refusals;
 
 use std::{
+    collections::HashSet,
     io,
     path::{Path, PathBuf},
     sync::LazyLock,
@@ -43,7 +44,10 @@ use cotter::{
 };
 
 #[cfg(target_os = "linux")]
-pub(crate) use self::{filter::prepare, guard::Guard};
+pub(crate) use self::{
+    enter::{Prepared, prepare},
+    guard::Guard,
+};
 use crate::process::Runner;
 
 pub use cotter::permission::Sandbox;
@@ -77,7 +81,7 @@ impl Network {
 pub struct Confinement {
     /// How much of the network it has.
     pub network: Network,
-    /// Files and folders it may read and run, with all below.
+    /// Files and folders it may read and run, with all below, besides those of the system.
     pub reads: Vec<PathBuf>,
     /// Files and folders it may read, run and write, with all below.
     pub writes: Vec<PathBuf>,
@@ -125,6 +129,8 @@ impl Confinement {
             plan.writes.extend(runner.caches().iter().cloned());
             plan.open_repositories(facts, place);
         }
+        let written: HashSet<_> = plan.writes.iter().cloned().collect();
+        plan.reads.retain(|path| !written.contains(path));
         if facts.zone >= Zone::External {
             plan.reads.extend(place.home().map(PathBuf::from));
         }
@@ -134,7 +140,7 @@ impl Confinement {
         }
         // Only what lies in something open has to be closed; the rest was never open.
         let inside_of_open = |closed: &&Path| {
-            let mut open = plan.reads.iter().chain(&plan.writes);
+            let mut open = plan.reads.iter().chain(&plan.writes).chain(system());
             open.any(|root| closed.starts_with(root))
         };
         let closed: Vec<_> = place.closed().filter(inside_of_open).map(PathBuf::from).collect();
@@ -202,7 +208,7 @@ pub fn confines(zone: Zone, runner: &Runner) -> bool {
 }
 
 /// Where every command may read: the system, but not what people keep on it.
-const SYSTEM: [&str; 28] = [
+const SYSTEM: [&str; 24] = [
     "/bin",
     "/sbin",
     "/usr",
@@ -217,12 +223,8 @@ const SYSTEM: [&str; 28] = [
     "/snap",
     "/proc",
     "/sys",
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
     "/dev/random",
     "/dev/urandom",
-    "/dev/fd",
     "/run/systemd/resolve",
     "/run/current-system",
     "/var/lib/dpkg",
@@ -237,12 +239,10 @@ const SYSTEM: [&str; 28] = [
 const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
 
 fn reads(place: &Place, runner: &Runner) -> Vec<PathBuf> {
-    let mut reads = system().to_vec();
-    for folder in runner.environment().programs(place) {
-        if !reads.iter().any(|open| folder.starts_with(open)) {
-            reads.push(folder.into());
-        }
-    }
+    let of_the_system = |folder: &&Path| system().iter().any(|open| folder.starts_with(open));
+    let programs = runner.environment().programs(place);
+    let mut reads: Vec<PathBuf> =
+        programs.filter(|folder| !of_the_system(folder)).map(PathBuf::from).collect();
     reads.extend(place.read_roots().map(PathBuf::from));
     reads.extend(runner.caches().iter().cloned());
     reads.extend(place.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));

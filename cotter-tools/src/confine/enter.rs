@@ -9,9 +9,12 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::thread::CapabilitySet;
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, configure_capability_in_ambient_set,
+    set_capabilities_secure_bits,
+};
 
-use super::{Confinement, Network, filter};
+use super::{Confinement, Network, filter, system};
 
 /// Below this a file could be emptied that may not be written.
 const AT_LEAST: ABI = ABI::V3;
@@ -29,13 +32,35 @@ pub(super) fn check() -> Result<(), String> {
     filter::check()
 }
 
+/// Looks up what is the same for every call, so that no call has to.
+pub(crate) fn prepare() {
+    filter::prepare();
+    system();
+}
+
+/// What can be done for a call before it comes: the rules that most have in common.
+pub(crate) struct Prepared(Option<RulesetCreated>);
+
+impl Prepared {
+    pub(crate) fn new() -> Self {
+        Prepared(with_system(Network::Off, |rules, path| open(rules, path, reading())).ok())
+    }
+
+    /// The rules, where they are the beginning of what that call needs.
+    fn of(&mut self, confinement: &Confinement) -> Option<RulesetCreated> {
+        let closed = |path: &PathBuf| confinement.closed.iter().any(|one| one.starts_with(path));
+        let fits = confinement.network == Network::Off && !system().iter().any(closed);
+        self.0.take().filter(|_| fits)
+    }
+}
+
 impl Confinement {
     /// Confines this process and all it starts. `mounted` says whether what is closed was already
     /// hidden by mounts.
-    pub(crate) fn enter(&self, mounted: bool) -> Result<(), String> {
+    pub(crate) fn enter(&self, mounted: bool, prepared: &mut Prepared) -> Result<(), String> {
         lose_capabilities();
         rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
-        self.landlock(mounted).map_err(|cause| format!("Landlock: {cause}"))?;
+        self.landlock(mounted, prepared).map_err(|cause| format!("Landlock: {cause}"))?;
         filter::apply(self.network)
     }
 
@@ -45,12 +70,19 @@ impl Confinement {
         let mounted = self.mounts();
         lose_capabilities();
         rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
-        self.landlock(mounted).map_err(|cause| format!("Landlock: {cause}"))
+        let nothing = &mut Prepared(None);
+        self.landlock(mounted, nothing).map_err(|cause| format!("Landlock: {cause}"))
     }
 
-    fn landlock(&self, mounted: bool) -> Result<(), RulesetError> {
-        let mut rules = ruleset(self.network)?;
-        let read = AccessFs::from_read(AT_BEST);
+    fn landlock(&self, mounted: bool, prepared: &mut Prepared) -> Result<(), RulesetError> {
+        let mut rules = match prepared.of(self) {
+            Some(rules) => rules,
+            None => {
+                let open = |rules, path: &Path| self.open(rules, path, reading(), mounted);
+                with_system(self.network, open)?
+            }
+        };
+        let read = reading();
         let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
         let write = AccessFs::from_all(AT_BEST) & !devices;
         let guarded = if mounted { write } else { read };
@@ -60,9 +92,6 @@ impl Confinement {
             for path in paths {
                 rules = self.open(rules, path, access, mounted)?;
             }
-        }
-        for device in DEVICES {
-            rules = open(rules, Path::new(device), AccessFs::WriteFile | AccessFs::ReadFile)?;
         }
         rules.restrict_self().map(drop)
     }
@@ -90,6 +119,25 @@ impl Confinement {
         }
         Ok(rules)
     }
+}
+
+/// Rules by which the system can be read, each path opened as it is said.
+fn with_system(
+    network: Network,
+    open_one: impl Fn(RulesetCreated, &Path) -> Result<RulesetCreated, RulesetError>,
+) -> Result<RulesetCreated, RulesetError> {
+    let mut rules = ruleset(network)?;
+    for path in system() {
+        rules = open_one(rules, path)?;
+    }
+    for device in DEVICES {
+        rules = open(rules, Path::new(device), AccessFs::WriteFile | AccessFs::ReadFile)?;
+    }
+    Ok(rules)
+}
+
+fn reading() -> BitFlags<AccessFs> {
+    AccessFs::from_read(AT_BEST)
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -124,7 +172,7 @@ fn open(
     }
 }
 
-/// Root, too, keeps only what an ordinary command needs.
+/// Root, too, keeps only what an ordinary command needs: what follows gives it nothing for being root.
 fn lose_capabilities() {
     let kept = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
@@ -138,11 +186,13 @@ fn lose_capabilities() {
     if had.permitted.is_empty() {
         return;
     }
-    for one in CapabilitySet::all().difference(kept).iter() {
-        let _ = rustix::thread::remove_capability_from_bounding_set(one);
-    }
-    had.effective &= kept;
+    let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
+    let _ = set_capabilities_secure_bits(bits);
     had.permitted &= kept;
-    had.inheritable = CapabilitySet::empty();
+    had.effective &= kept;
+    had.inheritable = had.permitted;
     let _ = rustix::thread::set_capabilities(None, had);
+    for one in had.permitted.iter() {
+        let _ = configure_capability_in_ambient_set(one, true);
+    }
 }

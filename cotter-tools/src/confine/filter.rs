@@ -1,193 +1,210 @@
 //! System calls a confined command does not get: seccomp programs, made once in the spawner.
+//!
+//! A program is made by hand because every command pays for its length: the kernel translates it when
+//! it is installed, and goes through it once for every call there is. This one has a third of the steps
+//! that a general compiler makes of the same rules, and a call sees a few of them.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{collections::BTreeMap, io, sync::LazyLock};
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch, sock_filter,
-};
+use libc::sock_filter;
 
 use super::Network;
 
-static PROGRAMS: LazyLock<Result<Programs, String>> = LazyLock::new(Programs::build);
+static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| Programs {
+    off: program(&[]),
+    on: program(&[libc::AF_INET, libc::AF_INET6]),
+    with_local: program(&[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX]),
+});
 
 struct Programs {
-    off: BpfProgram,
-    on: BpfProgram,
-    with_local: BpfProgram,
+    off: Vec<sock_filter>,
+    on: Vec<sock_filter>,
+    with_local: Vec<sock_filter>,
 }
 
 /// Builds the programs, so that no call has to.
-pub(crate) fn prepare() {
+pub(super) fn prepare() {
     LazyLock::force(&PROGRAMS);
 }
 
 /// Whether there are programs for this machine.
 pub(super) fn check() -> Result<(), String> {
-    PROGRAMS.as_ref().map(drop).map_err(Clone::clone)
-}
-
-/// Takes the calls away from this process and all it starts, for good.
-pub(super) fn apply(network: Network) -> Result<(), String> {
-    let programs = PROGRAMS.as_ref().map_err(Clone::clone)?;
-    let program = match network {
-        Network::Off => &programs.off,
-        Network::On => &programs.on,
-        Network::WithLocal => &programs.with_local,
-    };
-    seccompiler::apply_filter(program).map_err(|cause| format!("seccomp: {cause}"))
-}
-
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-
-impl Programs {
-    fn build() -> Result<Self, String> {
-        let built = || -> Result<Programs, seccompiler::BackendError> {
-            Ok(Programs {
-                off: whole(&[])?,
-                on: whole(&[libc::AF_INET, libc::AF_INET6])?,
-                with_local: whole(&[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX])?,
-            })
-        };
-        built().map_err(|cause| format!("seccomp: {cause}"))
+    match MACHINE {
+        Some(_) => Ok(()),
+        None => Err(format!("there is no seccomp program for {}", std::env::consts::ARCH)),
     }
 }
 
-/// How many calls one part of a program looks for.
-const PART: usize = 8;
-/// On x86-64 the same calls have second numbers from here on, which are nobody's business.
+/// Takes the calls away from this process and all it starts, for good. It has given up new privileges.
+#[expect(unsafe_code, reason = "rustix has no seccomp")]
+pub(super) fn apply(network: Network) -> Result<(), String> {
+    check()?;
+    let steps = match network {
+        Network::Off => &PROGRAMS.off,
+        Network::On => &PROGRAMS.on,
+        Network::WithLocal => &PROGRAMS.with_local,
+    };
+    let length = u16::try_from(steps.len()).map_err(|_| "seccomp: too long a program")?;
+    let program = libc::sock_fprog { len: length, filter: steps.as_ptr().cast_mut() };
+    // SAFETY: the program has the length that is given, and the kernel copies it.
+    let done = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
+    };
+    if done == 0 { Ok(()) } else { Err(format!("seccomp: {}", io::Error::last_os_error())) }
+}
+
+/// By which the kernel says whose numbers a call has.
+const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xC000_003E)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xC000_00B7)
+} else if cfg!(target_arch = "riscv64") {
+    Some(0xC000_00F3)
+} else {
+    None
+};
+
+/// On x86-64 the same calls have second numbers from here on.
 const SECOND_NUMBERS: u32 = 0x4000_0000;
 
-/// One program for all of it. The kernel goes through it for every call there is when it is installed,
-/// and translates it; several programs, or one long chain of comparisons, would cost every command more
-/// than everything else that confines it. So it is made of parts by number, of which a call sees one.
-fn whole(families: &[i32]) -> Result<BpfProgram, seccompiler::BackendError> {
-    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    // As if the kernel had none: the C library then takes the older one, whose flags can be seen.
-    let missing = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-    let mut rules = needless()?;
-    rules.extend(sockets(families)?);
-    let behind = rules.split_off(&(libc::SYS_clone3 + 1));
-    let mut parts = in_parts(rules, &refused)?;
-    let clone3 = [(libc::SYS_clone3, vec![])].into();
-    parts.push((number(libc::SYS_clone3), program(clone3, missing)?));
-    parts.push((number(libc::SYS_clone3) + 1, program(behind, refused)?));
+/// How many calls are looked for one after another.
+const PART: usize = 6;
+
+/// What is done with each call that is looked at, by its number.
+type Rules = BTreeMap<u32, Vec<sock_filter>>;
+
+fn program(families: &[i32]) -> Vec<sock_filter> {
+    let ours = MACHINE.unwrap_or(0);
+    let mut program = vec![load(WHOSE), unless_equal(ours, 1), go(1), KILL, load(NUMBER)];
     if cfg!(target_arch = "x86_64") {
-        let nothing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
-        parts.push((SECOND_NUMBERS, vec![step(ANSWER, 0, nothing)]));
+        program.extend([unless_at_least(SECOND_NUMBERS, 1), MISSING]);
     }
-    Ok(joined(&parts))
+    let mut rules = needless();
+    rules.extend(sockets(families));
+    let rules: Vec<_> = rules.into_iter().collect();
+    program.extend(choice(&rules));
+    program
 }
 
-/// The rules in several programs, each with the number from which on it is the one.
-fn in_parts(
-    mut rules: Rules,
-    refused: &SeccompAction,
-) -> Result<Vec<(u32, BpfProgram)>, seccompiler::BackendError> {
-    let mut parts = vec![];
-    let mut from = 0;
-    while !rules.is_empty() {
-        let next = rules.keys().nth(PART).copied();
-        let rest = next.map(|next| rules.split_off(&next)).unwrap_or_default();
-        parts.push((from, program(rules, refused.clone())?));
-        from = next.map_or(from, number);
-        rules = rest;
+/// The part of the rules that a number is in. Every part ends with its own answer.
+fn choice(rules: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
+    if rules.len() <= PART {
+        let one = |(number, steps): &(u32, Vec<sock_filter>)| {
+            let behind = u8::try_from(steps.len()).unwrap_or(u8::MAX);
+            [vec![unless_equal(*number, behind)], steps.clone()].concat()
+        };
+        return rules.iter().flat_map(one).chain([ALLOW]).collect();
     }
-    Ok(parts)
+    let (low, high) = rules.split_at(rules.len() / 2);
+    let below = choice(low);
+    let past = u32::try_from(below.len()).unwrap_or(u32::MAX);
+    [vec![unless_at_least(high[0].0, 1), go(past)], below, choice(high)].concat()
 }
 
-/// The part that a call's number belongs to decides, and ends with an answer.
-fn joined(parts: &[(u32, BpfProgram)]) -> BpfProgram {
-    let mut all = vec![step(LOAD, 0, 0)];
-    // Chosen by two steps each, from the last to the first.
-    for (at, (from, _)) in parts.iter().enumerate().rev() {
-        let before: usize = parts[..at].iter().map(|(_, program)| program.len()).sum();
-        all.push(step(AT_LEAST, 1, *from));
-        all.push(step(GO, 0, u32::try_from(2 * at + before).unwrap_or(u32::MAX)));
+/// What is refused whatever the network.
+fn needless() -> Rules {
+    let mut rules: Rules = ALWAYS.iter().map(|call| (number(*call), vec![REFUSE])).collect();
+    let mut insert = |call, steps| rules.insert(number(call), steps);
+    // As if the kernel had none: the C library then takes the older one, whose flags can be seen.
+    insert(libc::SYS_clone3, vec![MISSING]);
+    // Typing into terminals.
+    let types = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| request as u32);
+    insert(libc::SYS_ioctl, refuse_if(1, &types));
+    // The limits of another process: whoever sets them can end it.
+    insert(libc::SYS_prlimit64, vec![load(argument(0)), unless_equal(0, 1), ALLOW, REFUSE]);
+    for call in [libc::SYS_clone, libc::SYS_unshare] {
+        insert(call, vec![load(argument(0)), unless_any(NAMESPACES, 1), REFUSE, ALLOW]);
     }
-    all.extend(parts.iter().flat_map(|(_, program)| program.iter().cloned()));
-    all
+    rules
 }
 
-const LOAD: u16 = 0x20;
-const AT_LEAST: u16 = 0x35;
-const GO: u16 = 0x05;
-const ANSWER: u16 = 0x06;
+/// Refuses every socket but of these families, and of the one that only tells about interfaces.
+fn sockets(families: &[i32]) -> Rules {
+    let mut steps = vec![load(argument(0))];
+    for family in families {
+        steps.extend([unless_equal(family.cast_unsigned(), 1), ALLOW]);
+    }
+    let routes = libc::NETLINK_ROUTE.cast_unsigned();
+    steps.extend([unless_equal(libc::AF_NETLINK.cast_unsigned(), 3), load(argument(2))]);
+    steps.extend([unless_equal(routes, 1), ALLOW, REFUSE]);
+    let mut rules = Rules::from([(number(libc::SYS_socket), steps)]);
+    if !families.contains(&libc::AF_UNIX) {
+        // One of a pair of this kind could be sent on to any socket of the machine.
+        // The kernel takes a raw one for the same.
+        let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(i32::cast_unsigned);
+        let mut steps = refuse_if(1, &kinds);
+        steps.insert(1, and(0xf));
+        rules.insert(number(libc::SYS_socketpair), steps);
+    }
+    rules
+}
 
-/// `past` are the steps left out where a comparison does not hold.
-fn step(code: u16, past: u8, k: u32) -> sock_filter {
-    sock_filter { code, jt: 0, jf: past, k }
+fn refuse_if(at: u32, values: &[u32]) -> Vec<sock_filter> {
+    let each = values.iter().flat_map(|value| [unless_equal(*value, 1), REFUSE]);
+    [load(argument(at))].into_iter().chain(each).chain([ALLOW]).collect()
+}
+
+const ALLOW: sock_filter = answer(libc::SECCOMP_RET_ALLOW);
+const REFUSE: sock_filter = answer(libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned());
+const MISSING: sock_filter = answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
+const KILL: sock_filter = answer(libc::SECCOMP_RET_KILL_PROCESS);
+
+/// Where in what the kernel shows a program there is what.
+const NUMBER: u32 = 0;
+const WHOSE: u32 = 4;
+
+/// The lower half of an argument: flags and families have no upper one.
+const fn argument(at: u32) -> u32 {
+    let half = if cfg!(target_endian = "big") { 4 } else { 0 };
+    16 + 8 * at + half
+}
+
+const fn step(code: u32, past: u8, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: past, k }
+}
+
+const fn load(from: u32) -> sock_filter {
+    step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, from)
+}
+
+const fn and(mask: u32) -> sock_filter {
+    step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, mask)
+}
+
+/// Leaves out that many steps unless it holds.
+const fn unless_equal(value: u32, past: u8) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, past, value)
+}
+
+const fn unless_at_least(value: u32, past: u8) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, past, value)
+}
+
+const fn unless_any(bits: u32, past: u8) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, past, bits)
+}
+
+/// Leaves out that many steps.
+const fn go(past: u32) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JA, 0, past)
+}
+
+const fn answer(what: u32) -> sock_filter {
+    step(libc::BPF_RET | libc::BPF_K, 0, what)
 }
 
 fn number(call: i64) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
-fn program(rules: Rules, action: SeccompAction) -> Result<BpfProgram, seccompiler::BackendError> {
-    let machine = TargetArch::try_from(std::env::consts::ARCH)?;
-    SeccompFilter::new(rules, SeccompAction::Allow, action, machine)?.try_into()
-}
-
-fn when(
-    argument: u8,
-    is: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition, seccompiler::BackendError> {
-    SeccompCondition::new(argument, Dword, is, value)
-}
-
-/// What is refused whatever the network.
-fn needless() -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = ALWAYS.iter().map(|call| (*call, vec![])).collect();
-    let into_terminals = [libc::TIOCSTI, libc::TIOCLINUX];
-    let rule = |request: u64| SeccompRule::new(vec![when(1, SeccompCmpOp::Eq, request)?]);
-    let typing = into_terminals.map(|request| rule(u64::from(request as u32)));
-    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
-    // The limits of another process: whoever sets them can end it.
-    let of_others = SeccompRule::new(vec![when(0, SeccompCmpOp::Ne, 0)?])?;
-    rules.insert(libc::SYS_prlimit64, vec![of_others]);
-    for call in [libc::SYS_clone, libc::SYS_unshare] {
-        let made = NAMESPACES.map(|flag| {
-            let flag = flag.cast_unsigned().into();
-            SeccompRule::new(vec![when(0, SeccompCmpOp::MaskedEq(flag), flag)?])
-        });
-        rules.insert(call, made.into_iter().collect::<Result<_, _>>()?);
-    }
-    Ok(rules)
-}
-
-/// Refuses every socket but of these families, and of the one that only tells about interfaces.
-fn sockets(families: &[i32]) -> Result<Rules, seccompiler::BackendError> {
-    let value = |family: i32| u64::from(family.cast_unsigned());
-    let netlink = value(libc::AF_NETLINK);
-    let open = families.iter().map(|family| value(*family)).chain([netlink]);
-    let none_of = open.map(|family| when(0, SeccompCmpOp::Ne, family)).collect::<Result<_, _>>()?;
-    let not_about_routes = vec![
-        when(0, SeccompCmpOp::Eq, netlink)?,
-        when(2, SeccompCmpOp::Ne, value(libc::NETLINK_ROUTE))?,
-    ];
-    let refused = vec![SeccompRule::new(none_of)?, SeccompRule::new(not_about_routes)?];
-    let mut rules: Rules = [(libc::SYS_socket, refused)].into();
-    if !families.contains(&libc::AF_UNIX) {
-        // One of a pair of this kind could be sent on to any socket of the machine.
-        // The kernel takes a raw one for the same.
-        let datagrams = [libc::SOCK_DGRAM, libc::SOCK_RAW]
-            .map(|kind| SeccompRule::new(vec![when(1, SeccompCmpOp::MaskedEq(0xf), value(kind))?]));
-        let refused = datagrams.into_iter().collect::<Result<_, _>>()?;
-        rules.insert(libc::SYS_socketpair, refused);
-    }
-    Ok(rules)
-}
-
-const NAMESPACES: [i32; 7] = [
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUTS,
-    libc::CLONE_NEWCGROUP,
-];
+const NAMESPACES: u32 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP)
+    .cast_unsigned();
 
 const ALWAYS: [i64; 43] = [
     libc::SYS_ptrace,

@@ -94,7 +94,8 @@ impl Confinement {
                  commit needs is open"
             ));
         }
-        let what = if below(&self.reads) { "writing to" } else { "access to" };
+        let what =
+            if below(&self.reads) || below(super::system()) { "writing to" } else { "access to" };
         let root = if path.is_dir() { path } else { path.parent()? };
         // Nobody is told to open everything, or all of their home.
         let too_much =

@@ -11,12 +11,14 @@ use std::{
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use super::{serve::exit_now, wire::Request};
+use crate::confine::Prepared;
 
 /// What a process needs for its way to the command.
 struct Launch<'a> {
     request: &'a Request,
     /// Whether it has its own view of the files.
     mounted: bool,
+    prepared: Prepared,
     stdout: &'a OwnedFd,
     stderr: &'a OwnedFd,
     said: PipeWriter,
@@ -26,11 +28,12 @@ struct Launch<'a> {
 pub(super) fn launch(
     request: &Request,
     mounted: bool,
+    prepared: Prepared,
     stdout: &OwnedFd,
     stderr: &OwnedFd,
 ) -> io::Result<(Pid, PipeReader)> {
     let (failed, said) = io::pipe()?;
-    let mut launch = Launch { request, mounted, stdout, stderr, said };
+    let mut launch = Launch { request, mounted, prepared, stdout, stderr, said };
     Ok((start(&mut launch)?, failed))
 }
 
@@ -64,37 +67,35 @@ fn start(launch: &mut Launch) -> io::Result<Pid> {
 
 impl Launch<'_> {
     /// Comes back only if that fails, and says why.
-    fn become_command(&self) -> String {
-        match prepare(self.request, self.mounted, self.stdout, self.stderr) {
+    fn become_command(&mut self) -> String {
+        match self.prepare() {
             Ok(()) => execute(self.request),
             Err(why) => why,
         }
     }
-}
 
-fn prepare(
-    request: &Request,
-    mounted: bool,
-    stdout: &OwnedFd,
-    stderr: &OwnedFd,
-) -> Result<(), String> {
-    let cannot = |what: &str| {
-        let what = what.to_owned();
-        move |cause: rustix::io::Errno| format!("cannot {what}: {cause}")
-    };
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(cannot("bind its end to ours"))?;
-    rustix::process::setsid().map_err(cannot("make a session for it"))?;
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(Resource::Core, none).map_err(cannot("switch core dumps off"))?;
-    rustix::stdio::dup2_stdout(stdout).map_err(cannot("hand it its output"))?;
-    rustix::stdio::dup2_stderr(stderr).map_err(cannot("hand it its output"))?;
-    let shown = request.cwd.display();
-    rustix::process::chdir(&request.cwd).map_err(cannot(&format!("go to {shown}")))?;
-    if let Some(confinement) = &request.confinement {
-        confinement.enter(mounted).map_err(|cause| format!("cannot confine it: {cause}"))?;
+    fn prepare(&mut self) -> Result<(), String> {
+        let request = self.request;
+        let cannot = |what: &str| {
+            let what = what.to_owned();
+            move |cause: rustix::io::Errno| format!("cannot {what}: {cause}")
+        };
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(cannot("bind its end to ours"))?;
+        rustix::process::setsid().map_err(cannot("make a session for it"))?;
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        rustix::process::setrlimit(Resource::Core, none)
+            .map_err(cannot("switch core dumps off"))?;
+        rustix::stdio::dup2_stdout(self.stdout).map_err(cannot("hand it its output"))?;
+        rustix::stdio::dup2_stderr(self.stderr).map_err(cannot("hand it its output"))?;
+        let shown = request.cwd.display();
+        rustix::process::chdir(&request.cwd).map_err(cannot(&format!("go to {shown}")))?;
+        if let Some(confinement) = &request.confinement {
+            let entered = confinement.enter(self.mounted, &mut self.prepared);
+            entered.map_err(|cause| format!("cannot confine it: {cause}"))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn execute(request: &Request) -> String {

@@ -1,7 +1,12 @@
 //! A minder: one process per call, which starts the command, waits for it, and ends everything that
 //! came of it when it is done, when its caller wants no more of it, or when its caller is gone.
 
-use std::{collections::HashSet, io::Read, os::fd::OwnedFd, time::Duration};
+use std::{
+    collections::HashSet,
+    io::Read,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    time::Duration,
+};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -14,21 +19,23 @@ use super::{
     tree,
     wire::{self, Report, Request},
 };
-use crate::confine::{Confinement, Guard};
+use crate::confine::{Confinement, Guard, Prepared};
 
 /// How often it is looked how many processes there are.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
-pub(super) fn mind(mut handed: Handed, begun: impl FnOnce()) {
-    let report = match receive(&mut handed) {
-        Ok(request) => run(&request, &handed.control, handed.stdout, handed.stderr, begun),
+pub(super) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce()) {
+    let request = receive(&mut handed);
+    let Handed { mut control, stdout, stderr } = handed;
+    let report = match request {
+        Ok(request) => run(&request, prepared, &control, [stdout, stderr], begun),
         Err(why) => {
             begun();
             Report::NotStarted(why)
         }
     };
-    let _ = wire::send(&mut handed.control, &report.encode());
+    let _ = wire::send(&mut control, &report.encode());
 }
 
 fn receive(handed: &mut Handed) -> Result<Request, String> {
@@ -39,14 +46,14 @@ fn receive(handed: &mut Handed) -> Result<Request, String> {
 
 fn run(
     request: &Request,
-    control: &std::os::unix::net::UnixStream,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
+    prepared: Prepared,
+    control: &UnixStream,
+    [stdout, stderr]: [OwnedFd; 2],
     begun: impl FnOnce(),
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
     let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
-    let started = launch::launch(request, mounted, &stdout, &stderr);
+    let started = launch::launch(request, mounted, prepared, &stdout, &stderr);
     begun();
     drop((stdout, stderr));
     let (pid, failed) = match started {
@@ -67,7 +74,7 @@ fn run(
 /// Waits until the command is done or nobody wants it any more, then ends what is left.
 fn watch(
     command: Pid,
-    control: &std::os::unix::net::UnixStream,
+    control: &UnixStream,
     most: usize,
     remarks: &mut Vec<String>,
 ) -> Option<WaitStatus> {

@@ -191,10 +191,11 @@ fn start_minder(
 
 /// Waits for a call and minds it. At the socket's end there is nothing to do.
 fn be_minder(socket: &OwnedFd, take: &OwnedFd) {
+    let prepared = confine::Prepared::new();
     while let Ok(call) = receive(socket) {
         if let Some(handed) = call {
             close(socket);
-            minder::mind(handed, || {
+            minder::mind(handed, prepared, || {
                 let _ = rustix::io::write(take, b".");
                 close(take);
             });
