@@ -71,9 +71,11 @@ fn serve(mut args: impl Iterator<Item = OsString>) -> Option<String> {
 #[cfg(target_os = "linux")]
 fn confine(closed: Vec<PathBuf>) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt;
-    // Who finds nothing to close could make it, and write there what we would read as a person's.
+    // Who finds nothing to close could make it, and write there what we would read as a person's. One of
+    // the system is there for everybody; who may not make it has no server that may.
     for folder in closed.iter().filter(|folder| !folder.exists()) {
-        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        let mode = if cotter::place::is_system(folder) { 0o755 } else { 0o700 };
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(mode).create(folder);
     }
     crate::confine::Confinement::of_server(closed).keep_out()
 }
