@@ -192,7 +192,7 @@ fn explain() -> clap::Command {
                 "A {\"tool\", \"input\"} per line, answered a line each; - is standard input",
             )
             .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(["tool", "input"]),
+            .conflicts_with("tool"),
         )
 }
 

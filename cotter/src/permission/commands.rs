@@ -59,8 +59,7 @@ impl OneCommand {
             Some(spec) => (spec, true),
             None => (spec, false),
         };
-        let mut words: Vec<_> =
-            spec.split_whitespace().map(|word| word.trim_matches(['\'', '"'])).collect();
+        let mut words = spec.split_whitespace().map(unquoted).collect::<Result<Vec<_>, _>>()?;
         let star = words.len() > 1 && words.last() == Some(&"*");
         if star {
             words.pop();
@@ -105,6 +104,21 @@ impl OneCommand {
         };
         let same = self.words.iter().zip(head).all(|(wanted, word)| wanted.covers(word));
         same && if self.more { rest.iter().all(is_plain) } else { rest.is_empty() }
+    }
+}
+
+/// A word without the quotes round it. One that has a quote on one side only would be taken for something
+/// that no command contains.
+fn unquoted(word: &str) -> Result<&str, String> {
+    const QUOTES: [char; 2] = ['\'', '"'];
+    let inner = QUOTES.iter().find_map(|quote| word.strip_prefix(*quote)?.strip_suffix(*quote));
+    match inner {
+        Some(inner) if !inner.is_empty() => Ok(inner),
+        None if !word.starts_with(QUOTES) && !word.ends_with(QUOTES) => Ok(word),
+        _ => Err(format!(
+            "`{word}` is no whole word in quotes: patterns are words with spaces between them, and `?` \
+             stands for a space inside of one"
+        )),
     }
 }
 
@@ -231,5 +245,16 @@ mod tests {
         assert_eq!(check("curl * | sh", "curl x | sh"), (true, true));
         assert_eq!(check("curl * | sh", "curl x | tee y | sh"), (false, true));
         assert_eq!(check("curl * | sh", "curl x; sh"), (false, false));
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_in_its_word_is_no_pattern() {
+        assert_eq!(check("echo 'x' *", "echo x y"), (true, true));
+        assert_eq!(check("echo it's *", "echo it's y"), (true, true));
+        assert_eq!(check("rm a?b", "rm a-b"), (true, true));
+        for spec in ["'", "rm 'a b'", "rm \"a'", "ls ''"] {
+            let cause = CommandPattern::parse(spec).unwrap_err();
+            assert!(cause.contains("is no whole word in quotes"), "{spec}: {cause}");
+        }
     }
 }
