@@ -583,6 +583,8 @@ pub mod events;
 pub mod ui;
 #[cfg(feature = "files")]
 pub mod settings;
+#[cfg(feature = "files")]
+pub mod files;
 pub mod redact;
 pub mod text;
 
