@@ -144,6 +144,7 @@ mod chain;
 mod directive_hook;
 mod directory;
 mod dispatch;
+pub mod foreign;
 mod generation;
 mod handler;
 mod origin;
@@ -165,6 +166,7 @@ pub(crate) use self::{
     chain::{Chain, Meta},
     directory::Called,
     dispatch::{Decided, Ran, dispatch, panic_words},
+    foreign::Foreign,
     generation::{Generation, Live, ToolRow},
     handler::{Clocks, Paused},
     registry::tool_globs,

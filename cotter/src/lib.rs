@@ -585,6 +585,8 @@ pub mod ui;
 pub mod settings;
 #[cfg(feature = "files")]
 pub mod files;
+#[cfg(feature = "files")]
+pub mod command_hook;
 pub mod redact;
 pub mod text;
 

@@ -42,7 +42,7 @@ pub use self::{
     turn_end::{TurnEnd, TurnEnding, TurnVerdict},
 };
 use crate::{
-    ext::{Chain, Failure},
+    ext::{Chain, Failure, Foreign},
     tool::Output,
 };
 
@@ -84,6 +84,11 @@ macro_rules! points {
             fn chain_mut(chains: &mut Chains) -> &mut Chain<Self> { &mut chains.$field }
         }
         $( points!(@marker $point $power); )* )*
+
+        /// Does something with the type of a point that is known by its name.
+        pub(crate) fn visit<V: Visit>(point: PointId, visitor: V) -> V::Out {
+            match point { $( PointId::$point => visitor.at::<$point>() ),* }
+        }
 
         #[cfg(test)]
         fn declared_powers() -> Vec<(&'static str, Vec<Power>)> {
@@ -271,6 +276,12 @@ pub trait Hosted: Sized {
     fn chain_mut(chains: &mut Chains) -> &mut Chain<Self>
     where
         Self: Point;
+}
+
+/// Something to be done with a point's type.
+pub(crate) trait Visit {
+    type Out;
+    fn at<P: Foreign>(self) -> Self::Out;
 }
 
 /// What became of an event that a transform answered.

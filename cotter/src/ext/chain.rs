@@ -47,6 +47,8 @@ pub(crate) struct Meta {
     pub(crate) quiet: bool,
     /// Whether it only looks at what it is given.
     pub(crate) pure: bool,
+    /// Whether, as a transform, it is asked at the same time as those of its kind next to it.
+    pub(crate) beside: bool,
 }
 
 impl Meta {

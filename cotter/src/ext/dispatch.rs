@@ -61,6 +61,38 @@ impl<P: Point> Decided<P> {
         }
     }
 
+    /// Carries out what a transform answered.
+    fn take(
+        &mut self,
+        bound: &Bound<P, P::Change>,
+        failure: Option<Failure>,
+        applied: Applied<P>,
+        took: Duration,
+    ) -> ControlFlow<()> {
+        let word = match (&failure, &applied) {
+            (Some(failure), _) => failure.word(),
+            (None, Applied::Kept) => "keep",
+            (None, Applied::Replaced(_)) => "replace",
+            (None, Applied::Stopped(Stop::Block(_))) => "block",
+            (None, Applied::Stopped(Stop::Answer(_))) => "answer",
+        };
+        if word != "keep" || !bound.meta.quiet {
+            self.ran.push(Ran::new(&bound.meta, took, word, failure.as_ref()));
+        }
+        match applied {
+            Applied::Kept => {}
+            Applied::Replaced(next) => {
+                let before = std::mem::replace(&mut self.event, Arc::new(next));
+                self.replaced.push((bound.meta.clone(), before));
+            }
+            Applied::Stopped(stop) => {
+                self.stop = Some((bound.meta.clone(), stop));
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     /// The strictest verdict and who gave it first; `None` where all passed.
     pub(crate) fn strictest(&self) -> Option<&(Arc<Meta>, P::Verdict)> {
         strictest(&self.verdicts)
@@ -86,8 +118,8 @@ pub(crate) async fn dispatch<P: Point>(
     decided.ran.reserve_exact(chain.len());
     let mut asking = Asking { cx: cx.clone(), cancel };
 
-    for bound in &chain.transforms {
-        if asking.transform(bound, &mut decided).await.is_break() {
+    for group in chain.transforms.chunk_by(|a, b| a.meta.beside && b.meta.beside) {
+        if asking.transform(group, &mut decided).await.is_break() {
             return decided;
         }
     }
@@ -116,47 +148,48 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
+    /// Asks those of a group at the same time and carries their answers out in order. What one made of
+    /// the event the others have not seen: who would replace it after that is asked once more, on what
+    /// there is by then.
     async fn transform<P: Point>(
         &mut self,
-        bound: &Arc<Bound<P, P::Change>>,
+        group: &[Arc<Bound<P, P::Change>>],
         decided: &mut Decided<P>,
     ) -> ControlFlow<()> {
-        let mut heard = None;
-        let event = decided.event.clone();
+        let seen = decided.event.clone();
+        for (index, (answer, took)) in self.heard(group, &seen).await.into_iter().enumerate() {
+            let bound = &group[index];
+            let (mut failure, mut applied, mut took) = carried_out::<P>(&seen, answer, took);
+            let changed_since = !Arc::ptr_eq(&seen, &decided.event);
+            if changed_since && matches!(applied, Applied::Replaced(_)) {
+                let event = decided.event.clone();
+                let again = self.heard(std::slice::from_ref(bound), &event).await;
+                for (answer, more) in again {
+                    (failure, applied, took) = carried_out::<P>(&event, answer, took + more);
+                }
+            }
+            decided.take(bound, failure, applied, took)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// What each of them answers, in their order.
+    async fn heard<P: Point>(
+        &mut self,
+        group: &[Arc<Bound<P, P::Change>>],
+        event: &Arc<P::Event>,
+    ) -> Vec<(Result<P::Change, Failure>, Duration)> {
+        let mut heard: Vec<_> = group.iter().map(|_| None).collect();
         let _ = self
-            .all(std::slice::from_ref(bound), &event, |_, answer, took| {
-                heard = Some((answer, took));
+            .all(group, event, |meta, answer, took| {
+                let index = group.iter().position(|bound| bound.meta.id == meta.id);
+                if let Some(place) = index.and_then(|index| heard.get_mut(index)) {
+                    *place = Some((answer, took));
+                }
                 ControlFlow::Continue(())
             })
             .await;
-        let (answer, took) = heard.expect("every handler that is asked is heard");
-        let failure = answer.as_ref().err().cloned();
-        let applied = match answer {
-            Ok(change) => P::apply(&event, change),
-            Err(failure) => P::transform_failed(&event, &failure),
-        };
-        let word = match (&failure, &applied) {
-            (Some(failure), _) => failure.word(),
-            (None, Applied::Kept) => "keep",
-            (None, Applied::Replaced(_)) => "replace",
-            (None, Applied::Stopped(Stop::Block(_))) => "block",
-            (None, Applied::Stopped(Stop::Answer(_))) => "answer",
-        };
-        if word != "keep" || !bound.meta.quiet {
-            decided.ran.push(Ran::new(&bound.meta, took, word, failure.as_ref()));
-        }
-        match applied {
-            Applied::Kept => {}
-            Applied::Replaced(next) => {
-                let before = std::mem::replace(&mut decided.event, Arc::new(next));
-                decided.replaced.push((bound.meta.clone(), before));
-            }
-            Applied::Stopped(stop) => {
-                decided.stop = Some((bound.meta.clone(), stop));
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
+        heard.into_iter().flatten().collect()
     }
 
     async fn fold<P: Point, V: Fold>(
@@ -234,6 +267,20 @@ impl Asking<'_> {
             return ControlFlow::Continue(());
         }
         together(waiting, self.cancel, heard).await
+    }
+}
+
+fn carried_out<P: Point>(
+    event: &P::Event,
+    answer: Result<P::Change, Failure>,
+    took: Duration,
+) -> (Option<Failure>, Applied<P>, Duration) {
+    match answer {
+        Ok(change) => (None, P::apply(event, change), took),
+        Err(failure) => {
+            let applied = P::transform_failed(event, &failure);
+            (Some(failure), applied, took)
+        }
     }
 }
 

@@ -51,16 +51,16 @@ impl Registry {
         _: P,
         handler: impl IntoHandler<P, P::Verdict, M>,
     ) -> &mut Self {
-        self.bind(Power::Gate, handler.bind(), |chains, bound| {
-            P::chain_mut(chains).gates.push(bound);
-        })
+        let (options, func) = handler.bind();
+        self.bind_gate(options, func);
+        self
     }
 
     /// Registers an observer. Its failure changes nothing.
     pub fn observe<P: Point, M>(&mut self, _: P, handler: impl IntoHandler<P, (), M>) -> &mut Self {
-        self.bind(Power::Observe, handler.bind(), |chains, bound| {
-            P::chain_mut(chains).observers.push(bound);
-        })
+        let (options, func) = handler.bind();
+        self.bind_observer(options, func);
+        self
     }
 
     /// Registers a transform. Each sees what the one before it made.
@@ -69,9 +69,9 @@ impl Registry {
         _: P,
         handler: impl IntoHandler<P, P::Change, M>,
     ) -> &mut Self {
-        self.bind(Power::Transform, handler.bind(), |chains, bound| {
-            P::chain_mut(chains).transforms.push(bound);
-        })
+        let (options, func) = handler.bind();
+        self.bind_transform(options, func);
+        self
     }
 
     /// Registers a handler that may answer a question in the person's stead.
@@ -80,9 +80,40 @@ impl Registry {
         _: P,
         handler: impl IntoHandler<P, P::Answer, M>,
     ) -> &mut Self {
-        self.bind(Power::Answer, handler.bind(), |chains, bound| {
+        let (options, func) = handler.bind();
+        self.bind_answer(options, func);
+        self
+    }
+
+    /// Registers a handler whose power is only known at run time. What its point does not take, or its
+    /// owner may not, is an error as everywhere.
+    pub(crate) fn bind_gate<P: Point>(&mut self, options: Options, func: Func<P, P::Verdict>) {
+        self.bind(Power::Gate, (options, func), |chains, bound| {
+            P::chain_mut(chains).gates.push(bound);
+        });
+    }
+
+    pub(crate) fn bind_transform<P: Point>(&mut self, options: Options, func: Func<P, P::Change>) {
+        self.bind(Power::Transform, (options, func), |chains, bound| {
+            P::chain_mut(chains).transforms.push(bound);
+        });
+    }
+
+    pub(crate) fn bind_answer<P: Point>(&mut self, options: Options, func: Func<P, P::Answer>) {
+        self.bind(Power::Answer, (options, func), |chains, bound| {
             P::chain_mut(chains).answers.push(bound);
-        })
+        });
+    }
+
+    pub(crate) fn bind_observer<P: Point>(&mut self, options: Options, func: Func<P, ()>) {
+        self.bind(Power::Observe, (options, func), |chains, bound| {
+            P::chain_mut(chains).observers.push(bound);
+        });
+    }
+
+    /// Who registers.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// Registers a hook round tool calls.
@@ -263,6 +294,7 @@ impl Registry {
             tools,
             detached: options.detached,
             pure: options.pure,
+            beside: options.beside,
             quiet: options.quiet || self.owner.origin == Origin::Kernel,
         });
         let func = Arc::new(func);
@@ -277,7 +309,7 @@ impl Registry {
     fn name_for(&mut self, options: &Options, point: &str) -> SmolStr {
         let taken = |name: &str, items: &[Item]| items.iter().any(|item| item.is_hook(name));
         if let Some(name) = &options.name {
-            if taken(name, &self.items) {
+            if !options.second && taken(name, &self.items) {
                 self.fail(format!("hook `{name}` is registered twice by {}", self.owner), None);
             }
             return name.clone();

@@ -1,0 +1,186 @@
+//! Hooks that are programs: an entry in a settings file or a space, started for each event or once for
+//! all of them.
+//!
+//! ```text
+//! entry      what a file says: point, tools, command, limit           command_hook/entry.rs
+//!   │
+//! dialect    event ─► standard input; exit code and output ─► answer  command_hook/dialect.rs
+//!   │        two pure functions each
+//! Starts     whoever makes processes: the caller's to say
+//!   │
+//! Outside    asked by the one dispatch, like every hook               ext/foreign.rs
+//! ```
+//!
+//! The program is run without a login shell, in the folder that declares it or the trusted copy of it,
+//! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
+//! and a list are executed as they are.
+
+mod dialect;
+mod entry;
+mod warm;
+
+use std::{ffi::OsString, future::Future, path::PathBuf, pin::Pin, sync::Arc};
+
+use self::warm::Warm;
+pub use self::{
+    dialect::Dialect,
+    entry::{CommandHook, CommandLine, OnFailure},
+};
+use crate::{
+    cx::Place,
+    ext::{
+        Owner, Registry,
+        foreign::{Answer, Asked, Asking, Outside},
+    },
+    points::PointId,
+};
+
+/// The most a hook may say on standard output: whoever says more has failed.
+pub const MAX_OUTPUT: usize = 1024 * 1024;
+/// The most that is kept of what a hook says on standard error.
+pub const MAX_STDERR: usize = 64 * 1024;
+
+/// Makes the processes of hooks. The library starts none by itself.
+pub trait Starts: Send + Sync + 'static {
+    /// Starts a program, gives it its input and waits for its end. Dropped, everything it started is
+    /// ended. An error says why it could not be started.
+    fn run(&self, job: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>>;
+
+    /// Starts a program that stays, to be asked line by line. `stdin` of the job is not used.
+    fn serve(&self, job: Job) -> Result<Box<dyn Server>, String>;
+}
+
+/// A program that stays. Dropped, it is ended with everything it started.
+pub trait Server: Send {
+    /// Sends one line, without its end, and gives the next line of the answer, without its end. An error
+    /// says what went wrong; the server is of no use after one.
+    fn exchange<'a>(
+        &'a mut self,
+        line: &'a [u8],
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>>;
+}
+
+/// A program to start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Job {
+    /// The program, as it is written, and its arguments. A path with a slash is meant from `cwd`.
+    pub words: Vec<OsString>,
+    /// The folder it starts in.
+    pub cwd: PathBuf,
+    /// Variables it gets besides those that every command gets: names of the person's own.
+    pub named: Vec<String>,
+    /// Variables it gets besides, with their values.
+    pub variables: Vec<(String, OsString)>,
+    /// What it reads.
+    pub stdin: Arc<[u8]>,
+    /// Whether the operating system closes it off like a command of the agent's.
+    pub confined: bool,
+    /// The folders of the run it is about.
+    pub place: Place,
+}
+
+/// What became of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// How it ended.
+    pub exit: Exit,
+    /// What it said, at most [`MAX_OUTPUT`] and a byte.
+    pub stdout: Vec<u8>,
+    /// What it remarked, at most [`MAX_STDERR`].
+    pub stderr: Vec<u8>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+/// Where the hooks of a folder run, and who starts them.
+#[derive(Clone)]
+pub struct Base {
+    /// The folder their commands are meant from.
+    pub folder: PathBuf,
+    /// Whether they are closed off like commands of the agent's.
+    pub confined: bool,
+    /// Who starts them.
+    pub starts: Arc<dyn Starts>,
+}
+
+impl CommandHook {
+    /// Registers the hook for an owner.
+    pub fn register(&self, unit: &mut Registry, base: &Base) {
+        let hook: Arc<dyn Outside> = match self.serve {
+            true => Arc::new(Warm::new(self.clone(), base.clone())),
+            false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
+        };
+        unit.outside(self.point, self.declared.clone(), hook);
+    }
+
+    fn job(&self, base: &Base, asked: &Asked, stdin: Vec<u8>) -> Job {
+        let place = asked.cx.place().clone();
+        let project = place.project().as_os_str().to_owned();
+        Job {
+            words: self.command.words(),
+            cwd: base.folder.clone(),
+            named: self.env.clone(),
+            variables: vec![("COTTER_PROJECT_DIR".into(), project)],
+            stdin: stdin.into(),
+            confined: base.confined,
+            place,
+        }
+    }
+
+    /// What a failure of the hook amounts to.
+    fn settled(&self, answer: Result<Answer, String>, asked: &Asked) -> Result<Answer, String> {
+        answer.or_else(|why| match self.on_failure {
+            OnFailure::Block => Err(why),
+            OnFailure::Pass => {
+                asked.cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
+                Ok(Answer::default())
+            }
+        })
+    }
+}
+
+/// A hook that is started for each event.
+struct Cold {
+    hook: CommandHook,
+    base: Base,
+}
+
+impl Outside for Cold {
+    fn ask(&self, asked: Asked) -> Asking {
+        let Cold { hook, base } = self;
+        let (hook, starts) = (hook.clone(), base.starts.clone());
+        let job = hook.job(base, &asked, hook.dialect.stdin(&asked.payload));
+        Box::pin(async move {
+            let ran = starts.run(job).await;
+            let answer = ran.and_then(|ran| hook.dialect.answer(asked.point, &hook.name, &ran));
+            hook.settled(answer, &asked)
+        })
+    }
+}
+
+/// Which points a hook of that name belongs to, where a file spells it.
+pub(crate) fn point_named(name: &str) -> Option<PointId> {
+    PointId::parse(name).filter(|point| *point != PointId::Context)
+}
+
+/// Registers every hook of a unit.
+pub fn register_all<'h>(
+    unit: &mut Registry,
+    hooks: impl IntoIterator<Item = &'h CommandHook>,
+    base: &Base,
+) {
+    hooks.into_iter().for_each(|hook| hook.register(unit, base));
+}
+
+/// Whether hooks of that owner are closed off like commands of the agent's.
+pub fn is_confined(owner: &Owner) -> bool {
+    !owner.origin.may_loosen()
+}

@@ -1,0 +1,236 @@
+//! What a file says about a command hook.
+
+use std::{ffi::OsString, time::Duration};
+
+use smol_str::SmolStr;
+
+use super::{Dialect, point_named};
+use crate::{
+    ext::foreign::Declared,
+    points::{POINTS, PointId, Power},
+    settings::{Node, SettingsError},
+    text,
+};
+
+/// A hook that is a program, as a file declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CommandHook {
+    /// Its name: its own, or that of its program.
+    pub name: SmolStr,
+    /// Where it is bound.
+    pub point: PointId,
+    /// What else is said about it as a hook.
+    pub declared: Declared,
+    /// What is run.
+    pub command: CommandLine,
+    /// The person's variables that it gets besides the usual ones, by name.
+    pub env: Vec<String>,
+    /// Whether it is started once and asked line by line.
+    pub serve: bool,
+    /// What its failure amounts to.
+    pub on_failure: OnFailure,
+    /// How it is spoken to.
+    pub dialect: Dialect,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandLine {
+    /// A program and its arguments, as they are.
+    Words(Vec<String>),
+    /// A line with shell syntax, for `sh -c`.
+    Shell(String),
+}
+
+impl CommandLine {
+    /// A line: plain words are executed as they are, everything else is the shell's.
+    pub fn parse(line: &str) -> Self {
+        const SYNTAX: &[char] = &[
+            '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#',
+            '~', '=', '%', '!', '{', '}', '\n',
+        ];
+        match line.contains(SYNTAX) {
+            true => CommandLine::Shell(line.into()),
+            false => CommandLine::Words(line.split_whitespace().map(str::to_owned).collect()),
+        }
+    }
+
+    /// The words that are executed.
+    pub fn words(&self) -> Vec<OsString> {
+        match self {
+            CommandLine::Words(words) => words.iter().map(OsString::from).collect(),
+            CommandLine::Shell(line) => ["/bin/sh", "-c", line].map(OsString::from).into(),
+        }
+    }
+
+    /// The name of what is run, for a hook that has none.
+    fn stem(&self) -> Option<SmolStr> {
+        let first = match self {
+            CommandLine::Words(words) => words.first()?.as_str(),
+            CommandLine::Shell(line) => line.split_whitespace().next()?,
+        };
+        let base = first.rsplit('/').next().unwrap_or(first);
+        let stem = base.split('.').next().filter(|stem| !stem.is_empty())?;
+        let plain = stem.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        plain.then(|| stem.into())
+    }
+}
+
+/// What the failure of a hook amounts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// What every failing gate does: it blocks.
+    #[default]
+    Block,
+    /// It passes, and a person is told.
+    Pass,
+}
+
+impl OnFailure {
+    const WORDS: &'static [(&'static str, OnFailure)] =
+        &[("block", OnFailure::Block), ("pass", OnFailure::Pass)];
+}
+
+const KEYS: &[&str] = &[
+    "name",
+    "description",
+    "tools",
+    "command",
+    "timeoutMs",
+    "power",
+    "async",
+    "serve",
+    "env",
+    "onFailure",
+];
+
+/// Powers that a hook can be limited to.
+const POWERS: &[(&str, Power)] = &[("observe", Power::Observe), ("gate", Power::Gate)];
+
+/// The longest a hook may be given.
+const MAX_LIMIT_MS: u64 = 60 * 60 * 1000;
+
+impl CommandHook {
+    /// The hooks of a section `hooks`: lists of entries by the name of their point.
+    pub fn read_all(node: Node<'_>) -> Result<Vec<Self>, SettingsError> {
+        let mut hooks: Vec<CommandHook> = vec![];
+        for (name, entries) in node.object()?.members() {
+            let point = point_named(name).ok_or_else(|| unknown_point(name, &entries))?;
+            for entry in entries.list()? {
+                let hook = CommandHook::read(point, entry)?;
+                hooks.push(hook);
+            }
+        }
+        name_apart(&mut hooks);
+        Ok(hooks)
+    }
+
+    /// One entry.
+    pub fn read(point: PointId, node: Node<'_>) -> Result<Self, SettingsError> {
+        let object = node.object()?.keys(KEYS)?;
+        let command = command(object.require("command")?)?;
+        let name = object.get("name").map(|node| node.non_empty_string().map(SmolStr::from));
+        let given = name.transpose()?;
+        let limit =
+            object.get("timeoutMs").map(|node| node.u64_in(1..=MAX_LIMIT_MS)).transpose()?;
+        let flag = |key| object.get(key).map(|node| node.bool()).transpose();
+        let tools = object.get("tools").map(|node| tools(point, node)).transpose()?;
+        let power = object.get("power").map(|node| node.one_of(POWERS)).transpose()?;
+        let detached = flag("async")?.unwrap_or(false);
+        let serve = flag("serve")?.unwrap_or(false);
+        let description = object.get("description").map(|node| node.string()).transpose()?;
+        let env = match object.get("env") {
+            Some(node) => node.list()?.map(variable).collect::<Result<_, _>>()?,
+            None => vec![],
+        };
+        let name = given.clone().or_else(|| command.stem()).unwrap_or_else(|| point.name().into());
+        let on_failure = object.get("onFailure").map(|node| node.one_of(OnFailure::WORDS));
+        Ok(CommandHook {
+            name: name.clone(),
+            point,
+            declared: Declared {
+                name: Some(name),
+                description: description.unwrap_or_default().into(),
+                tools,
+                limit: limit.map(Duration::from_millis),
+                power,
+                detached,
+            },
+            command,
+            env,
+            serve,
+            on_failure: on_failure.transpose()?.unwrap_or_default(),
+            dialect: Dialect::Cotter,
+        })
+    }
+}
+
+/// Hooks that were given no name, or one name at several points, are numbered.
+fn name_apart(hooks: &mut [CommandHook]) {
+    for index in 1..hooks.len() {
+        let (before, rest) = hooks.split_at_mut(index);
+        let hook = &mut rest[0];
+        let taken = |name: &str| before.iter().any(|other| other.name == name);
+        if taken(&hook.name) {
+            let numbered = (2..).map(|n| smol_str::format_smolstr!("{}#{n}", hook.name));
+            let free = numbered.into_iter().find(|name| !taken(name));
+            hook.name = free.unwrap_or_else(|| hook.name.clone());
+            hook.declared.name = Some(hook.name.clone());
+        }
+    }
+}
+
+fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
+    let names = || POINTS.iter().map(|row| row.name).filter(|name| *name != "context");
+    if name == "context" {
+        return node.error("`context` is for hooks in Rust and for scripts");
+    }
+    let shown = text::show_line(name);
+    let error = node.error(format!("there is no point `{shown}`"));
+    match text::nearest(name, names()) {
+        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+        None => error.with_hint(format!("there are {}", names().collect::<Vec<_>>().join(", "))),
+    }
+}
+
+fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
+    let line = match node.string() {
+        Ok(_) => CommandLine::parse(node.non_empty_string()?),
+        Err(_) => {
+            let words = node.list()?.map(|word| word.string().map(str::to_owned));
+            CommandLine::Words(words.collect::<Result<_, _>>()?)
+        }
+    };
+    let empty =
+        matches!(&line, CommandLine::Words(words) if words.first().is_none_or(String::is_empty));
+    match empty {
+        true => Err(node.error("there is nothing to run")),
+        false => Ok(line),
+    }
+}
+
+fn tools(point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
+    if !point.row().is_about_tools() {
+        return Err(node.error(format!("`{point}` is not about tools, so none can be named")));
+    }
+    let globs = node.list()?.map(|glob| glob.non_empty_string().map(str::to_owned));
+    let globs = globs.collect::<Result<Vec<_>, _>>()?;
+    if globs.is_empty() {
+        return Err(node
+            .error("an empty list of tools would match none")
+            .with_hint("leave `tools` out for every tool"));
+    }
+    crate::ext::tool_globs(&globs).map_err(|cause| node.error(cause.to_string()))?;
+    Ok(globs)
+}
+
+fn variable(node: Node<'_>) -> Result<String, SettingsError> {
+    let name = node.non_empty_string()?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match name.chars().all(fits) {
+        true => Ok(name.into()),
+        false => Err(node.error(format!("`{}` is no variable's name", text::show_line(name)))),
+    }
+}
