@@ -166,6 +166,7 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
         args: ["--noprofile", "--norc", "-c", command].map(Into::into).into(),
         cwd,
         environment,
+        stdin: None,
         confinement: Confinement::of_call(permit.facts(), place, runner).map_err(no_temp)?,
     })
 }

@@ -150,6 +150,19 @@ impl Confinement {
         Ok(Some(plan))
     }
 
+    /// What a hook may touch that came with a project: as much as a build, and its own folder to read.
+    pub(crate) fn of_hook(
+        folder: &Path,
+        place: &Place,
+        runner: &Runner,
+    ) -> io::Result<Option<Self>> {
+        let plan = Confinement::of_call(&Facts::zone(Zone::Build), place, runner)?;
+        Ok(plan.map(|mut plan| {
+            plan.reads.push(folder.into());
+            plan
+        }))
+    }
+
     /// Everything its user may touch but for these folders: for a server that a person chose.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_server(closed: Vec<PathBuf>) -> Self {

@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use cotter::Place;
+use cotter::{Place, text};
 
 /// The variable by which everything that a call started can be told, and by which our own binary knows
 /// that an agent started it.
@@ -104,6 +104,34 @@ impl Environment {
             absolute.map(looked_up).collect()
         })
     }
+}
+
+/// The program that a command names: a path, from the folder it starts in, or a name in `PATH`.
+pub(crate) fn find_program(
+    command: &str,
+    cwd: &Path,
+    environment: &[(OsString, OsString)],
+) -> Result<PathBuf, String> {
+    if command.contains('/') {
+        return Ok(cwd.join(command));
+    }
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+    let mut folders =
+        std::env::split_paths(&path.unwrap_or_default()).collect::<Vec<_>>().into_iter();
+    let found =
+        folders.find_map(|folder| Some(folder.join(command)).filter(|path| is_program(path)));
+    found.ok_or_else(|| format!("there is no program `{}` in PATH", text::show_line(command)))
+}
+
+#[cfg(unix)]
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(path: &Path) -> bool {
+    path.is_file()
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub mod bash;
 #[cfg(unix)]
 pub mod background;
 #[cfg(unix)]
+pub mod hooks;
+#[cfg(unix)]
 pub mod files;
 pub mod fetch;
 pub mod ask_user;

@@ -35,6 +35,7 @@ mod temp;
 use std::{
     ffi::OsString,
     fmt, io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -69,7 +70,16 @@ struct Inner {
 enum Starts {
     #[cfg(target_os = "linux")]
     Spawner(Arc<spawner::Spawner>),
-    Direct,
+    Direct(Reach),
+}
+
+/// Who is ended with a command of this very process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Its process group.
+    Group,
+    /// Besides, every process with the call's mark.
+    Marked,
 }
 
 /// A command to start.
@@ -83,6 +93,8 @@ pub struct Job {
     pub cwd: PathBuf,
     /// Its whole environment, but for the mark, which every command gets.
     pub environment: Vec<(OsString, OsString)>,
+    /// What it reads; without one, nothing.
+    pub stdin: Option<Arc<OwnedFd>>,
     /// What it may touch; `None` is everything its user may.
     pub confinement: Option<Confinement>,
 }
@@ -116,7 +128,7 @@ impl Runner {
         #[cfg(not(target_os = "linux"))]
         let starts = {
             drop(program);
-            Starts::Direct
+            Starts::Direct(Reach::Marked)
         };
         Runner::of(starts)
     }
@@ -127,7 +139,13 @@ impl Runner {
     /// that has the call's mark in its environment; one that left the group and changed its environment
     /// stays, and so does everything when our own process is killed.
     pub fn direct() -> Self {
-        Runner::of(Starts::Direct)
+        Runner::of(Starts::Direct(Reach::Marked))
+    }
+
+    /// The same for programs that a person chose: a command is ended with its process group alone, which
+    /// takes no look at all the processes of the machine.
+    pub fn direct_by_group() -> Self {
+        Runner::of(Starts::Direct(Reach::Group))
     }
 
     fn of(starts: Starts) -> Self {
@@ -176,7 +194,7 @@ impl Runner {
         match self.0.starts {
             #[cfg(target_os = "linux")]
             Starts::Spawner(_) => confine::unsupported(),
-            Starts::Direct => Some("there is no spawner to confine commands".into()),
+            Starts::Direct(_) => Some("there is no spawner to confine commands".into()),
         }
     }
 
@@ -223,7 +241,7 @@ impl Runner {
                 let private = &self.0.private.folders()?.all;
                 spawner.start(job, &mark, private).await
             }
-            Starts::Direct => direct::start(job, &mark),
+            Starts::Direct(reach) => direct::start(job, &mark, *reach),
         }
     }
 }
@@ -233,7 +251,7 @@ impl fmt::Debug for Runner {
         let how = match self.0.starts {
             #[cfg(target_os = "linux")]
             Starts::Spawner(_) => "through a spawner",
-            Starts::Direct => "directly",
+            Starts::Direct(_) => "directly",
         };
         write!(f, "runner that starts commands {how}, sandbox {}", self.0.sandbox.as_str())
     }

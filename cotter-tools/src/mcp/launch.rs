@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -164,34 +164,6 @@ pub(super) fn environment(
         .with(place, named.into_iter().chain([mark]))
 }
 
-/// The program that a command names: a path, from the folder it starts in, or a name in `PATH`.
-pub(super) fn find(
-    command: &str,
-    cwd: &Path,
-    environment: &[(OsString, OsString)],
-) -> Result<PathBuf, String> {
-    if command.contains('/') {
-        return Ok(cwd.join(command));
-    }
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
-    let mut folders =
-        std::env::split_paths(&path.unwrap_or_default()).collect::<Vec<_>>().into_iter();
-    let found =
-        folders.find_map(|folder| Some(folder.join(command)).filter(|path| is_program(path)));
-    found.ok_or_else(|| format!("there is no program `{}` in PATH", text::show_line(command)))
-}
-
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
-}
-
 /// A text with every `${NAME}` replaced by the variable, and `${NAME:-words}` by the words where there
 /// is none. One that is not there is an error: a server that gets an empty key fails in a stranger way.
 pub(super) fn expand(text: &str, variables: &[(OsString, OsString)]) -> Result<String, String> {
@@ -222,6 +194,8 @@ pub(super) fn expand(text: &str, variables: &[(OsString, OsString)]) -> Result<S
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     use expect_test::{Expect, expect};

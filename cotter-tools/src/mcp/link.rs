@@ -35,6 +35,8 @@ use tokio::{
     sync::{Mutex as AsyncMutex, mpsc},
 };
 
+use crate::environment::find_program;
+
 use super::{
     McpServer, Surroundings, Transport,
     definition::Definition,
@@ -350,7 +352,7 @@ fn job(transport: &Transport, around: &Surroundings) -> Result<Job, String> {
     let project = around.place.project();
     let cwd = cwd.as_deref().map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
     Ok(Job {
-        program: launch::find(command, &cwd, &environment)?,
+        program: find_program(command, &cwd, &environment)?,
         args: args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
         environment,
         cwd,

@@ -6,7 +6,7 @@ use std::{
     process::Stdio,
 };
 
-use super::{Ended, Exit, Job, MARK, Running, StartError};
+use super::{Ended, Exit, Job, MARK, Reach, Running, StartError};
 
 /// A command of this process. Dropped, it is ended.
 #[derive(Debug)]
@@ -14,14 +14,19 @@ pub(super) struct Direct {
     child: tokio::process::Child,
     group: Option<rustix::process::Pid>,
     mark: String,
+    reach: Reach,
     /// Whether nothing of it can be left.
     over: bool,
 }
 
-pub(super) fn start(job: Job, mark: &str) -> Result<Running, StartError> {
+pub(super) fn start(job: Job, mark: &str, reach: Reach) -> Result<Running, StartError> {
     let mut command = std::process::Command::new(&job.program);
     command.args(&job.args).current_dir(&job.cwd).env_clear().envs(job.environment).env(MARK, mark);
-    command.stdin(Stdio::null()).process_group(0);
+    let stdin = match &job.stdin {
+        Some(stdin) => Stdio::from(stdin.try_clone()?),
+        None => Stdio::null(),
+    };
+    command.stdin(stdin).process_group(0);
     let (stdout, to_stdout) = std::io::pipe()?;
     let (stderr, to_stderr) = std::io::pipe()?;
     command.stdout(OwnedFd::from(to_stdout)).stderr(OwnedFd::from(to_stderr));
@@ -32,7 +37,7 @@ pub(super) fn start(job: Job, mark: &str) -> Result<Running, StartError> {
         .map_err(|cause| StartError(format!("cannot run {}: {cause}", job.program.display())))?;
     let id = child.id().and_then(|id| id.try_into().ok());
     let group = id.and_then(rustix::process::Pid::from_raw);
-    let direct = Direct { child, group, mark: format!("{MARK}={mark}"), over: false };
+    let direct = Direct { child, group, mark: format!("{MARK}={mark}"), reach, over: false };
     Running::direct(stdout.into(), stderr.into(), direct)
 }
 
@@ -43,7 +48,9 @@ impl Direct {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         #[cfg(target_os = "linux")]
-        super::tree::end_marked(self.mark.as_ref());
+        if self.reach == Reach::Marked {
+            super::tree::end_marked(self.mark.as_ref());
+        }
     }
 
     pub(super) async fn wait(&mut self) -> Result<Ended, StartError> {

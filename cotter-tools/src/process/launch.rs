@@ -19,9 +19,15 @@ struct Launch<'a> {
     /// Whether it has its own view of the files.
     mounted: bool,
     prepared: Prepared,
-    stdout: &'a OwnedFd,
-    stderr: &'a OwnedFd,
+    files: &'a Files,
     said: PipeWriter,
+}
+
+/// What the command reads and where it writes. Without `stdin` it reads nothing.
+pub(super) struct Files {
+    pub(super) stdin: Option<OwnedFd>,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
 }
 
 /// Starts the command. In the pipe is why it did not come to it, where it did not.
@@ -29,11 +35,10 @@ pub(super) fn launch(
     request: &Request,
     mounted: bool,
     prepared: Prepared,
-    stdout: &OwnedFd,
-    stderr: &OwnedFd,
+    files: &Files,
 ) -> io::Result<(Pid, PipeReader)> {
     let (failed, said) = io::pipe()?;
-    let mut launch = Launch { request, mounted, prepared, stdout, stderr, said };
+    let mut launch = Launch { request, mounted, prepared, files, said };
     Ok((start(&mut launch)?, failed))
 }
 
@@ -86,8 +91,11 @@ impl Launch<'_> {
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(Resource::Core, none)
             .map_err(cannot("switch core dumps off"))?;
-        rustix::stdio::dup2_stdout(self.stdout).map_err(cannot("hand it its output"))?;
-        rustix::stdio::dup2_stderr(self.stderr).map_err(cannot("hand it its output"))?;
+        if let Some(stdin) = &self.files.stdin {
+            rustix::stdio::dup2_stdin(stdin).map_err(cannot("hand it its input"))?;
+        }
+        rustix::stdio::dup2_stdout(&self.files.stdout).map_err(cannot("hand it its output"))?;
+        rustix::stdio::dup2_stderr(&self.files.stderr).map_err(cannot("hand it its output"))?;
         let shown = request.cwd.display();
         rustix::process::chdir(&request.cwd).map_err(cannot(&format!("go to {shown}")))?;
         if let Some(confinement) = &request.confinement {

@@ -1,12 +1,7 @@
 //! A minder: one process per call, which starts the command, waits for it, and ends everything that
 //! came of it when it is done, when its caller wants no more of it, or when its caller is gone.
 
-use std::{
-    collections::HashSet,
-    io::Read,
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    time::Duration,
-};
+use std::{collections::HashSet, io::Read, os::unix::net::UnixStream, time::Duration};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -27,9 +22,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
 pub(super) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce()) {
     let request = receive(&mut handed);
-    let Handed { mut control, stdout, stderr } = handed;
+    let Handed { mut control, stdout, stderr, stdin } = handed;
+    let files = launch::Files { stdin, stdout, stderr };
     let report = match request {
-        Ok(request) => run(&request, prepared, &control, [stdout, stderr], begun),
+        Ok(request) => run(&request, prepared, &control, files, begun),
         Err(why) => {
             begun();
             Report::NotStarted(why)
@@ -48,14 +44,14 @@ fn run(
     request: &Request,
     prepared: Prepared,
     control: &UnixStream,
-    [stdout, stderr]: [OwnedFd; 2],
+    files: launch::Files,
     begun: impl FnOnce(),
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
     let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
-    let started = launch::launch(request, mounted, prepared, &stdout, &stderr);
+    let started = launch::launch(request, mounted, prepared, &files);
     begun();
-    drop((stdout, stderr));
+    drop(files);
     let (pid, failed) = match started {
         Ok(started) => started,
         Err(cause) => return Report::NotStarted(cause.to_string()),

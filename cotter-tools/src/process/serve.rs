@@ -40,6 +40,8 @@ pub(super) struct Handed {
     pub(super) control: UnixStream,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
+    /// What the command reads, where it reads anything.
+    pub(super) stdin: Option<OwnedFd>,
 }
 
 /// Keeps one minder ready, which waits for the next call by itself: a call waits for one fork less.
@@ -151,7 +153,7 @@ fn take_leave(minders: &mut Vec<(Pid, OwnedFd)>) {
 
 /// The next call, or `None` if what came is none.
 fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<Handed>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut handed = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let flags = RecvFlags::CMSG_CLOEXEC;
@@ -165,7 +167,7 @@ fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<Handed>> {
     });
     Ok((|| {
         let (control, stdout, stderr) = (files.next()?, files.next()?, files.next()?);
-        Some(Handed { control: control.into(), stdout, stderr })
+        Some(Handed { control: control.into(), stdout, stderr, stdin: files.next() })
     })())
 }
 

@@ -49,7 +49,10 @@ impl Spawner {
         let (ours, control) = UnixStream::pair()?;
         let (stdout, to_stdout) = std::io::pipe()?;
         let (stderr, to_stderr) = std::io::pipe()?;
-        self.hand_over([control.into(), to_stdout.into(), to_stderr.into()], private)?;
+        let stdin = job.stdin.as_ref().map(|stdin| stdin.try_clone()).transpose()?;
+        let files = [control.into(), to_stdout.into(), to_stderr.into()];
+        let files: Vec<OwnedFd> = files.into_iter().chain(stdin).collect();
+        self.hand_over(&files, private)?;
         ours.set_nonblocking(true)?;
         let mut control = tokio::net::UnixStream::from_std(ours)?;
         control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
@@ -57,10 +60,10 @@ impl Spawner {
     }
 
     /// Hands a call's files to the spawner, which is started if need be.
-    fn hand_over(&self, files: [OwnedFd; 3], private: &Path) -> Result<(), StartError> {
+    fn hand_over(&self, files: &[OwnedFd], private: &Path) -> Result<(), StartError> {
         let mut alive = self.alive.lock().unwrap_or_else(|broken| broken.into_inner());
         if let Some(spawner) = &*alive
-            && spawner.send(&files).is_ok()
+            && spawner.send(files).is_ok()
         {
             return Ok(());
         }
@@ -68,7 +71,7 @@ impl Spawner {
         let spawner = Alive::start(&self.program, private).map_err(|cause| {
             StartError(format!("cannot start {}: {cause}", self.program.display()))
         })?;
-        spawner.send(&files).map_err(std::io::Error::from)?;
+        spawner.send(files).map_err(std::io::Error::from)?;
         *alive = Some(spawner);
         Ok(())
     }
@@ -107,9 +110,9 @@ impl Alive {
         Ok(Alive { socket, child })
     }
 
-    fn send(&self, files: &[OwnedFd; 3]) -> rustix::io::Result<()> {
-        let files = files.each_ref().map(AsFd::as_fd);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    fn send(&self, files: &[OwnedFd]) -> rustix::io::Result<()> {
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut handed = SendAncillaryBuffer::new(&mut space);
         handed.push(SendAncillaryMessage::ScmRights(&files));
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;

@@ -52,6 +52,7 @@ pub(crate) fn job(command: &str, cwd: &Path) -> Job {
         args: ["--noprofile", "--norc", "-c", command].map(Into::into).into(),
         cwd: cwd.into(),
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
+        stdin: None,
         confinement: None,
     }
 }

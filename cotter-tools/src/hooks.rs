@@ -1,0 +1,215 @@
+//! The processes of command hooks ([`cotter::command_hook`]).
+//!
+//! A hook of the person's own, or of the operator's, runs as the person would run it, in a process group
+//! that ends with it. One that came with a project or a space is closed off like a command of the agent's,
+//! by the same setting, and ends with everything it started.
+
+use std::{ffi::OsString, future::Future, io::Write, os::fd::OwnedFd, pin::Pin, sync::Arc};
+
+use cotter::command_hook::{self, MAX_OUTPUT, MAX_STDERR, Ran, Server, Starts};
+use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
+
+use crate::{
+    confine::Confinement,
+    environment::{Environment, find_program},
+    process::{Exit, Job, Runner, Running, Stream},
+};
+
+/// Starts the processes of hooks.
+#[derive(Clone, Debug)]
+pub struct HookRunner {
+    /// For those that are confined.
+    runner: Runner,
+    own: Runner,
+    /// The person's variables, of which hooks get few.
+    variables: Arc<[(OsString, OsString)]>,
+}
+
+impl HookRunner {
+    /// Confines by this runner what has to be. Of these variables hooks get the usual ones, and those
+    /// their entries name.
+    pub fn new(runner: Runner, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let own = Runner::direct_by_group();
+        HookRunner { runner, own, variables: variables.into_iter().collect() }
+    }
+
+    /// The program, its surroundings, and who starts it.
+    fn job(&self, job: &command_hook::Job, stdin: OwnedFd) -> Result<(&Runner, Job), String> {
+        let words = |cause: std::io::Error| cause.to_string();
+        let mut named = job.named.clone();
+        named.push("TMPDIR".into());
+        let environment = Environment::chosen(self.variables.iter().cloned(), &named);
+        let others = job.variables.iter().map(|(name, value)| (name.into(), value.clone()));
+        let mut environment = environment.with(&job.place, others);
+        let (runner, confinement) = match job.confined {
+            false => (&self.own, None),
+            true => {
+                environment.retain(|(name, _)| name != "TMPDIR");
+                environment.push(("TMPDIR".into(), self.runner.temp().map_err(words)?.into()));
+                let plan = Confinement::of_hook(&job.cwd, &job.place, &self.runner);
+                (&self.runner, plan.map_err(words)?)
+            }
+        };
+        let (program, args) = job.words.split_first().ok_or("there is nothing to run")?;
+        let program = program.to_str().ok_or("its program's name is no text")?;
+        Ok((
+            runner,
+            Job {
+                program: find_program(program, &job.cwd, &environment)?,
+                args: args.to_vec(),
+                cwd: job.cwd.clone(),
+                environment,
+                stdin: Some(Arc::new(stdin)),
+                confinement,
+            },
+        ))
+    }
+}
+
+impl Starts for HookRunner {
+    fn run(
+        &self,
+        job: command_hook::Job,
+    ) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+        let hooks = self.clone();
+        Box::pin(async move {
+            let stdin = held(&job.stdin).map_err(|cause| format!("no input for it: {cause}"))?;
+            let (runner, job) = hooks.job(&job, stdin)?;
+            collect(runner.start(job).await.map_err(|cause| cause.to_string())?).await
+        })
+    }
+
+    fn serve(&self, job: command_hook::Job) -> Result<Box<dyn Server>, String> {
+        Ok(Box::new(Stays { hooks: self.clone(), job, running: None }))
+    }
+}
+
+/// Text as a file in memory: a program reads it whenever it likes, or not at all, and nobody waits.
+#[cfg(target_os = "linux")]
+fn held(text: &[u8]) -> std::io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
+    let mut file = std::fs::File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
+    file.write_all(text)?;
+    seek(&file, SeekFrom::Start(0))?;
+    Ok(file.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn held(text: &[u8]) -> std::io::Result<OwnedFd> {
+    use std::io::Seek;
+    let mut file = tempfile::tempfile()?;
+    file.write_all(text)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// What a program says, as much of it as counts, and how it ends. One that says too much is ended.
+async fn collect(mut running: Running) -> Result<Ran, String> {
+    let (mut stdout, mut stderr) = (vec![], vec![]);
+    while let Some(chunk) = running.next().await {
+        let (kept, most) = match chunk.stream {
+            Stream::Stdout => (&mut stdout, MAX_OUTPUT + 1),
+            Stream::Stderr => (&mut stderr, MAX_STDERR),
+        };
+        let left = most.saturating_sub(kept.len()).min(chunk.bytes.len());
+        kept.extend_from_slice(&chunk.bytes[..left]);
+        if stdout.len() > MAX_OUTPUT {
+            running.end();
+        }
+    }
+    let ended = running.ended().await.map_err(|cause| cause.to_string())?;
+    let exit = match ended.exit {
+        Exit::Code(code) => command_hook::Exit::Code(code),
+        Exit::Signal(signal) => command_hook::Exit::Signal(signal),
+    };
+    Ok(Ran { exit, stdout, stderr })
+}
+
+/// A hook that stays. It is started when it is first asked.
+struct Stays {
+    hooks: HookRunner,
+    job: command_hook::Job,
+    running: Option<Talk>,
+}
+
+struct Talk {
+    running: Running,
+    input: Sender,
+    /// What it said that belongs to no line yet.
+    said: Vec<u8>,
+    remarked: Vec<u8>,
+}
+
+impl Server for Stays {
+    fn exchange<'a>(
+        &'a mut self,
+        line: &'a [u8],
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>> {
+        Box::pin(async move {
+            if self.running.is_none() {
+                self.running = Some(Talk::begin(&self.hooks, &self.job).await?);
+            }
+            let talk = self.running.as_mut().ok_or("it was not started")?;
+            talk.exchange(line).await
+        })
+    }
+}
+
+impl Talk {
+    async fn begin(hooks: &HookRunner, job: &command_hook::Job) -> Result<Self, String> {
+        let words = |cause: std::io::Error| cause.to_string();
+        let (theirs, ours) = std::io::pipe().map_err(words)?;
+        let (runner, job) = hooks.job(job, theirs.into())?;
+        let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
+        let input = Sender::from_owned_fd(ours.into()).map_err(words)?;
+        Ok(Talk { running, input, said: vec![], remarked: vec![] })
+    }
+
+    /// Sends and listens at the same time: who answers before it has read all of a long line must not
+    /// wait for us.
+    async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, String> {
+        let Talk { running, input, said, remarked } = self;
+        if !said.is_empty() {
+            return Err("it said something that nobody asked for".into());
+        }
+        let send = async {
+            input.write_all(line).await?;
+            input.write_all(b"\n").await
+        };
+        let (sent, answer) = tokio::join!(send, answer(running, said, remarked));
+        let answer = answer?;
+        sent.map_err(|cause| format!("it does not listen: {cause}"))?;
+        Ok(answer)
+    }
+}
+
+async fn answer(
+    running: &mut Running,
+    said: &mut Vec<u8>,
+    remarked: &mut Vec<u8>,
+) -> Result<Vec<u8>, String> {
+    loop {
+        if let Some(end) = said.iter().position(|byte| *byte == b'\n') {
+            let mut line = said.split_off(end + 1);
+            std::mem::swap(said, &mut line);
+            line.pop();
+            return Ok(line);
+        }
+        if said.len() > MAX_OUTPUT {
+            return Err(format!("it said more than {MAX_OUTPUT} bytes"));
+        }
+        let Some(chunk) = running.next().await else {
+            let words = String::from_utf8_lossy(remarked);
+            let words = words.trim();
+            let words = if words.is_empty() { "it said nothing about it" } else { words };
+            return Err(format!("it has ended: {}", cotter::text::show_line(words)));
+        };
+        match chunk.stream {
+            Stream::Stdout => said.extend_from_slice(&chunk.bytes),
+            Stream::Stderr => {
+                let left = MAX_STDERR.saturating_sub(remarked.len()).min(chunk.bytes.len());
+                remarked.extend_from_slice(&chunk.bytes[..left]);
+            }
+        }
+    }
+}
