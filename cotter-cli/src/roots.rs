@@ -81,7 +81,7 @@ pub(crate) fn furnish(place: Place, reach: &Reach, added: &[PathBuf]) -> Result<
         })?);
     }
     let read = read.chain(written(&reach.read_roots, home.as_deref())?);
-    let closed = home::own_folders().into_iter().map(real);
+    let closed = home::own_folders().into_iter().flat_map(every_name);
     let place = place.with_read_roots(read).with_roots(roots).with_closed(closed);
     Ok(match home {
         Some(home) => place.with_home(real(home)),
@@ -111,6 +111,21 @@ fn written(folders: &[Written], home: Option<&Path>) -> Result<Vec<PathBuf>, Fai
         Err(error.with_hint("begin it with `/` or `~/`").into())
     };
     folders.iter().map(absolute).collect()
+}
+
+/// What is ours in a folder, under every name it has: the folder as it is named and where it really is,
+/// and where the links in it lead. Texts for the model are not among it: who keeps them elsewhere may be
+/// at work on them.
+fn every_name(folder: PathBuf) -> Vec<PathBuf> {
+    const TEXTS: [&str; 3] = ["skills", "agents", "commands"];
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let links = links.filter(|entry| !TEXTS.iter().any(|name| entry.file_name() == *name));
+    let behind = links.filter_map(|entry| entry.path().canonicalize().ok());
+    let mut names: Vec<_> = [folder.clone(), real(folder)].into_iter().chain(behind).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// A folder with its links resolved; one that is not there stays as it is.

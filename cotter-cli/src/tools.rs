@@ -59,7 +59,7 @@ pub(crate) async fn servers(
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::open(servers, surroundings(values, place)).await;
+    let mcp = Mcp::open(servers, surroundings(values, place)?).await;
     let mcp = mcp.map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
         crate::terminal::tell(&format!("warning: {}", text::show_line(&diagnostic.to_string())));
@@ -76,19 +76,18 @@ pub(crate) fn seen_servers(
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::seen(servers, surroundings(values, place));
+    let mcp = Mcp::seen(servers, surroundings(values, place)?);
     mcp.map(Some).map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))
 }
 
-fn surroundings(values: &Values, place: &Place) -> Surroundings {
+fn surroundings(values: &Values, place: &Place) -> Result<Surroundings, Failure> {
     let around = Surroundings::new(place.clone())
         .with_variables(env::vars_os())
-        .with_launcher(this_program())
-        .with_sandbox(values.sandbox.unwrap_or_default());
-    match home::mcp_definitions() {
+        .with_runner(runner(values)?);
+    Ok(match home::mcp_definitions() {
         Some(file) => around.with_definitions(file),
         None => around,
-    }
+    })
 }
 
 /// The program that is running; on Linux also after its file was replaced.

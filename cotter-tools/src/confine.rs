@@ -76,9 +76,33 @@ impl Network {
     }
 }
 
+/// Which system calls a command has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Those that a build needs.
+    Few,
+    /// All but those by which it could act for somebody else: for a program that a person chose, which may
+    /// be a browser with namespaces of its own.
+    Most,
+}
+
+impl Calls {
+    const WORDS: [(Calls, &'static str); 2] = [(Calls::Few, "few"), (Calls::Most, "most")];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(calls, _)| *calls == self).map_or("few", |(_, word)| word)
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(calls, _)| *calls)
+    }
+}
+
 /// What a command may touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
+    /// Which system calls it has.
+    pub calls: Calls,
     /// How much of the network it has.
     pub network: Network,
     /// Files and folders it may read and run, with all below, besides those of the system.
@@ -112,6 +136,7 @@ impl Confinement {
         }
         let temp = runner.temp()?;
         let mut plan = Confinement {
+            calls: Calls::Few,
             network: match facts.zone {
                 Zone::Safe | Zone::Workspace | Zone::Build => Network::Off,
                 Zone::Network => Network::On,
@@ -163,11 +188,14 @@ impl Confinement {
         }))
     }
 
-    /// Everything its user may touch but for these folders: for a server that a person chose.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn of_server(closed: Vec<PathBuf>) -> Self {
+    /// Everything its user may touch but for what is closed to every tool: for a server that a person
+    /// chose. Without `local` it speaks to no socket of this machine but over loopback: there are programs
+    /// that type for a person, start others or draw over a screen for whoever asks them to.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn of_server(closed: Vec<PathBuf>, local: bool) -> Self {
         Confinement {
-            network: Network::WithLocal,
+            calls: Calls::Most,
+            network: if local { Network::WithLocal } else { Network::On },
             reads: vec![],
             writes: vec!["/".into()],
             guarded_writes: vec![],
@@ -199,10 +227,23 @@ impl Confinement {
         [&self.reads, &self.writes, &self.guarded_writes, &self.closed, &self.protected, aside]
     }
 
-    pub(crate) fn from_lists(network: Network, lists: Vec<Vec<PathBuf>>) -> Option<Self> {
+    pub(crate) fn from_lists(
+        calls: Calls,
+        network: Network,
+        lists: Vec<Vec<PathBuf>>,
+    ) -> Option<Self> {
         let [reads, writes, guarded_writes, closed, protected, aside] = lists.try_into().ok()?;
         let aside = aside.into_iter().next();
-        Some(Confinement { network, reads, writes, guarded_writes, closed, protected, aside })
+        Some(Confinement {
+            calls,
+            network,
+            reads,
+            writes,
+            guarded_writes,
+            closed,
+            protected,
+            aside,
+        })
     }
 }
 

@@ -16,8 +16,9 @@
 //! for them anew before its next call.
 //!
 //! **What a server gets.** A program gets a short list of variables and what its entry names, is alone in
-//! its process group, and ends with the hook. Where there is a launcher it has no terminal, and what is
-//! closed to every tool is closed to it by the kernel ([`Surroundings::with_sandbox`]). It may ask for
+//! its process group, and ends with the hook. Where there is a spawner it has no terminal, ends with
+//! everything it started, and what is closed to every tool is closed to it by the kernel
+//! ([`Surroundings::with_runner`]). It may ask for
 //! the project's folder and for nothing else: no replies of the model (sampling), no questions to the
 //! person (elicitation). Its instructions for the system prompt are left out: they would speak with the
 //! person's voice, and descriptions of tools say what is needed. What it logs is quoted when something
@@ -42,7 +43,7 @@ use std::{
 
 use cotter::{
     AgentConfig, Hook, Permit, Place, ToolError, ToolSpec,
-    permission::{Sandbox, Zone},
+    permission::Zone,
     text,
     tool::{ErrorKind, Facts, Output, Working},
 };
@@ -50,6 +51,11 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use smol_str::SmolStr;
 use tokio::sync::Mutex as AsyncMutex;
+
+use crate::{
+    confine::{Confinement, Sandbox},
+    process::Runner,
+};
 
 pub use self::{
     config::{Globs, McpServer, Servers, Transport},
@@ -74,8 +80,7 @@ pub struct Surroundings {
     place: Place,
     variables: Vec<(OsString, OsString)>,
     definitions: Option<PathBuf>,
-    launcher: Option<PathBuf>,
-    sandbox: Sandbox,
+    runner: Runner,
 }
 
 impl Surroundings {
@@ -85,8 +90,7 @@ impl Surroundings {
             place,
             variables: vec![],
             definitions: None,
-            launcher: None,
-            sandbox: Sandbox::default(),
+            runner: Runner::direct().with_sandbox(Sandbox::Off),
         }
     }
 
@@ -103,47 +107,24 @@ impl Surroundings {
         Surroundings { definitions: Some(file.into()), ..self }
     }
 
-    /// The same with a program that starts servers in a session of their own: one that calls
-    /// [`serve_if_asked`](crate::process::serve_if_asked) first in `main`. Without one a server has the
-    /// terminal of this process, and could type there what a person is asked.
-    #[must_use]
-    pub fn with_launcher(self, program: impl Into<PathBuf>) -> Self {
-        Surroundings { launcher: Some(program.into()), ..self }
-    }
-
-    /// The same, confining servers as the setting `sandbox` says. A person chose them, so they may do
-    /// what the person may, but for what is closed to every tool: the kernel keeps that from them, and
-    /// with it the memory and the signals of processes that are not theirs. It takes a launcher.
+    /// The same with whoever starts the servers, and so how they are confined and ended. A person chose
+    /// them, so they may do what the person may, but for what is closed to every tool: the kernel keeps
+    /// that from them, and with it the memory and the signals of processes that are not theirs, the
+    /// terminal, and the sockets of this machine unless an entry says `localSockets`. Without one, a
+    /// server has what this process has and is ended with its process group.
     ///
     /// Where a machine allows no view of the files of one's own, a server cannot make files directly in
     /// the folders that lead to what is closed.
     #[must_use]
-    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
-        Surroundings { sandbox, ..self }
+    pub fn with_runner(self, runner: Runner) -> Self {
+        Surroundings { runner, ..self }
     }
 
-    /// What is hidden from a server; `None` where nothing confines it.
-    fn hidden(&self) -> Result<Option<Vec<PathBuf>>, String> {
-        let why = match self.launcher {
-            Some(_) => unsupported(),
-            None => Some("there is no launcher to confine servers".into()),
-        };
-        match (self.sandbox, why) {
-            (Sandbox::Required, Some(why)) => {
-                Err(format!("the setting `sandbox` is `required`, and {why}"))
-            }
-            (Sandbox::Off, _) | (_, Some(_)) => Ok(None),
-            (_, None) => Ok(Some(self.place.closed().map(PathBuf::from).collect())),
-        }
+    /// What keeps a server out of what is ours; `None` where nothing can.
+    fn confinement(&self, local: bool) -> Option<Confinement> {
+        let closed = || self.place.closed().map(PathBuf::from).collect();
+        self.runner.confines().then(|| Confinement::of_server(closed(), local))
     }
-}
-
-#[cfg(unix)]
-use crate::confine::unsupported;
-
-#[cfg(not(unix))]
-fn unsupported() -> Option<String> {
-    Some("only Linux can confine servers".into())
 }
 
 /// Something a person should know about a server. Nothing ended because of it.

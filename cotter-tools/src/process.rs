@@ -27,7 +27,6 @@ mod spawner;
 mod tree;
 #[cfg(target_os = "linux")]
 mod wire;
-pub(crate) mod apart;
 mod direct;
 mod running;
 mod temp;
@@ -275,13 +274,11 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// Serves and never comes back, if this process was started to be the spawner or to start a server
-/// apart from the terminal; else does nothing.
+/// Serves and never comes back, if this process was started to be the spawner; else does nothing.
 ///
 /// A program that makes a [`Runner`] of its own binary calls this first in `main`, before any thread is
 /// started and before it looks at its arguments. Elsewhere than on Linux there is no spawner.
 pub fn serve_if_asked() {
-    apart::serve_if_asked();
     #[cfg(target_os = "linux")]
     serve::serve_if_asked();
 }

@@ -58,7 +58,7 @@ const GUARDED: [(&str, &str); 5] = [
 /// An MCP server, named outside the project, whose tool runs whatever it is given.
 fn server(world: &World) -> String {
     let tools = json!([{"name": "run", "description": "Runs a command.", "inputSchema": {"type": "object"}}]);
-    let state = world.write("hand.json", json!({ "tools": tools }).to_string());
+    let state = world.write("hand/hand.json", json!({ "tools": tools }).to_string());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../cotter-tools/tests/mcp-server/fake.py");
     let entry = json!({"command": python(), "args": [script, state]});
     let file = json!({"mcpServers": {"hand": entry}}).to_string();
@@ -753,6 +753,11 @@ fn s1_a_server_cannot_reach_what_is_ours() {
         "mcp cat ~/.config/cotter/credentials.json || echo 'exit code'",
         "mcp cat link/credentials.json || echo 'exit code'",
         "mcp cat /proc/self/root[T]/home/.config/cotter/credentials.json || echo 'exit code'",
+        "mcp cat ../home/.config/cotter/credentials.json || echo 'exit code'",
+        "mcp cd ~/.config/other; cat ../cotter/credentials.json || echo 'exit code'",
+        "mcp echo '{}' > ../home/.config/cotter/settings.json || echo 'exit code'",
+        "mcp python3 -c 'import socket; socket.socket(socket.AF_UNIX)'",
+        "mcp setsid sleep 7654321 > /dev/null 2>&1 & echo exit code",
         "mcp cat ~/.local/share/cotter/memory/old.txt || echo 'exit code'",
         "mcp echo '{}' > ~/.config/cotter/settings.json || echo 'exit code'",
         "mcp rm -rf ~/.config/cotter || echo 'exit code'",
@@ -769,6 +774,11 @@ fn s1_a_server_cannot_reach_what_is_ours() {
         ran, and failed        | mcp cat ~/.config/cotter/credentials.json || echo 'exit code'
         ran, and failed        | mcp cat link/credentials.json || echo 'exit code'
         ran, and failed        | mcp cat /proc/self/root[T]/home/.config/cotter/credentials.json || echo 'exit code'
+        ran, and failed        | mcp cat ../home/.config/cotter/credentials.json || echo 'exit code'
+        ran, and failed        | mcp cd ~/.config/other; cat ../cotter/credentials.json || echo 'exit code'
+        ran, and failed        | mcp echo '{}' > ../home/.config/cotter/settings.json || echo 'exit code'
+        ran, and failed        | mcp python3 -c 'import socket; socket.socket(socket.AF_UNIX)'
+        ran, and failed        | mcp setsid sleep 7654321 > /dev/null 2>&1 & echo exit code
         ran, and failed        | mcp cat ~/.local/share/cotter/memory/old.txt || echo 'exit code'
         ran, and failed        | mcp echo '{}' > ~/.config/cotter/settings.json || echo 'exit code'
         ran, and failed        | mcp rm -rf ~/.config/cotter || echo 'exit code'
@@ -782,6 +792,52 @@ fn s1_a_server_cannot_reach_what_is_ours() {
     "#]].assert_eq(&run(&world, &attempts));
     untouched(&world, settings);
     assert!(world.path("home/made").exists() && world.path("home/.config/other/made").exists());
+    let running = Command::new("pgrep").args(["-f", "sleep 7654321"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&running.stdout), "", "it outlived its server");
+}
+
+/// Who keeps settings elsewhere and links to them has them closed there, too.
+#[test]
+fn s1_what_is_ours_is_closed_under_every_name() {
+    if cotter_tools::confine::unsupported().is_some() {
+        return;
+    }
+    let world = world(LOOSE);
+    let keep = |name: &str| {
+        let (from, to) = (
+            world.path(&format!("home/.config/cotter/{name}")),
+            world.path(&format!("home/dotfiles/{name}")),
+        );
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::rename(&from, &to).unwrap();
+        symlink(&to, &from).unwrap();
+    };
+    keep("settings.json");
+    keep("credentials.json");
+    fs::rename(world.path("home/.local/share/cotter"), world.path("home/dotfiles/data")).unwrap();
+    symlink(world.path("home/dotfiles/data"), world.path("home/.local/share/cotter")).unwrap();
+    let attempts = [
+        "read [T]/home/dotfiles/credentials.json",
+        "write [T]/home/dotfiles/settings.json",
+        "bash cat ~/dotfiles/credentials.json",
+        "bash python3 -c 'print(open(\"[T]/home/dotfiles/credentials.json\").read())'",
+        "mcp cat ~/dotfiles/credentials.json; echo exit code",
+        "mcp echo '{}' > ~/dotfiles/settings.json || echo 'exit code'",
+        "mcp rm ~/.local/share/cotter && mkdir ~/.local/share/cotter || echo 'exit code'",
+        "mcp rm ~/.config/cotter/settings.json || echo 'exit code'",
+    ];
+    expect![[r#"
+        refused by project-roots | read [T]/home/dotfiles/credentials.json
+        refused by project-roots | write [T]/home/dotfiles/settings.json
+        refused by project-roots | bash cat ~/dotfiles/credentials.json
+        ran, and found nothing   | bash python3 -c 'print(open("[T]/home/dotfiles/credentials.json").read())'
+        ran, and failed          | mcp cat ~/dotfiles/credentials.json; echo exit code
+        ran, and found nothing   | mcp echo '{}' > ~/dotfiles/settings.json || echo 'exit code'
+        ran, and failed          | mcp rm ~/.local/share/cotter && mkdir ~/.local/share/cotter || echo 'exit code'
+        ran, and failed          | mcp rm ~/.config/cotter/settings.json || echo 'exit code'
+    "#]].assert_eq(&run(&world, &attempts));
+    untouched(&world, LOOSE);
+    assert!(world.path("home/.local/share/cotter").is_symlink());
 }
 
 /// Where a person sits at a terminal, nothing but the person has it.

@@ -61,17 +61,7 @@ impl Confinement {
         lose_capabilities();
         rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
         self.landlock(mounted, prepared).map_err(|cause| format!("Landlock: {cause}"))?;
-        filter::apply(self.network)
-    }
-
-    /// Keeps this process and all it starts out of what is closed, and away from processes that are not
-    /// its own. It keeps every system call: nobody can mount in what Landlock confines.
-    pub(crate) fn keep_out(&self) -> Result<(), String> {
-        let mounted = self.mounts();
-        lose_capabilities();
-        rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
-        let nothing = &mut Prepared(None);
-        self.landlock(mounted, nothing).map_err(|cause| format!("Landlock: {cause}"))
+        filter::apply(self.calls, self.network)
     }
 
     fn landlock(&self, mounted: bool, prepared: &mut Prepared) -> Result<(), RulesetError> {
@@ -104,8 +94,12 @@ impl Confinement {
         access: BitFlags<AccessFs>,
         mounted: bool,
     ) -> Result<RulesetCreated, RulesetError> {
-        let holes = self.closed.iter().any(|closed| closed.starts_with(path));
-        if mounted || !holes {
+        // Mounts hide what is behind a link. The link itself could be replaced: it is a hole for both.
+        let is_hole = |closed: &&PathBuf| {
+            let is_link = || closed.symlink_metadata().is_ok_and(|about| about.is_symlink());
+            closed.starts_with(path) && (!mounted || is_link())
+        };
+        if !self.closed.iter().any(|closed| is_hole(&closed)) {
             return open(rules, path, access);
         }
         // Names can be listed; nothing more is open here than what each entry gets.

@@ -8,18 +8,32 @@ use std::{collections::BTreeMap, io, sync::LazyLock};
 
 use libc::sock_filter;
 
-use super::Network;
+use super::{Calls, Network};
 
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| Programs {
-    off: program(&[]),
-    on: program(&[libc::AF_INET, libc::AF_INET6]),
-    with_local: program(&[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX]),
+    few: ByNetwork::new(Calls::Few),
+    most: ByNetwork::new(Calls::Most),
 });
 
 struct Programs {
+    few: ByNetwork,
+    most: ByNetwork,
+}
+
+struct ByNetwork {
     off: Vec<sock_filter>,
     on: Vec<sock_filter>,
     with_local: Vec<sock_filter>,
+}
+
+impl ByNetwork {
+    fn new(calls: Calls) -> Self {
+        ByNetwork {
+            off: program(calls, &[]),
+            on: program(calls, &[libc::AF_INET, libc::AF_INET6]),
+            with_local: program(calls, &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX]),
+        }
+    }
 }
 
 /// Builds the programs, so that no call has to.
@@ -37,12 +51,16 @@ pub(super) fn check() -> Result<(), String> {
 
 /// Takes the calls away from this process and all it starts, for good. It has given up new privileges.
 #[expect(unsafe_code, reason = "rustix has no seccomp")]
-pub(super) fn apply(network: Network) -> Result<(), String> {
+pub(super) fn apply(calls: Calls, network: Network) -> Result<(), String> {
     check()?;
+    let programs = match calls {
+        Calls::Few => &PROGRAMS.few,
+        Calls::Most => &PROGRAMS.most,
+    };
     let steps = match network {
-        Network::Off => &PROGRAMS.off,
-        Network::On => &PROGRAMS.on,
-        Network::WithLocal => &PROGRAMS.with_local,
+        Network::Off => &programs.off,
+        Network::On => &programs.on,
+        Network::WithLocal => &programs.with_local,
     };
     let length = u16::try_from(steps.len()).map_err(|_| "seccomp: too long a program")?;
     let program = libc::sock_fprog { len: length, filter: steps.as_ptr().cast_mut() };
@@ -73,13 +91,16 @@ const PART: usize = 6;
 /// What is done with each call that is looked at, by its number.
 type Rules = BTreeMap<u32, Vec<sock_filter>>;
 
-fn program(families: &[i32]) -> Vec<sock_filter> {
+fn program(calls: Calls, families: &[i32]) -> Vec<sock_filter> {
     let ours = MACHINE.unwrap_or(0);
     let mut program = vec![load(WHOSE), unless_equal(ours, 1), go(1), KILL, load(NUMBER)];
     if cfg!(target_arch = "x86_64") {
         program.extend([unless_at_least(SECOND_NUMBERS, 1), MISSING]);
     }
-    let mut rules = needless();
+    let mut rules = for_others();
+    if calls == Calls::Few {
+        rules.extend(needless());
+    }
     rules.extend(sockets(families));
     let rules: Vec<_> = rules.into_iter().collect();
     program.extend(choice(&rules));
@@ -101,17 +122,25 @@ fn choice(rules: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
     [vec![unless_at_least(high[0].0, 1), go(past)], below, choice(high)].concat()
 }
 
-/// What is refused whatever the network.
+/// What is refused to everybody: what acts for others, and what would make sockets unseen.
+fn for_others() -> Rules {
+    let unseen = [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+    let mut rules: Rules = unseen.iter().map(|call| (number(*call), vec![REFUSE])).collect();
+    // Typing into terminals.
+    let types = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| request as u32);
+    rules.insert(number(libc::SYS_ioctl), refuse_if(1, &types));
+    // The limits of another process: whoever sets them can end it.
+    let limits = vec![load(argument(0)), unless_equal(0, 1), ALLOW, REFUSE];
+    rules.insert(number(libc::SYS_prlimit64), limits);
+    rules
+}
+
+/// What no build needs, whatever the network.
 fn needless() -> Rules {
     let mut rules: Rules = ALWAYS.iter().map(|call| (number(*call), vec![REFUSE])).collect();
     let mut insert = |call, steps| rules.insert(number(call), steps);
     // As if the kernel had none: the C library then takes the older one, whose flags can be seen.
     insert(libc::SYS_clone3, vec![MISSING]);
-    // Typing into terminals.
-    let types = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| request as u32);
-    insert(libc::SYS_ioctl, refuse_if(1, &types));
-    // The limits of another process: whoever sets them can end it.
-    insert(libc::SYS_prlimit64, vec![load(argument(0)), unless_equal(0, 1), ALLOW, REFUSE]);
     for call in [libc::SYS_clone, libc::SYS_unshare] {
         insert(call, vec![load(argument(0)), unless_any(NAMESPACES, 1), REFUSE, ALLOW]);
     }
@@ -206,15 +235,12 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP)
     .cast_unsigned();
 
-const ALWAYS: [i64; 43] = [
+const ALWAYS: [i64; 40] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,

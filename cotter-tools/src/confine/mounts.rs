@@ -68,6 +68,10 @@ impl Confinement {
     /// Puts an empty folder or file over a closed one, and opens again what is open within.
     fn hide(&self, closed: &Path) -> rustix::io::Result<()> {
         let Ok(about) = closed.symlink_metadata() else { return Ok(()) };
+        if about.is_symlink() {
+            // What it leads to is closed under its own name.
+            return Ok(());
+        }
         if about.is_file() {
             return mount_bind("/dev/null", closed);
         }

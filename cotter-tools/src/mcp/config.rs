@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
 
 /// The keys of a server that is a program, those of one at an address, and those of both.
-const PROGRAM_KEYS: [&str; 4] = ["command", "args", "env", "cwd"];
+const PROGRAM_KEYS: [&str; 5] = ["command", "args", "env", "cwd", "localSockets"];
 const ADDRESS_KEYS: [&str; 2] = ["url", "headers"];
 const COMMON_KEYS: [&str; 5] = ["type", "tools", "readOnly", "timeoutMs", "startTimeoutMs"];
 
@@ -58,6 +58,9 @@ pub enum Transport {
         env: BTreeMap<String, String>,
         /// The folder it starts in; without it, the project.
         cwd: Option<PathBuf>,
+        /// Whether it may speak to sockets of this machine, such as those of a container service, a
+        /// desktop or a terminal: where it is confined, it may not without this.
+        local_sockets: bool,
     },
     /// An address that is spoken to over HTTP.
     Http {
@@ -79,7 +82,7 @@ impl Transport {
     /// What tells this way to reach a server from another, without anything secret.
     fn identity(&self) -> String {
         match self {
-            Transport::Stdio { command, args, env, cwd } => {
+            Transport::Stdio { command, args, env, cwd, .. } => {
                 let names: Vec<_> = env.keys().collect();
                 format!("stdio {command:?} {args:?} {names:?} {cwd:?}")
             }
@@ -269,6 +272,11 @@ fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
                     .map(|node| node.non_empty_string())
                     .transpose()?
                     .map(Into::into),
+                local_sockets: object
+                    .get("localSockets")
+                    .map(|node| node.bool())
+                    .transpose()?
+                    .unwrap_or(false),
             })
         }
         Kind::Http => {
@@ -501,7 +509,8 @@ mod tests {
     fn the_nearest_entry_of_a_name_wins() {
         let server = |name: &str, command: &str| {
             let (args, env, cwd) = (vec![], BTreeMap::new(), None);
-            let transport = Transport::Stdio { command: command.into(), args, env, cwd };
+            let command = command.into();
+            let transport = Transport::Stdio { command, args, env, cwd, local_sockets: false };
             McpServer::new(name, transport).expect("it is a name")
         };
         let near: Servers = [server("a", "near"), server("a", "again")].into_iter().collect();

@@ -3,24 +3,27 @@
 use std::{
     collections::VecDeque,
     ffi::OsString,
-    io,
-    path::PathBuf,
-    process::Stdio,
+    fs, io,
+    os::unix::fs::DirBuilderExt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use cotter::{Place, text};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite},
-    process::{Child, Command},
+    io::{AsyncWriteExt, DuplexStream},
+    net::unix::pipe::Sender,
     sync::watch,
+    task::AbortHandle,
 };
 
-use crate::environment::{Environment, MARK};
-#[cfg(unix)]
-use crate::process::apart;
+use crate::{
+    environment::Environment,
+    process::{Job, Runner, Running, Stream},
+};
 
+/// How much of a server's words waits to be read.
+const BUFFER: usize = 64 * 1024;
 /// How much is kept of what a server says beside the protocol.
 const TAIL_BYTES: usize = 64 * 1024;
 /// How long it is waited for the rest of it.
@@ -28,77 +31,64 @@ const SETTLING: Duration = Duration::from_millis(250);
 /// How much of it is quoted when something failed.
 const QUOTED_CHARS: usize = 1500;
 
-/// A program to start.
-pub(super) struct Job {
-    /// Absolute.
-    pub(super) program: PathBuf,
-    pub(super) args: Vec<String>,
-    /// All that it gets.
-    pub(super) environment: Vec<(OsString, OsString)>,
-    pub(super) cwd: PathBuf,
-    /// Who starts it in a session of its own.
-    pub(super) launcher: Option<PathBuf>,
-    /// Folders the kernel closes to it; `None` where nothing confines it.
-    pub(super) hidden: Option<Vec<PathBuf>>,
-}
-
-/// A program at work. Dropped, it is ended with its process group.
+/// A server at work. Dropped, it is ended with everything it started.
 pub(super) struct Process {
-    child: Child,
+    pump: AbortHandle,
 }
 
 /// The ends of its pipes that are ours.
 pub(super) struct Pipes {
-    pub(super) input: Box<dyn AsyncWrite + Send + Unpin>,
-    pub(super) output: Box<dyn AsyncRead + Send + Unpin>,
+    pub(super) input: Sender,
+    pub(super) output: DuplexStream,
 }
 
-impl Job {
-    /// Starts it. The one place where a server's process is made.
-    pub(super) fn start(self, tail: &Tail) -> io::Result<(Process, Pipes)> {
-        let mut command = self.command()?;
-        command.args(self.args).current_dir(self.cwd).env_clear().envs(self.environment);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.kill_on_drop(true);
-        let mut child = command.spawn()?;
-        let missing = || io::Error::other("a pipe is missing");
-        let input = Box::new(child.stdin.take().ok_or_else(missing)?);
-        let output = Box::new(child.stdout.take().ok_or_else(missing)?);
-        let errors = child.stderr.take().ok_or_else(missing)?;
-        tail.0.open.send_replace(true);
-        tokio::spawn(tail.clone().read(errors));
-        Ok((Process { child }, Pipes { input, output }))
-    }
+/// Starts a server. The one place where a server's process is made.
+pub(super) async fn start(
+    runner: &Runner,
+    mut job: Job,
+    tail: &Tail,
+) -> Result<(Process, Pipes), String> {
+    let words = |cause: io::Error| cause.to_string();
+    make_closed(&job);
+    let (theirs, ours) = io::pipe().map_err(words)?;
+    job.stdin = Some(Arc::new(theirs.into()));
+    let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
+    let input = Sender::from_owned_fd(ours.into()).map_err(words)?;
+    let (output, theirs) = tokio::io::duplex(BUFFER);
+    tail.0.open.send_replace(true);
+    let pump = tokio::spawn(pump(running, theirs, tail.clone())).abort_handle();
+    Ok((Process { pump }, Pipes { input, output }))
+}
 
-    /// Leads a group of its own either way: with a launcher that of its session.
-    #[cfg(unix)]
-    fn command(&self) -> io::Result<Command> {
-        if let Some(launcher) = &self.launcher {
-            return Ok(apart::command(launcher, &self.program, self.hidden.as_deref())?.into());
+/// Makes what is closed to a server and not there yet: who finds nothing to close could make it, and write
+/// there what we would read as a person's. One of the system is there for everybody; who may not make it
+/// has no server that may.
+fn make_closed(job: &Job) {
+    let closed = job.confinement.iter().flat_map(|confinement| &confinement.closed);
+    for folder in closed.filter(|folder| folder.symlink_metadata().is_err()) {
+        let mode = if cotter::place::is_system(folder) { 0o755 } else { 0o700 };
+        let _ = fs::DirBuilder::new().recursive(true).mode(mode).create(folder);
+    }
+}
+
+/// Passes on what a server says, and keeps the end of what it says beside the protocol.
+async fn pump(mut running: Running, mut output: DuplexStream, tail: Tail) {
+    while let Some(chunk) = running.next().await {
+        match chunk.stream {
+            Stream::Stderr => tail.push(&chunk.bytes),
+            Stream::Stdout => {
+                if output.write_all(&chunk.bytes).await.is_err() {
+                    break;
+                }
+            }
         }
-        let mut command = Command::new(&self.program);
-        command.process_group(0);
-        Ok(command)
     }
-
-    #[cfg(not(unix))]
-    fn command(&self) -> io::Result<Command> {
-        Ok(Command::new(&self.program))
-    }
+    tail.0.open.send_replace(false);
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody has waited for the child, so its number is still its own. The child itself is ended and
-        // waited for when it is dropped.
-        #[cfg(unix)]
-        if let Some(leader) = self.child.id().and_then(|id| i32::try_from(id).ok())
-            && let Some(group) = rustix::process::Pid::from_raw(leader)
-        {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        #[cfg(not(unix))]
-        let _ = self.child.start_kill();
+        self.pump.abort();
     }
 }
 
@@ -114,14 +104,6 @@ struct Said {
 }
 
 impl Tail {
-    async fn read(self, mut from: impl AsyncRead + Unpin) {
-        let mut bytes = vec![0; 8 * 1024];
-        while let Ok(count @ 1..) = from.read(&mut bytes).await {
-            self.push(&bytes[..count]);
-        }
-        self.0.open.send_replace(false);
-    }
-
     /// The same once everything is read of a server that has just ended; without much patience for one
     /// that has not.
     pub(super) async fn settled(&self) -> &Self {
@@ -153,15 +135,13 @@ impl Tail {
     }
 }
 
-/// The environment of a server: the few variables that all get, what its entry names, and the mark.
+/// The environment of a server: the few variables that all get, and what its entry names.
 pub(super) fn environment(
     variables: &[(OsString, OsString)],
     named: impl IntoIterator<Item = (OsString, OsString)>,
     place: &Place,
 ) -> Vec<(OsString, OsString)> {
-    let mark = (MARK.into(), "mcp".into());
-    Environment::chosen(variables.iter().cloned(), &["TMPDIR"])
-        .with(place, named.into_iter().chain([mark]))
+    Environment::chosen(variables.iter().cloned(), &["TMPDIR"]).with(place, named)
 }
 
 /// A text with every `${NAME}` replaced by the variable, and `${NAME:-words}` by the words where there
@@ -227,8 +207,7 @@ mod tests {
             LC_ALL=C
             PATH=/usr/bin:/bin
             TOKEN=t
-            HOME=/elsewhere
-            COTTER_CALL=mcp"#]]
+            HOME=/elsewhere"#]]
         .assert_eq(&got.join("\n"));
     }
 

@@ -35,13 +35,13 @@ use tokio::{
     sync::{Mutex as AsyncMutex, mpsc},
 };
 
-use crate::environment::find_program;
+use crate::{environment::find_program, process::Job};
 
 use super::{
     McpServer, Surroundings, Transport,
     definition::Definition,
     http,
-    launch::{self, Job, Process, Tail},
+    launch::{self, Process, Tail},
     result,
 };
 
@@ -117,7 +117,8 @@ impl Connection {
             Transport::Stdio { .. } => {
                 let job = job(&server.transport, &around)?;
                 let program = job.program.clone();
-                let (process, pipes) = job.start(&tail).map_err(|cause| {
+                let started = launch::start(&around.runner, job, &tail).await;
+                let (process, pipes) = started.map_err(|cause| {
                     format!(
                         "{} cannot be started: {cause}",
                         text::show_line(&program.to_string_lossy())
@@ -340,7 +341,7 @@ fn page_of(answer: ServerResult) -> Result<(Vec<Value>, Option<String>), String>
 
 /// What is started for an entry.
 fn job(transport: &Transport, around: &Surroundings) -> Result<Job, String> {
-    let Transport::Stdio { command, args, env, cwd } = transport else {
+    let Transport::Stdio { command, args, env, cwd, local_sockets } = transport else {
         return Err("it is no program".into());
     };
     let expand = |text: &str| launch::expand(text, &around.variables);
@@ -353,11 +354,11 @@ fn job(transport: &Transport, around: &Surroundings) -> Result<Job, String> {
     let cwd = cwd.as_deref().map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
     Ok(Job {
         program: find_program(command, &cwd, &environment)?,
-        args: args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
+        args: args.iter().map(|arg| expand(arg).map(Into::into)).collect::<Result<_, _>>()?,
         environment,
         cwd,
-        launcher: around.launcher.clone(),
-        hidden: around.hidden()?,
+        stdin: None,
+        confinement: around.confinement(*local_sockets),
     })
 }
 

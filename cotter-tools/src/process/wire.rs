@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{Ended, Exit};
-use crate::confine::{Confinement, Network};
+use crate::confine::{Calls, Confinement, Network};
 
 /// No message is longer: what does not fit is a mistake.
 const MOST: usize = 16 * 1024 * 1024;
@@ -49,7 +49,8 @@ impl Request {
             words(&self.environment),
         ];
         if let Some(confinement) = &self.confinement {
-            lists.push(vec![confinement.network.as_str().into()]);
+            let words = [confinement.network.as_str(), confinement.calls.as_str()];
+            lists.push(words.map(|word| word.as_bytes().to_vec()).into());
             for paths in confinement.lists() {
                 lists.push(paths.iter().map(|path| bytes(path)).collect());
             }
@@ -66,11 +67,12 @@ impl Request {
         let (args, environment) = (words()?, words()?);
         let confinement = match lists.next() {
             None => None,
-            Some(network) => {
-                let [network] = network.try_into().ok()?;
+            Some(words) => {
+                let [network, calls] = words.try_into().ok()?;
                 let network = Network::parse(str::from_utf8(&network).ok()?)?;
+                let calls = Calls::parse(str::from_utf8(&calls).ok()?)?;
                 let paths = lists.map(|paths| paths.into_iter().map(path).collect()).collect();
-                Some(Confinement::from_lists(network, paths)?)
+                Some(Confinement::from_lists(calls, network, paths)?)
             }
         };
         Some(Request {
@@ -194,6 +196,7 @@ mod tests {
     fn what_is_sent_is_what_arrives() {
         let confinement = Confinement {
             network: Network::Off,
+            calls: Calls::Few,
             reads: vec!["/usr".into()],
             writes: vec!["/work".into(), "/tmp/a b".into()],
             guarded_writes: vec!["/other/.git".into()],
