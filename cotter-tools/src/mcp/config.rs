@@ -405,8 +405,8 @@ mod tests {
         check(
             r#"{"a": {"type": "stdio", "command": "x", "url": "http://y/"}}"#,
             expect![[r#"
-            error: mcp.json:1:41: $.a.url: unknown key `url`
-            hint: known keys are `command`, `args`, `env`, `cwd`, `type`, `tools`, `readOnly`, `timeoutMs`, `startTimeoutMs`"#]],
+                error: mcp.json:1:41: $.a.url: unknown key `url`
+                hint: known keys are `command`, `args`, `env`, `cwd`, `localSockets`, `type`, `tools`, `readOnly`, `timeoutMs`, `startTimeoutMs`"#]],
         );
         check(
             r#"{"a": {"type": "sse", "url": "http://y/sse"}}"#,
