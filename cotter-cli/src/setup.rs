@@ -6,10 +6,12 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
+    command_hook::{self, Base},
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{
@@ -125,13 +127,22 @@ impl Files {
         rows
     }
 
-    /// Puts every file's permissions into the registry, then those of the flags.
+    /// Puts every file's permissions and hooks into the registry, then what flags say.
     fn register(&self, agent: &Agent, mode: Option<Mode>) -> Result<(), Failure> {
+        let starts = Arc::new(tools::hooks(&self.values())?);
         for File { path, origin, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
             let owner = Owner::new(origin.clone(), path.display().to_string());
-            agent.extend(owner, |unit| fill(unit, rules, &settings.permissions))?;
+            let base = Base {
+                folder: folder_of(path)?,
+                confined: command_hook::is_confined(&owner),
+                starts: starts.clone(),
+            };
+            agent.extend(owner, |unit| {
+                fill(unit, rules, &settings.permissions);
+                command_hook::register_all(unit, &settings.hooks, &base);
+            })?;
         }
         if let Some(mode) = mode {
             let owner = Owner::new(Origin::User, "command line");
@@ -139,6 +150,15 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// The folder that a settings file declares hooks from.
+fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
+    let whole = path.canonicalize();
+    let whole = whole.map_err(|cause| {
+        Failure::new(format!("{} cannot be found", path.display())).with_cause(cause)
+    })?;
+    Ok(whole.parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
 /// The operator's file. It binds everybody, so it must be root's.

@@ -9,6 +9,7 @@ use cotter_tools::{
     bash::Bash,
     delegate::Delegate,
     fetch, files,
+    hooks::HookRunner,
     mcp::{Mcp, Servers, Surroundings},
     memory::{self, Memory},
     process::{Environment, Runner},
@@ -47,6 +48,11 @@ fn runner(values: &Values) -> Result<Runner, Failure> {
         .with_caches(roots::caches(&values.reach)?)
         .with_temp_below(&env::temp_dir());
     Ok(runner)
+}
+
+/// Who starts the programs of hooks.
+pub(crate) fn hooks(values: &Values) -> Result<HookRunner, Failure> {
+    Ok(HookRunner::new(runner(values)?, env::vars_os()))
 }
 
 /// The tools of servers. Those that were not seen before are started; what is the matter with one is

@@ -16,7 +16,7 @@ pub use error::{Place, SettingsError};
 pub use models::{ModelSettings, ProviderSettings};
 pub use permissions::{Permissions, RuleExample};
 
-use crate::permission::Sandbox;
+use crate::{command_hook::CommandHook, permission::Sandbox};
 
 use std::{
     collections::BTreeMap,
@@ -41,14 +41,15 @@ const KEYS: &[&str] = &[
     "caches",
     "environment",
     "mcpServers",
+    "hooks",
+    "disable",
 ];
 const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
-/// Keys that are promised and not there yet, each with what to do until then.
-const NOT_YET: &[(&str, &str)] = &[
-    ("hooks", "remove it: this version would not run what it declares"),
-    ("disable", "remove it: this version has nothing that it could switch off"),
-];
+/// Keys that only a person's own settings and the operator's may have: what they say could loosen
+/// something, or send it elsewhere.
+const NOT_OF_A_PROJECT: &[&str] =
+    &["providers", "models", "sandbox", "roots", "readRoots", "caches", "environment", "disable"];
 
 /// What one settings file says.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +73,10 @@ pub struct Settings {
     pub sandbox: Option<Sandbox>,
     /// Folders and variables for tools.
     pub reach: Reach,
+    /// Programs that are asked at points.
+    pub hooks: Vec<CommandHook>,
+    /// Hooks that are switched off, by name.
+    pub disable: Vec<Written>,
 }
 
 /// What tools may reach besides the project. Only a person's own settings and the operator's say so.
@@ -98,6 +103,8 @@ pub enum Source {
     User,
     /// The one named on the command line.
     File,
+    /// The project's, which may only tighten.
+    Project,
 }
 
 impl Source {
@@ -107,6 +114,7 @@ impl Source {
             Source::Operator => "operator",
             Source::User => "user",
             Source::File => "file",
+            Source::Project => "project",
         }
     }
 }
@@ -139,7 +147,10 @@ impl Settings {
 
     /// Gives the keys of a document their meaning.
     pub fn from_document(document: &Document, source: Source) -> Result<Settings, SettingsError> {
-        let object = document.root().object()?.refuse_not_yet(NOT_YET)?.keys(KEYS)?;
+        let object = document.root().object()?.keys(KEYS)?;
+        if source == Source::Project {
+            refuse_what_loosens(&object)?;
+        }
         // Editors want it; it changes nothing.
         object.get("$schema").map(|node| node.string()).transpose()?;
         let list = |key| object.get(key).map(texts).transpose().map(Option::unwrap_or_default);
@@ -166,6 +177,8 @@ impl Settings {
                 caches: list("caches")?,
                 environment: list("environment")?,
             },
+            hooks: object.get("hooks").map(CommandHook::read_all).transpose()?.unwrap_or_default(),
+            disable: list("disable")?,
         })
     }
 
@@ -235,6 +248,23 @@ impl Document {
         let file = document::file_name(path);
         let bytes = read(path, &file)?;
         bytes.map(|bytes| Document::parse_bytes(&file, &bytes)).transpose()
+    }
+}
+
+/// What a project may not say, whoever trusts it.
+fn refuse_what_loosens(object: &Object<'_>) -> Result<(), SettingsError> {
+    const HINT: &str = "a project may only tighten: this belongs in your own settings";
+    let mut unwanted = NOT_OF_A_PROJECT.iter().filter_map(|key| Some((key, object.get(key)?)));
+    if let Some((key, node)) = unwanted.next() {
+        return Err(node.error(format!("`{key}` in a project's settings")).with_hint(HINT));
+    }
+    let permissions = object.get("permissions").map(|node| node.object()).transpose()?;
+    let allows = permissions.and_then(|permissions| permissions.get("allow"));
+    match allows.map(|node| Ok((node.list()?.next().is_some(), node))).transpose()? {
+        Some((true, node)) => {
+            Err(node.error("allow rules in a project's settings").with_hint(HINT))
+        }
+        _ => Ok(()),
     }
 }
 

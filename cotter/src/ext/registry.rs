@@ -284,7 +284,7 @@ impl Registry {
         let tools = options.tools.as_deref().map(|globs| self.filter(&name, globs));
         let meta = Arc::new(Meta {
             id: HandlerId(0),
-            named: options.name.is_some(),
+            named: options.name.is_some() && !options.second,
             name,
             description: options.description,
             owner: self.owner.clone(),

@@ -198,19 +198,6 @@ impl<'a> Object<'a> {
         Err(self.key_error(member, format!("unknown key {}", shown(&member.key))).with_hint(hint))
     }
 
-    /// Refuses keys that a later version will know, each with its hint: they are promised, hence not mistyped,
-    /// and ignoring them would drop what they ask for.
-    pub fn refuse_not_yet(self, later: &[(&str, &str)]) -> Result<Object<'a>, SettingsError> {
-        let known = |member: &Member| later.iter().find(|(key, _)| *key == member.key);
-        match self.members.iter().find_map(|member| Some((member, known(member)?))) {
-            None => Ok(self),
-            Some((member, (key, hint))) => {
-                let message = format!("`{key}` is not supported yet by this version");
-                Err(self.key_error(member, message).with_hint(*hint))
-            }
-        }
-    }
-
     /// The value of a key, if it is there.
     pub fn get(&self, key: &str) -> Option<Node<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
