@@ -12,6 +12,7 @@ mod models;
 mod offer;
 mod own_settings;
 mod roots;
+mod screen;
 mod sessions;
 mod setup;
 mod style;

@@ -165,7 +165,7 @@ fn terminal(args: &RunArgs, style: When, output: &mut Output) -> Option<Terminal
     if !args.ask {
         return None;
     }
-    let terminal = Terminal::open(style);
+    let terminal = Terminal::open(style, output.screen().clone());
     if let Err(cause) = &terminal {
         let words = format!("there is no terminal to ask on ({cause}): what would ask is refused");
         output.warn(&words);

@@ -265,7 +265,9 @@ fn l14_what_the_kernel_asks_is_asked_every_time() {
             Run it? [y]es, [n]o: n
             refused: write: the answer was no (terminal)
             rehearsal: `write` {"path":"AGENTS.md","content":"x"} gave 1 line:
+            type y or n; words after n are told to the model
             created AGENTS.md, 1 line
+            type y or n; words after n are told to the model
 
             `write` {"path":"AGENTS.md","content":"y"} was refused: Permission denied for `write`. Do not retry this exact call.
 

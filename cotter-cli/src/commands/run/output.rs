@@ -14,6 +14,7 @@ use super::spinner::Spinner;
 use crate::{
     cli::Format,
     failure::Failure,
+    screen::Screen,
     style::{Style, When},
 };
 
@@ -23,23 +24,25 @@ pub(super) struct Output {
     /// Of standard error.
     style: Style,
     spinner: Spinner,
-    /// How many questions wait for an answer. Subagents may ask at the same time.
-    questions: usize,
-    /// What is told when none is left.
-    notes: Vec<String>,
+    screen: Screen,
 }
 
 impl Output {
     pub(super) fn new(format: Format, when: When) -> Self {
-        let spinner = Spinner::new(format == Format::Text);
+        let screen = Screen::default();
+        let spinner = Spinner::new(format == Format::Text, screen.clone());
         let style = Style::on_stderr(when);
-        Output { format, style, spinner, questions: 0, notes: vec![] }
+        Output { format, style, spinner, screen }
+    }
+
+    /// Where the run is told: whoever asks the person puts the question there.
+    pub(super) fn screen(&self) -> &Screen {
+        &self.screen
     }
 
     /// Tells the person something that is not the answer.
     pub(super) fn warn(&mut self, words: &str) {
-        self.spinner.clear();
-        self.style.warn(words);
+        self.screen.tell(format!("{} {}", self.style.warning("warning:"), text::show(words)));
     }
 
     /// Tells which model answers, where that may be a surprise.
@@ -50,18 +53,20 @@ impl Output {
 
     /// Tells a run while it goes on. A reader who leaves aborts it: nobody would see the rest.
     pub(super) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
+        let screen = self.screen.clone();
+        let _following = screen.follow();
         loop {
             tokio::select! {
+                // In this order: a question is put when every event before it has been told.
+                biased;
                 event = run.next() => match event {
                     Some(event) => self.event(&event, cancel),
                     None => break,
                 },
+                () = screen.let_ask() => {}
                 () = self.spinner.tick() => {}
             }
         }
-        self.spinner.clear();
-        self.questions = 0;
-        self.tell_notes();
     }
 
     /// Tells what came of it, with what may help where it failed. A reader who left is no error, a full disk is.
@@ -108,42 +113,17 @@ impl Output {
                 };
                 self.note(&label, &format!("the model failed ({kind}); {next}"));
             }
-            EventKind::ToolCall { name, input, .. } => self.say(&format!("{name} {input}")),
-            EventKind::ToolResult { .. } => self.say("thinking"),
-            EventKind::PermissionRequest { .. } => {
-                self.questions += 1;
-                self.spinner.pause();
-            }
-            EventKind::PermissionResponse { .. } => {
-                self.questions = self.questions.saturating_sub(1);
-                self.tell_notes();
-                self.say("thinking");
+            EventKind::ToolCall { name, input, .. } => self.spinner.say(&format!("{name} {input}")),
+            EventKind::ToolResult { .. } | EventKind::PermissionResponse { .. } => {
+                self.spinner.say("thinking");
             }
             _ => {}
         }
     }
 
-    /// Shows a sign of life, but never beside a question.
-    fn say(&mut self, what: &str) {
-        if self.questions == 0 {
-            self.spinner.say(what);
-        }
-    }
-
-    /// Tells something on a line of its own: once no question is open, so that none is broken up.
+    /// Tells something on a line of its own.
     fn note(&mut self, label: &str, words: &str) {
-        self.notes.push(format!("{label} {}", text::show_line(words)));
-        self.tell_notes();
-    }
-
-    fn tell_notes(&mut self) {
-        if self.questions > 0 {
-            return;
-        }
-        for note in std::mem::take(&mut self.notes) {
-            self.spinner.clear();
-            let _ = writeln!(io::stderr().lock(), "{note}");
-        }
+        self.screen.tell(format!("{label} {}", text::show_line(words)));
     }
 }
 
