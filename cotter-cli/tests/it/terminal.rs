@@ -445,6 +445,24 @@ fn a_refusal_is_told_before_the_next_question() {
     .assert_eq(&shown);
 }
 
+/// The line is as wide as the terminal lets it be: what is wider would leave a row behind with each frame.
+#[test]
+fn a_sign_of_life_stays_on_one_line_of_a_narrow_terminal() {
+    let world = World::new().with_env("NO_COLOR", "1").with_env("TERM", "xterm");
+    let script = world.script(
+        r#"{"calls": [{"name": "bash", "input": {"command": "sleep 1; true a long line that does not fit into forty columns"}}]},
+           {"text": "done"}"#,
+    );
+    let screen = Screen::with_columns(40, &world, &["-p", "--script", &script, "go"]);
+    screen.wait_for("bash {");
+    let shown = screen.end(&world);
+    let frames: Vec<_> = shown.split("\u{1b}[K").filter(|frame| frame.contains("bash")).collect();
+    assert!(!frames.is_empty(), "{shown:?}");
+    for frame in frames {
+        assert!(frame.chars().count() < 40, "{frame:?}");
+    }
+}
+
 #[test]
 fn g16_subagents_that_ask_at_once_are_answered_one_after_the_other() {
     check(

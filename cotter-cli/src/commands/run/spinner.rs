@@ -7,6 +7,7 @@ use std::{
 };
 
 use cotter::text;
+use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{screen::Screen, style};
@@ -49,6 +50,53 @@ impl Spinner {
         sleep_until(due).await;
         self.due = Some(due + NEXT);
         self.frame = (self.frame + 1) % FRAMES.len();
-        self.screen.draw(&format!("{} {}", FRAMES[self.frame], what));
+        self.screen.draw(&format!("{} {}", FRAMES[self.frame], fitting(what, columns())));
+    }
+}
+
+/// How wide the terminal is, now: people change it.
+fn columns() -> usize {
+    let size = tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0);
+    size.map_or(80, |size| size.ws_col.into())
+}
+
+/// What fits into a line after a frame: a line that is too long would leave its first row behind.
+fn fitting(what: &str, columns: usize) -> String {
+    // The frame, the space after it, and the last column, at which some terminals begin a new line.
+    let room = columns.saturating_sub(4);
+    let width = |char: char| if char.is_ascii() { 1 } else { 2 };
+    if what.chars().map(width).sum::<usize>() <= room {
+        return what.to_owned();
+    }
+    let mut left = room.saturating_sub(width('…'));
+    let fits = |char: &char| match left.checked_sub(width(*char)) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    let mut cut: String = what.chars().take_while(fits).collect();
+    cut.extend((room > 1).then_some('…'));
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_never_wider_than_the_terminal() {
+        let cases = [
+            ("thinking", 80, "thinking"),
+            ("read {\"path\":\"a.txt\"}", 16, "read {\"pat…"),
+            ("read 世界世界", 14, "read 世…"),
+            ("thinking", 12, "thinking"),
+            ("thinking", 11, "think…"),
+            ("thinking", 3, ""),
+        ];
+        for (what, columns, expected) in cases {
+            assert_eq!(fitting(what, columns), expected, "{columns}");
+        }
     }
 }
