@@ -125,6 +125,27 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     "#]]);
 }
 
+/// `..` leads out of the project again.
+#[test]
+fn a_file_beside_the_project_may_be_named_from_within() {
+    let world = World::new();
+    world.write("beside/s.json", r#"{"permissions": {"deny": ["list"]}}"#);
+    world.write("beside/mcp.json", r#"{"mcpServers": {}}"#);
+    let args = ["-p", "--model", "rehearsal", "--mcp", "../beside/mcp.json"];
+    world.check(
+        &[&args[..], &["--settings", "../beside/s.json", "list src"]].concat(),
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `list` {"path":"src"} was refused: Denied: the rule `deny list` denies it. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: list: the rule `deny list` denies it (rule deny list)
+        "#]],
+    );
+}
+
 #[test]
 fn a_broken_file_is_named_with_its_place_and_left_alone() {
     let world = World::new();
@@ -212,9 +233,7 @@ fn a_named_file_must_be_there() {
         expect![[r#"
             exit 1
             --- stderr
-            error: .. lies in the project, and a project's settings are not read
-
-            hint: keep your own settings outside [T]/project
+            error: ..: expected a file, found a folder
         "#]],
     );
 }
