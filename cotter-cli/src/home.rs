@@ -84,6 +84,14 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
+/// Whether a file of the person's usual config home is one that the project brings. It is the person's
+/// also where the project contains it, if the project is their home folder or above it.
+pub(crate) fn is_brought_by(path: &Path, project: &Path) -> bool {
+    let home = folder().and_then(|home| home.canonicalize().ok());
+    let at_home = variable("COTTER_HOME").is_none() && home.is_some_and(|h| h.starts_with(project));
+    !at_home && leads_through(path, project)
+}
+
 /// The most links on the way to a file.
 const LINKS: usize = 40;
 

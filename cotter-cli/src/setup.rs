@@ -162,9 +162,14 @@ fn is_roots(_: &Path) -> bool {
     true
 }
 
-/// A file of the person's. What lies in the project is the project's, whoever names it.
+/// A file of the person's. What lies in the project is the project's, whoever names it; only what is in
+/// their usual place is theirs when the project is their home folder.
 fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>, Failure> {
-    if path.symlink_metadata().is_ok() && home::leads_through(path, project) {
+    let is_brought = match source {
+        Source::User => home::is_brought_by(path, project),
+        _ => home::leads_through(path, project),
+    };
+    if path.symlink_metadata().is_ok() && is_brought {
         let shown = path.display();
         let message = format!("{shown} lies in the project, and a project's settings are not read");
         let hint = format!("keep your own settings outside {}", project.display());
