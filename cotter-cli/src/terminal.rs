@@ -9,7 +9,6 @@ use std::{
 };
 
 use cotter::{
-    permission::{Rule, RuleKind},
     text,
     ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
 };
@@ -179,6 +178,7 @@ impl Terminal {
 
 /// What may be answered about one call.
 struct Offered<'a> {
+    call: &'a AskedCall,
     rules: &'a [String],
     /// Whether all of the call was shown: without that nothing is promised for good.
     whole: bool,
@@ -186,7 +186,7 @@ struct Offered<'a> {
 
 impl<'a> Offered<'a> {
     fn of(call: &'a AskedCall) -> Self {
-        Offered { rules: &call.offer, whole: is_shown_whole(call) }
+        Offered { call, rules: &call.offer, whole: is_shown_whole(call) }
     }
 
     fn letters(&self) -> &'static str {
@@ -214,7 +214,7 @@ impl<'a> Offered<'a> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rules = || match rest.trim() {
             "" => Ok(self.rules.to_vec()),
-            own => Ok(vec![self.own(own)?]),
+            own => Ok(vec![self.call.take_rule(own)?]),
         };
         match word.to_ascii_lowercase().as_str() {
             "s" | "session" if !self.rules.is_empty() => rules().map(Decision::YesForSession),
@@ -225,14 +225,6 @@ impl<'a> Offered<'a> {
                 Some(Whole::All(decision)) => Ok(decision),
                 Some(Whole::Each) | None => Err(self.typed()),
             },
-        }
-    }
-
-    /// A rule that the person typed.
-    fn own(&self, typed: &str) -> Result<String, String> {
-        match Rule::parse(RuleKind::Allow, typed) {
-            Ok(rule) => Ok(rule.text().to_owned()),
-            Err(_) => Err(self.typed()),
         }
     }
 }
@@ -454,6 +446,8 @@ impl Drop for Quiet<'_> {
 
 #[cfg(test)]
 mod tests {
+    use cotter::ui::OwnRule;
+
     use super::*;
 
     /// SECURITY 4: whatever is not shown of a call is said to be missing, were it one letter.
@@ -467,6 +461,7 @@ mod tests {
                 preview: String::new(),
                 input: Arc::new(input),
                 offer: vec![],
+                own_rule: OwnRule::default(),
                 asks: vec![],
                 digest: "d".into(),
             };
