@@ -265,7 +265,9 @@ fn l14_what_the_kernel_asks_is_asked_every_time() {
                asked by zone: zone `workspace` asks at level `strict`
                asked by protected-paths: AGENTS.md decides what runs later
             Run it? [y]es, [n]o: a
+            type y or n; words after n are told to the model
             Run it? [y]es, [n]o: s
+            type y or n; words after n are told to the model
             Run it? [y]es, [n]o: y
             1. write {"path":"AGENTS.md","content":"y"}
                asked by zone: zone `workspace` asks at level `strict`
@@ -273,9 +275,7 @@ fn l14_what_the_kernel_asks_is_asked_every_time() {
             Run it? [y]es, [n]o: n
             refused: write: the answer was no (terminal)
             rehearsal: `write` {"path":"AGENTS.md","content":"x"} gave 1 line:
-            type y or n; words after n are told to the model
             created AGENTS.md, 1 line
-            type y or n; words after n are told to the model
 
             `write` {"path":"AGENTS.md","content":"y"} was refused: Permission denied for `write`. Do not retry this exact call.
 
@@ -432,4 +432,19 @@ fn the_main_job_asks_where_it_should() {
 
         (rehearsal is an offline stand-in, not a model)
     "#]].assert_eq(&world.shown(&told));
+}
+
+/// What nobody was asked about is named, with the flag that would ask.
+#[test]
+fn what_nobody_was_asked_about_is_named() {
+    let world = world();
+    world.check(&["-p", "--model", "rehearsal", "run touch one"], expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `bash` {"command":"touch one"} was refused: Permission denied for `bash`: zone `workspace` asks at level `strict`, and nobody is there to be asked. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: bash {"command":"touch one"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+    "#]]);
 }

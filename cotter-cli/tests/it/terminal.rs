@@ -375,7 +375,7 @@ fn without_a_terminal_nobody_is_asked() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: there is no terminal to ask on (No such device or address (os error 6)): what would ask is refused
-        refused: read: nobody is there to be asked (nobody)
+        refused: read {"path":"a.txt"}: nobody is there to be asked (nobody)
     "#]].assert_eq(&world.shown(&command.output().unwrap()));
 }
 

@@ -1,13 +1,18 @@
 //! How a run is told: as text for people, as one object, or event by event.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal, Write},
+};
 
 use cotter::{
     Reason, Reply, Run,
     events::{Event, EventKind},
     text,
+    ui::AskedCall,
 };
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use super::spinner::Spinner;
@@ -25,14 +30,38 @@ pub(super) struct Output {
     style: Style,
     spinner: Spinner,
     screen: Screen,
+    /// Who may be asked.
+    asks: Asks,
+    /// The calls somebody was to be asked about, by id: nobody has seen them where nobody is asked.
+    asked: HashMap<SmolStr, String>,
 }
+
+/// Whether anybody sees the questions of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// Nobody wanted to be asked.
+    Unwanted,
+    /// Somebody wanted to, and there is no terminal.
+    Nowhere,
+    /// On the terminal.
+    OnTerminal,
+}
+
+/// The most of a call that nobody was asked about, in letters.
+const CALL_CHARS: usize = 200;
 
 impl Output {
     pub(super) fn new(format: Format, when: When) -> Self {
         let screen = Screen::default();
         let spinner = Spinner::new(format == Format::Text, screen.clone());
         let style = Style::on_stderr(when);
-        Output { format, style, spinner, screen }
+        let asks = Asks::Unwanted;
+        Output { format, style, spinner, screen, asks, asked: HashMap::new() }
+    }
+
+    /// Says who may be asked.
+    pub(super) fn set_asks(&mut self, asks: Asks) {
+        self.asks = asks;
     }
 
     /// Where the run is told: whoever asks the person puts the question there.
@@ -101,9 +130,20 @@ impl Output {
     /// What a person should know besides the answer.
     fn aside(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::ToolRefused { name, by, reason, .. } => {
+            EventKind::PermissionRequest { question } if self.asks != Asks::OnTerminal => {
+                let call = |call: &AskedCall| (call.call_id.clone(), call.preview.clone());
+                self.asked.extend(question.calls.iter().map(call));
+            }
+            EventKind::ToolRefused { call_id, name, by, reason } => {
                 let label = self.style.warning("refused:");
-                self.note(&label, &format!("{name}: {reason} ({by})"));
+                let asked = self.asked.remove(call_id).filter(|_| by == "nobody");
+                let hint = match (&asked, self.asks) {
+                    (Some(_), Asks::Unwanted) => "; with `--ask` it is put to you on the terminal",
+                    _ => "",
+                };
+                let call = asked.unwrap_or_else(|| name.to_string());
+                let call = text::clip(&call, CALL_CHARS);
+                self.note(&label, &format!("{call}: {reason} ({by}){hint}"));
             }
             EventKind::Retry { kind, wait_ms, model, .. } => {
                 let label = self.style.warning("retry:");
