@@ -378,10 +378,13 @@ async fn b8_a_refused_socket_is_said_to_be_one() {
         PermissionError: [Errno 1] Operation not permitted
         exit code 1
         the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
-    refused("echo 'chown: changing it: Operation not permitted' >&2; exit 1", expect![[r#"
+    refused(
+        "echo 'chown: changing it: Operation not permitted' >&2; exit 1",
+        expect![[r#"
         chown: changing it: Operation not permitted
-        exit code 1"#]])
-        .await;
+        exit code 1"#]],
+    )
+    .await;
 }
 
 #[tokio::test]
