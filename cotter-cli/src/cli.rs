@@ -24,7 +24,7 @@ pub(crate) enum Command {
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
     ModelsList { json: bool },
-    Explain { tool: String, input: String, json: bool },
+    Explain { tool: String, input: Option<String>, json: bool },
     ExplainBatch { file: PathBuf },
     McpList { json: bool },
     McpAccept { server: String, digest: Option<String> },
@@ -178,12 +178,12 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
 
 fn explain() -> clap::Command {
     let arg = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).value_name(value).help(help).required_unless_present("batch")
+        Arg::new(name).value_name(value).help(help)
     };
     clap::Command::new("explain")
         .about("What would happen to a call, and why, without running it")
-        .arg(arg("tool", "TOOL", "The tool's name"))
-        .arg(arg("input", "INPUT", "What it is given: JSON, or the text of a tool that needs one"))
+        .arg(arg("tool", "TOOL", "The tool's name").required_unless_present("batch"))
+        .arg(arg("input", "INPUT", "What it is given, if it needs anything: JSON, or its one text"))
         .arg(json("One JSON object"))
         .arg(
             value(
@@ -362,7 +362,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             Some(file) => Command::ExplainBatch { file },
             None => Command::Explain {
                 tool: text_of(matches, "tool").unwrap_or_default(),
-                input: text_of(matches, "input").unwrap_or_default(),
+                input: text_of(matches, "input"),
                 json: matches.get_flag("json"),
             },
         }),

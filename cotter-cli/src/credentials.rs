@@ -31,7 +31,7 @@ impl Credentials {
 
     fn read(path: &Path, project: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        if home::leads_through(path, project) {
+        if home::is_brought_by(path, project) {
             let message = format!("{shown} lies in the project, and keys are not read there");
             let hint = format!("keep your own files outside {}", project.display());
             return Err(Failure::new(message).with_hint(hint));

@@ -12,6 +12,7 @@ mod models;
 mod offer;
 mod own_settings;
 mod roots;
+mod screen;
 mod sessions;
 mod setup;
 mod style;
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
         Command::Explain { tool, input, json } => {
-            commands::explain::one(&tool, &input, json, style)
+            commands::explain::one(&tool, input.as_deref(), json, style)
         }
         Command::ExplainBatch { file } => commands::explain::batch(&file),
         Command::McpList { json } => commands::mcp::list(json, style),

@@ -64,10 +64,11 @@ pub(crate) async fn offer(
     terminal.put(&shown).await.map_err(failed)?;
     let prompt = format!("[1-{}], [n]one: ", offered.len());
     let read = |line: &str| match line.trim().to_ascii_lowercase().as_str() {
-        "n" | "no" | "none" => Some(None),
+        "n" | "no" | "none" => Ok(None),
         line => {
-            let number = line.parse::<usize>().ok()?;
-            offered.get(number.checked_sub(1)?).cloned().map(Some)
+            let number = line.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let line = number.and_then(|at| offered.get(at)).cloned().map(Some);
+            line.ok_or_else(|| format!("type a number from 1 to {}, or n", offered.len()))
         }
     };
     match terminal.answer(&prompt, read).await.map_err(failed)?.flatten() {
@@ -92,9 +93,11 @@ fn failed(cause: io::Error) -> Failure {
 /// A key, whose it is, and the model it opens.
 async fn take_key(terminal: &Terminal, reach: &mut Reach) -> Result<Option<Choice>, Failure> {
     let read = |line: &str| match line.trim() {
-        "" => Some(None),
-        key if key.bytes().all(|byte| byte.is_ascii_graphic()) => Some(Some(ApiKey::new(key))),
-        _ => None,
+        "" => Ok(None),
+        key if key.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(ApiKey::new(key))),
+        _ => {
+            Err("a key has no spaces and no letters beyond ASCII; only Enter leaves it".to_owned())
+        }
     };
     let prompt = "Paste the key (it is not shown): ";
     let Some(key) = terminal.secret(prompt, read).await.map_err(failed)?.flatten() else {
@@ -124,7 +127,7 @@ async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Read
     let enter = usual.unwrap_or("leave it");
     let mut prompt = format!("Whose key is it? {names} (Enter: {enter}): ");
     loop {
-        let line = terminal.answer(&prompt, |line| Some(line.trim().to_owned())).await;
+        let line = terminal.answer(&prompt, |line| Ok(line.trim().to_owned())).await;
         let Some(line) = line.map_err(failed)? else { return Ok(None) };
         match (line.as_str(), find(&line)) {
             ("", _) => return Ok(usual.and_then(find)),
@@ -147,7 +150,7 @@ async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Fai
     if let Some(model) = ready.default_model {
         return Ok(Some(name(model)));
     }
-    let read = |line: &str| Some(Some(line.trim()).filter(|line| !line.is_empty()).map(name));
+    let read = |line: &str| Ok(Some(line.trim()).filter(|line| !line.is_empty()).map(name));
     let prompt = format!("Which model of `{0}`? {0}/", ready.name);
     Ok(terminal.answer(&prompt, read).await.map_err(failed)?.flatten())
 }

@@ -11,7 +11,7 @@ use cotter::{
     settings::{Reach, Written},
 };
 
-use crate::{failure::Failure, home};
+use crate::{failure::Failure, home, setup};
 
 /// What may be read without being asked for it: headers and libraries of the system.
 const SYSTEM: [&str; 6] = [
@@ -105,6 +105,9 @@ fn written(folders: &[Written], home: Option<&Path>) -> Result<Vec<PathBuf>, Fai
             _ => PathBuf::from(&folder.text),
         };
         if path.is_absolute() {
+            if !path.exists() {
+                setup::warn(&folder.place.error(format!("there is no folder `{}`", folder.text)));
+            }
             return Ok(real(path));
         }
         let error = folder.place.error(format!("`{}` is not a whole path", folder.text));

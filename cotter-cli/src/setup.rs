@@ -29,7 +29,7 @@ use crate::{
     failure::Failure,
     home,
     models::Answering,
-    roots,
+    roots, screen,
     sessions::{FromFirstWord, Sessions},
     tools,
 };
@@ -132,6 +132,7 @@ impl Files {
         let starts = Arc::new(tools::hooks(&self.values())?);
         for File { path, origin, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
+            warn_of_unknown_tools(&settings.permissions, agent);
             settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
             let owner = Owner::new(origin.clone(), path.display().to_string());
             let base = Base {
@@ -182,9 +183,14 @@ fn is_roots(_: &Path) -> bool {
     true
 }
 
-/// A file of the person's. What lies in the project is the project's, whoever names it.
+/// A file of the person's. What lies in the project is the project's, whoever names it; only what is in
+/// their usual place is theirs when the project is their home folder.
 fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>, Failure> {
-    if path.symlink_metadata().is_ok() && home::leads_through(path, project) {
+    let is_brought = match source {
+        Source::User => home::is_brought_by(path, project),
+        _ => home::leads_through(path, project),
+    };
+    if path.symlink_metadata().is_ok() && is_brought {
         let shown = path.display();
         let message = format!("{shown} lies in the project, and a project's settings are not read");
         let hint = format!("keep your own settings outside {}", project.display());
@@ -203,6 +209,37 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
         Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))
     };
     texts.map(parse).collect()
+}
+
+/// Tools that are there only with something else: with skills, with subagents, with a home folder.
+const SOMETIMES: [&str; 5] = ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
+
+/// Tells of rules that can never match: a deny with a typo is no protection.
+fn warn_of_unknown_tools(permissions: &Permissions, agent: &Agent) {
+    let Permissions { allow, ask, deny, .. } = permissions;
+    let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
+    let tools = agent.tools();
+    let mut known: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();
+    known.extend(SOMETIMES);
+    for (kind, written) in kinds.into_iter().flat_map(|(k, all)| all.iter().map(move |w| (k, w))) {
+        let Ok(rule) = Rule::parse(kind, &written.text) else { continue };
+        let tool = rule.tool();
+        let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
+        if may_be || known.contains(&tool) {
+            continue;
+        }
+        let others = text::nearest(tool, Rule::other_names());
+        let near = text::nearest(tool, known.iter().copied()).or(others);
+        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let rule = format!("{} {}", kind.as_str(), written.text);
+        let words = format!("there is no tool `{tool}`, so the rule `{rule}` never holds{near}");
+        warn(&written.place.error(words));
+    }
+}
+
+/// Warns of something in a settings file, before a run begins.
+pub(crate) fn warn(error: &SettingsError) {
+    screen::tell(&format!("warning: {}", text::show_line(&error.to_string())));
 }
 
 /// Whether a rule matches what it is said to match, and nothing that it is said not to.

@@ -3,13 +3,12 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, IsTerminal, Write},
-    sync::{Arc, PoisonError},
+    io::{self, Write},
+    sync::Arc,
     time::Duration,
 };
 
 use cotter::{
-    permission::{Rule, RuleKind},
     text,
     ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
 };
@@ -18,6 +17,7 @@ use tokio::{net::unix::pipe::Receiver, sync::Mutex};
 
 use crate::{
     own_settings,
+    screen::{self, Screen},
     style::{self, Style, When},
 };
 
@@ -37,33 +37,32 @@ pub(crate) struct Terminal {
     /// Whose question is on the screen: subagents may ask at the same time, and are answered one after
     /// the other.
     turn: Mutex<()>,
-    /// What is told when the question on the screen is answered.
-    waiting: std::sync::Mutex<Vec<String>>,
+    /// What else is drawn, while no question is open.
+    screen: Screen,
 }
 
 impl Terminal {
     /// The terminal of this process. None is an error. Needs the runtime.
-    pub(crate) fn open(when: When) -> io::Result<Self> {
+    pub(crate) fn open(when: When, screen: Screen) -> io::Result<Self> {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty");
         let (tty, keys) = (open()?, open()?);
         tcgetattr(&tty)?;
         rustix::io::ioctl_fionbio(&keys, true)?;
         let keys = Receiver::from_file_unchecked(keys)?;
-        let (turn, waiting) = Default::default();
-        Ok(Terminal { style: Style::on_stderr(when), tty, keys, turn, waiting })
+        Ok(Terminal { style: Style::on_stderr(when), tty, keys, turn: Mutex::default(), screen })
     }
 
     /// Puts questions one after the other; what was to be told meanwhile is told in between.
     async fn one_at_a_time<T>(&self, asking: impl Future<Output = T>) -> T {
         let _turn = self.turn.lock().await;
-        let _telling = Telling(&self.waiting);
+        let _open = self.screen.open().await;
         asking.await
     }
 
     /// Puts a text before the person and waits until what is typed can be an answer to it.
     pub(crate) async fn put(&self, shown: &str) -> io::Result<()> {
         let _quiet = Quiet::new(&self.tty, LocalModes::ECHO | LocalModes::ICANON)?;
-        // Over a spinner, if one is there.
+        // Over what was typed before, if it was echoed.
         let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
         self.write(&format!("{over}{shown}"))?;
         tokio::time::sleep(GRACE).await;
@@ -98,7 +97,7 @@ impl Terminal {
     pub(crate) async fn secret<T>(
         &self,
         prompt: &str,
-        read: impl Fn(&str) -> Option<T>,
+        read: impl Fn(&str) -> Result<T, String>,
     ) -> io::Result<Option<T>> {
         let _unseen = Quiet::new(&self.tty, LocalModes::ECHO)?;
         // Nor is the end of its line.
@@ -109,19 +108,20 @@ impl Terminal {
         answer.await
     }
 
-    /// Asks until the line is an answer.
+    /// Asks until the line is an answer. What is none says what may be typed.
     pub(crate) async fn answer<T>(
         &self,
         prompt: &str,
-        read: impl Fn(&str) -> Option<T>,
+        read: impl Fn(&str) -> Result<T, String>,
     ) -> io::Result<Option<T>> {
         loop {
             self.write(prompt)?;
             let open = OpenLine(&self.tty);
             let Some(line) = self.line().await? else { return Ok(None) };
             open.ended();
-            if let Some(answer) = read(&line) {
-                return Ok(Some(answer));
+            match read(&line) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(words) => self.write(&format!("{}\n", text::show_line(&words)))?,
             }
         }
     }
@@ -132,7 +132,8 @@ impl Terminal {
             let decision = self.decide_one(only, "Run it? ").await?;
             return Ok(decision.map(|decision| Answered::all(question, decision, BY)));
         }
-        let whole = |line: &str| Whole::read(line);
+        let typed = "type y, n or e; words after n are told to the model";
+        let whole = |line: &str| Whole::read(line).ok_or_else(|| typed.to_owned());
         match self.answer("Run them? [y]es, [n]o, [e]ach: ", whole).await? {
             None => Ok(None),
             Some(Whole::All(decision)) => Ok(Some(Answered::all(question, decision, BY))),
@@ -177,6 +178,7 @@ impl Terminal {
 
 /// What may be answered about one call.
 struct Offered<'a> {
+    call: &'a AskedCall,
     rules: &'a [String],
     /// Whether all of the call was shown: without that nothing is promised for good.
     whole: bool,
@@ -184,7 +186,7 @@ struct Offered<'a> {
 
 impl<'a> Offered<'a> {
     fn of(call: &'a AskedCall) -> Self {
-        Offered { rules: &call.offer, whole: is_shown_whole(call) }
+        Offered { call, rules: &call.offer, whole: is_shown_whole(call) }
     }
 
     fn letters(&self) -> &'static str {
@@ -195,22 +197,33 @@ impl<'a> Offered<'a> {
         }
     }
 
+    /// What may be typed, in words.
+    fn typed(&self) -> String {
+        let letters = match (self.rules, self.whole) {
+            ([], _) => "y or n",
+            (_, true) => "y, s, a or n",
+            (_, false) => "y, s or n",
+        };
+        let own = if self.rules.is_empty() { "" } else { ", after s or a a narrower rule" };
+        format!("type {letters}; words after n are told to the model{own}")
+    }
+
     /// A line as an answer. `s` and `a` may be followed by a rule of one's own.
-    fn read(&self, line: &str) -> Option<Decision> {
+    fn read(&self, line: &str) -> Result<Decision, String> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rules = || match rest.trim() {
-            "" => Some(self.rules.to_vec()),
-            own => Some(vec![Rule::parse(RuleKind::Allow, own).ok()?.text().to_owned()]),
+            "" => Ok(self.rules.to_vec()),
+            own => Ok(vec![self.call.take_rule(own)?]),
         };
         match word.to_ascii_lowercase().as_str() {
             "s" | "session" if !self.rules.is_empty() => rules().map(Decision::YesForSession),
             "a" | "always" if !self.rules.is_empty() && self.whole => {
                 rules().map(Decision::YesAlways)
             }
-            _ => match Whole::read(line)? {
-                Whole::All(decision) => Some(decision),
-                Whole::Each => None,
+            _ => match Whole::read(line) {
+                Some(Whole::All(decision)) => Ok(decision),
+                Some(Whole::Each) | None => Err(self.typed()),
             },
         }
     }
@@ -234,9 +247,13 @@ impl Ui for Terminal {
         Box::pin(async move {
             let said = async {
                 self.put(&shown).await?;
-                self.answer("[y]es, [n]o: ", Whole::read).await
+                let read = |line: &str| match Whole::read(line) {
+                    Some(Whole::All(decision)) => Ok(decision),
+                    Some(Whole::Each) | None => Err("type y or n".to_owned()),
+                };
+                self.answer("[y]es, [n]o: ", read).await
             };
-            matches!(self.one_at_a_time(said).await, Ok(Some(Whole::All(Decision::Yes))))
+            matches!(self.one_at_a_time(said).await, Ok(Some(Decision::Yes)))
         })
     }
 
@@ -246,7 +263,11 @@ impl Ui for Terminal {
         Box::pin(async move {
             let said = async {
                 self.put(&listed(title, options)).await?;
-                self.answer(&prompt, |line| chosen(line, count).filter(|all| all.len() < 2)).await
+                let read = |line: &str| {
+                    let one = chosen(line, count).filter(|all| all.len() < 2);
+                    one.ok_or_else(|| format!("type a number from 1 to {count}, or only Enter"))
+                };
+                self.answer(&prompt, read).await
             };
             self.one_at_a_time(said).await.ok().flatten()?.first().copied()
         })
@@ -262,7 +283,8 @@ impl Ui for Terminal {
         Box::pin(async move {
             let said = async {
                 self.put(&listed(title, options)).await?;
-                self.answer(&prompt, |line| chosen(line, count)).await
+                let typed = || format!("type numbers from 1 to {count}, or only Enter");
+                self.answer(&prompt, |line| chosen(line, count).ok_or_else(typed)).await
             };
             self.one_at_a_time(said).await.ok().flatten().filter(|all| !all.is_empty())
         })
@@ -273,17 +295,14 @@ impl Ui for Terminal {
         Box::pin(async move {
             let said = async {
                 self.put(&shown).await?;
-                self.answer("Your answer: ", |line| Some(line.to_owned())).await
+                self.answer("Your answer: ", |line| Ok(line.to_owned())).await
             };
             self.one_at_a_time(said).await.ok().flatten()
         })
     }
 
     fn notify(&self, text: &str) {
-        match self.turn.try_lock() {
-            Ok(_) => tell(text),
-            Err(_) => lock(&self.waiting).push(text.to_owned()),
-        }
+        self.screen.tell(text::show(text).into_owned());
     }
 }
 
@@ -301,30 +320,8 @@ impl Ui for Nobody {
     }
 
     fn notify(&self, text: &str) {
-        tell(text);
+        screen::tell(text);
     }
-}
-
-/// Tells something on a line of its own, over a spinner, if one is there.
-pub(crate) fn tell(text: &str) {
-    let mut err = io::stderr().lock();
-    let clears = err.is_terminal() && style::can_clear_lines();
-    let over = if clears { "\r\u{1b}[K" } else { "" };
-    // Nobody is left to be told when this fails.
-    let _ = writeln!(err, "{over}{}", text::show(text));
-}
-
-/// Tells what waited for a question, also for one that was given up.
-struct Telling<'a>(&'a std::sync::Mutex<Vec<String>>);
-
-impl Drop for Telling<'_> {
-    fn drop(&mut self) {
-        std::mem::take(&mut *lock(self.0)).iter().for_each(|text| tell(text));
-    }
-}
-
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a line says about all calls.
@@ -449,6 +446,8 @@ impl Drop for Quiet<'_> {
 
 #[cfg(test)]
 mod tests {
+    use cotter::ui::OwnRule;
+
     use super::*;
 
     /// SECURITY 4: whatever is not shown of a call is said to be missing, were it one letter.
@@ -462,6 +461,7 @@ mod tests {
                 preview: String::new(),
                 input: Arc::new(input),
                 offer: vec![],
+                own_rule: OwnRule::default(),
                 asks: vec![],
                 digest: "d".into(),
             };

@@ -68,7 +68,7 @@ pub(crate) async fn servers(
     let mcp = Mcp::open(servers, surroundings(values, place)?).await;
     let mcp = mcp.map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
-        crate::terminal::tell(&format!("warning: {}", text::show_line(&diagnostic.to_string())));
+        crate::screen::tell(&format!("warning: {}", text::show_line(&diagnostic.to_string())));
     }
     Ok(Some(mcp))
 }

@@ -83,7 +83,7 @@ impl Tool for Fetch {
     fn effects(&self, input: &Value, _: &Place) -> Facts {
         match Address::parse(input["url"].as_str().unwrap_or_default()) {
             Ok(address) => Facts { hosts: vec![address.host()], ..Facts::zone(address.zone()) },
-            Err(_) => Facts::zone(Zone::Safe),
+            Err(why) => Facts::invalid(why),
         }
     }
 

@@ -12,6 +12,7 @@ mod second;
 mod expand;
 mod glob;
 mod below;
+mod index;
 mod state;
 mod walk;
 mod builtins;

@@ -39,13 +39,16 @@
 //! # }
 //! ```
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::ext::HandlerId;
+use crate::{
+    ext::HandlerId,
+    permission::{Rule, RuleKind},
+};
 
 /// A future of the person's.
 pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -146,9 +149,59 @@ pub struct AskedCall {
     /// call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offer: Vec<String>,
+    /// Tells of a rule that the person types in place of those offered whether it would do.
+    #[serde(skip)]
+    pub own_rule: OwnRule,
     /// Binds the answer to session, call, tool definition, input and working folder.
     #[serde(skip)]
     pub digest: SmolStr,
+}
+
+/// Whether a rule of the person's own would answer a question about one call.
+#[derive(Clone, Default)]
+pub struct OwnRule(Option<Arc<Answers>>);
+
+type Answers = dyn Fn(&Rule) -> bool + Send + Sync;
+
+impl OwnRule {
+    pub(crate) fn new(answers: impl Fn(&Rule) -> bool + Send + Sync + 'static) -> Self {
+        OwnRule(Some(Arc::new(answers)))
+    }
+}
+
+impl fmt::Debug for OwnRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnRule")
+    }
+}
+
+impl AskedCall {
+    /// A rule that a person typed, for [`Decision::YesForSession`] or [`Decision::YesAlways`]. It must be
+    /// an allow rule without its kind, cover this very call, and be no wider than what is offered; the
+    /// error says which of these it is not.
+    pub fn take_rule(&self, typed: &str) -> Result<String, String> {
+        let rule = Rule::parse(RuleKind::Allow, typed).map_err(|error| error.to_string())?;
+        if !self.own_rule.0.as_ref().is_some_and(|answers| answers(&rule)) {
+            return Err(format!("`{typed}` does not cover this call"));
+        }
+        if !self.offer.iter().any(|offered| is_within(typed, offered)) {
+            let offered = self.offer.join(", ");
+            return Err(format!("`{typed}` would allow more than {offered}"));
+        }
+        Ok(rule.text().to_owned())
+    }
+}
+
+/// Whether a rule allows no more than one that is offered: the same, or what lies below its last `*`.
+fn is_within(typed: &str, offered: &str) -> bool {
+    let below = |end: &str, between: char| {
+        let start = offered.strip_suffix(end)?;
+        let rest = typed.strip_prefix(start)?.strip_prefix(between)?;
+        Some(!rest.split(['/', ')']).any(|name| name == ".."))
+    };
+    typed == offered
+        || below(" *)", ' ').is_some_and(|inside| inside && !typed.contains(" | "))
+        || below("/**)", '/') == Some(true)
 }
 
 /// Somebody who wants a call asked.
@@ -198,4 +251,34 @@ pub enum Decision {
     YesAlways(Vec<String>),
     /// It may not; the words are for the model.
     No(Option<String>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s4_a_rule_of_ones_own_is_no_wider_than_what_is_offered() {
+        let cases = [
+            ("bash(git push *)", "bash(git push *)", true),
+            ("bash(git push origin)", "bash(git push *)", true),
+            ("bash(git push origin *)", "bash(git push *)", true),
+            ("bash(git *)", "bash(git push *)", false),
+            ("bash(git pu*)", "bash(git push *)", false),
+            ("bash(git push:*)", "bash(git push *)", false),
+            ("bash(git push * | sh)", "bash(git push *)", false),
+            ("bash", "bash(git push *)", false),
+            ("*", "bash(git push *)", false),
+            ("bash(./deploy *)", "bash(./deploy staging)", false),
+            ("write(./src/a.txt)", "write(./src/**)", true),
+            ("write(./src/**)", "write(./src/**)", true),
+            ("write(./src/../**)", "write(./src/**)", false),
+            ("write(./**)", "write(./src/**)", false),
+            ("write(./src2/**)", "write(./src/**)", false),
+            ("fetch(*)", "fetch(docs.rs)", false),
+        ];
+        for (typed, offered, expected) in cases {
+            assert_eq!(is_within(typed, offered), expected, "{typed} within {offered}");
+        }
+    }
 }

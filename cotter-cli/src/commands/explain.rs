@@ -9,7 +9,7 @@ use std::{
 
 use cotter::{
     Agent, text,
-    tool::{Considered, Explained},
+    tool::{Considered, Explained, ToolSet},
 };
 use serde_json::{Value, json};
 
@@ -26,7 +26,12 @@ const NOT_PASSED: u8 = 3;
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// `cotter explain TOOL INPUT`.
-pub(crate) fn one(tool: &str, input: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn one(
+    tool: &str,
+    input: Option<&str>,
+    json: bool,
+    when: When,
+) -> Result<ExitCode, Failure> {
     let agent = setup::shown(setup::place(None)?)?;
     let input = read_input(&agent, tool, input)?;
     let explained = block_on(agent.explain(tool, input.clone()))?;
@@ -84,29 +89,61 @@ fn read_call(line: &[u8]) -> Result<(String, Value), String> {
     }
 }
 
-/// The input as JSON; or, of a tool that needs one text, that text as it is typed.
-fn read_input(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Failure> {
+/// The input as JSON; or, of a tool that needs one text, that text as it is typed; or nothing, of one that
+/// needs none.
+fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, Failure> {
+    let tools = agent.tools();
+    let spec = tools.specs().find(|spec| spec.name == tool);
+    let Some(typed) = typed else {
+        return match spec {
+            Some(spec) if needs(&spec.schema).next().is_some() => {
+                let needed = needs(&spec.schema).collect::<Vec<_>>().join("`, `");
+                Err(Failure::usage(format!("`{tool}` needs an input: `{needed}`"))
+                    .with_hint(format!("cotter explain {tool} INPUT")))
+            }
+            Some(_) => Ok(json!({})),
+            None => Err(unknown(&tools, tool)),
+        };
+    };
     let cause = match serde_json::from_str::<Value>(typed) {
         Ok(input) if input.is_object() => return Ok(input),
         Ok(_) => "it is no object".to_owned(),
         Err(cause) => cause.to_string(),
     };
     let looks_like_json = typed.trim_start().starts_with('{');
-    let tools = agent.tools();
-    let spec = tools.specs().find(|spec| spec.name == tool);
-    match spec.and_then(|spec| only_text(&spec.schema)) {
+    let Some(spec) = spec else { return Err(unknown(&tools, tool)) };
+    match only_text(&spec.schema) {
         Some(field) if !looks_like_json => Ok(json!({ field: typed })),
         _ => Err(Failure::usage(format!("the input for `{tool}` cannot be read: {cause}"))
             .with_hint("give it as JSON: cotter explain bash '{\"command\": \"git push\"}'")),
     }
 }
 
-/// The one text a tool cannot do without.
+fn unknown(tools: &ToolSet, typed: &str) -> Failure {
+    let names: Vec<_> = tools.specs().map(|spec| spec.name.as_str()).collect();
+    let hint = match text::nearest(typed, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", names.join(", ")),
+    };
+    Failure::usage(format!("there is no tool `{}`", text::show_line(typed))).with_hint(hint)
+}
+
+/// What a tool cannot do without.
+fn needs(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The one text a tool cannot do without; of one that can do without anything, the one text it takes
+/// first.
 fn only_text(schema: &Value) -> Option<String> {
-    match schema["required"].as_array()?.as_slice() {
-        [only] => {
-            let field = only.as_str()?;
-            (schema["properties"][field]["type"] == "string").then(|| field.to_owned())
+    let is_text = |field: &str| schema["properties"][field]["type"] == "string";
+    let mut needed = needs(schema);
+    match (needed.next(), needed.next()) {
+        (Some(only), None) => Some(only).filter(|field| is_text(field)).map(str::to_owned),
+        (None, _) => {
+            let fields = schema["properties"].as_object()?;
+            let mut texts = fields.keys().filter(|field| is_text(field));
+            texts.next().filter(|_| texts.next().is_none()).cloned()
         }
         _ => None,
     }

@@ -22,7 +22,7 @@ use smol_str::SmolStr;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use self::output::Output;
+use self::output::{Asks, Output};
 use crate::{
     cli::{RunArgs, SessionArg},
     failure::Failure,
@@ -165,7 +165,8 @@ fn terminal(args: &RunArgs, style: When, output: &mut Output) -> Option<Terminal
     if !args.ask {
         return None;
     }
-    let terminal = Terminal::open(style);
+    let terminal = Terminal::open(style, output.screen().clone());
+    output.set_asks(if terminal.is_ok() { Asks::OnTerminal } else { Asks::Nowhere });
     if let Err(cause) = &terminal {
         let words = format!("there is no terminal to ask on ({cause}): what would ask is refused");
         output.warn(&words);

@@ -238,24 +238,23 @@ fn an_input_that_cannot_be_read_is_a_usage_error() {
         "{}",
         &["nothing", "a.txt"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the input for `nothing` cannot be read: expected value at line 1 column 1
+            exit 2
+            --- stderr
+            error: there is no tool `nothing`
 
-        hint: give it as JSON: cotter explain bash '{"command": "git push"}'
-    "#]],
+            hint: there are read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_subagent
+        "#]],
     );
     check(
         "{}",
         &["bash"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the following required arguments were not provided
-          caused by: <INPUT>
+            exit 2
+            --- stderr
+            error: `bash` needs an input: `command`
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: cotter explain bash INPUT
+        "#]],
     );
 }
 
@@ -281,6 +280,98 @@ fn an_unknown_tool_and_a_wrong_input_are_blocked() {
           schema    schema  block  Invalid arguments for `bash`: Additional properties are not allowed ('comand' was unexpected); "command" is a required property; `comand` may be meant for `command`.
     "#]],
     );
+}
+
+#[test]
+fn l12_a_tool_that_is_not_there_is_said_not_to_be() {
+    check(
+        "{}",
+        &["bsh", "ls"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no tool `bsh`
+
+        hint: did you mean `bash`?
+    "#]],
+    );
+    check(
+        "{}",
+        &["bsh"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no tool `bsh`
+
+        hint: did you mean `bash`?
+    "#]],
+    );
+    let output = world("{}").output(&["explain", "nothing", "x"]);
+    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(shown.starts_with("error: there is no tool `nothing`\n\nhint: there are "), "{shown}");
+}
+
+#[test]
+fn l12_a_tool_that_needs_no_input_is_explained_without_one() {
+    let world = world("{}");
+    for args in [&["explain", "list"][..], &["explain", "list", "src"]] {
+        let output = world.output(args);
+        assert_eq!(output.status.code(), Some(0), "{}", world.shown(&output));
+    }
+    check(
+        "{}",
+        &["bash"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `bash` needs an input: `command`
+
+        hint: cotter explain bash INPUT
+    "#]],
+    );
+}
+
+#[test]
+fn l12_what_the_tool_would_refuse_is_invalid_input() {
+    check(
+        "{}",
+        &["fetch", "docs.rs"],
+        expect![[r#"
+        exit 3
+        --- stdout
+        fetch {"url":"docs.rs"}
+        block: Invalid arguments for `fetch`: `docs.rs`: relative URL without a base.
+        decided by schema
+
+          zone      build
+
+          scope     scope   pass
+          schema    schema  block  Invalid arguments for `fetch`: `docs.rs`: relative URL without a base.
+    "#]],
+    );
+}
+
+/// SECURITY 1: a rule that can never hold protects nothing, so it is told.
+#[test]
+fn s1_rules_and_folders_that_are_not_there_are_told() {
+    let settings = r#"{
+  "permissions": {
+    "deny": ["raed(.env)", "Read(./x)", "mcp__a__b", "no*", "invoke_skill"],
+    "allow": ["bahs(ls)"]
+  },
+  "roots": ["/not/there"],
+  "readRoots": ["/usr"],
+  "caches": ["~/none"]
+}"#;
+    let world = world(settings);
+    let output = world.output(&["permissions", "list"]);
+    assert_eq!(output.status.code(), Some(0), "{}", world.shown(&output));
+    expect![[r#"
+        warning: [T]/home/.config/cotter/settings.json:6:13: $.roots[0]: there is no folder `/not/there`
+        warning: [T]/home/.config/cotter/settings.json:8:14: $.caches[0]: there is no folder `~/none`
+        warning: [T]/home/.config/cotter/settings.json:4:15: $.permissions.allow[0]: there is no tool `bahs`, so the rule `allow bahs(ls)` never holds; did you mean `bash`?
+        warning: [T]/home/.config/cotter/settings.json:3:14: $.permissions.deny[0]: there is no tool `raed`, so the rule `deny raed(.env)` never holds; did you mean `read`?
+    "#]].assert_eq(&world.plain(&String::from_utf8_lossy(&output.stderr)));
 }
 
 #[test]

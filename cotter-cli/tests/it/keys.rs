@@ -387,7 +387,7 @@ fn without_a_terminal_nothing_is_offered() {
 
 #[test]
 fn the_stand_in_is_for_this_run() {
-    let keys = [("[n]one: ", "9\n"), ("9\r\n[1-2], [n]one: ", "2\n")];
+    let keys = [("[n]one: ", "9\n"), ("or n\r\n[1-2], [n]one: ", "2\n")];
     let world = quiet_world();
     check_offer(
         &world,
@@ -398,6 +398,7 @@ fn the_stand_in_is_for_this_run() {
             1. a provider whose key you have
             2. rehearsal, an offline stand-in, for this run
             [1-2], [n]one: 9
+            type a number from 1 to 2, or n
             [1-2], [n]one: 2
             rehearsal: I do not understand "what is in a.txt?"
 

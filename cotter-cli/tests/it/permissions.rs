@@ -218,30 +218,38 @@ fn l14_always_is_a_rule_in_the_settings() {
 }
 
 #[test]
-fn l14_a_rule_of_ones_own_may_be_typed() {
+fn s4_a_rule_of_ones_own_covers_the_call_and_no_more_than_was_offered() {
     let world = world();
     check(
         &world,
-        "run touch one then run touch two",
-        &["a bash(", "a bash(touch *)"],
+        "write one to src/x.txt then write two to src/x.txt",
+        &["a write(", "a bash(ls *)", "a write(./**)", "a always", "a write(./src/x.txt)"],
         expect![[r#"
             exit 0
-            1. bash {"command":"touch one"}
+            1. write {"path":"src/x.txt","content":"one"}
                asked by zone: zone `workspace` asks at level `strict`
-               session or always would allow: bash(touch one)
-            Run it? [y]es, [s]ession, [a]lways, [n]o: a bash(
-            Run it? [y]es, [s]ession, [a]lways, [n]o: a bash(touch *)
+               session or always would allow: write(./src/**)
+            Run it? [y]es, [s]ession, [a]lways, [n]o: a write(
+            rule `write(`: `(` without `)` at the end
+            Run it? [y]es, [s]ession, [a]lways, [n]o: a bash(ls *)
+            `bash(ls *)` does not cover this call
+            Run it? [y]es, [s]ession, [a]lways, [n]o: a write(./**)
+            `write(./**)` would allow more than write(./src/**)
+            Run it? [y]es, [s]ession, [a]lways, [n]o: a always
+            `always` does not cover this call
+            Run it? [y]es, [s]ession, [a]lways, [n]o: a write(./src/x.txt)
             kept in [T]/home/.config/cotter/settings.json
-            rehearsal: `bash` {"command":"touch one"} gave 1 line:
-            (no output)
+            rehearsal: `write` {"path":"src/x.txt","content":"one"} gave 1 line:
+            created src/x.txt, 1 line
 
-            `bash` {"command":"touch two"} gave 1 line:
-            (no output)
+            `write` {"path":"src/x.txt","content":"two"} gave 1 line:
+            replaced src/x.txt, 1 line
 
             (rehearsal is an offline stand-in, not a model)
         "#]],
     );
-    assert!(settings(&world).contains("\"bash(touch *)\""), "{}", settings(&world));
+    assert!(settings(&world).contains("\"write(./src/x.txt)\""), "{}", settings(&world));
+    assert!(!settings(&world).contains("ls *"), "{}", settings(&world));
 }
 
 #[test]
@@ -257,7 +265,9 @@ fn l14_what_the_kernel_asks_is_asked_every_time() {
                asked by zone: zone `workspace` asks at level `strict`
                asked by protected-paths: AGENTS.md decides what runs later
             Run it? [y]es, [n]o: a
+            type y or n; words after n are told to the model
             Run it? [y]es, [n]o: s
+            type y or n; words after n are told to the model
             Run it? [y]es, [n]o: y
             1. write {"path":"AGENTS.md","content":"y"}
                asked by zone: zone `workspace` asks at level `strict`
@@ -422,4 +432,19 @@ fn the_main_job_asks_where_it_should() {
 
         (rehearsal is an offline stand-in, not a model)
     "#]].assert_eq(&world.shown(&told));
+}
+
+/// What nobody was asked about is named, with the flag that would ask.
+#[test]
+fn what_nobody_was_asked_about_is_named() {
+    let world = world();
+    world.check(&["-p", "--model", "rehearsal", "run touch one"], expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `bash` {"command":"touch one"} was refused: Permission denied for `bash`: zone `workspace` asks at level `strict`, and nobody is there to be asked. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: bash {"command":"touch one"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+    "#]]);
 }

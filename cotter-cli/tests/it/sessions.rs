@@ -302,7 +302,7 @@ fn files_are_the_owners_alone() {
     let world = World::new();
     // More than the model gets of one result, so that the whole goes to a file of its own.
     world.write("project/long.txt", "a line of some length\n".repeat(9000));
-    world.output(&with(&["read long.txt"]));
+    world.output(&with(&["run cat long.txt"]));
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let data = world.path("home/.local/share/cotter");
     let mut folders = vec![data];

@@ -125,6 +125,70 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     "#]]);
 }
 
+/// SECURITY 3: a home folder that is a repository, or lies in one, is a home folder all the same. What is
+/// named there, and what lies in a project below it, is the project's.
+#[test]
+fn s3_a_persons_own_settings_are_theirs_when_the_project_is_their_home() {
+    let world = World::new();
+    world.settings(r#"{"permissions": {"deny": ["list"]}}"#);
+    world.write("home/.config/cotter/credentials.json", "{}");
+    let credentials = world.path("home/.config/cotter/credentials.json");
+    fs::set_permissions(credentials, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    world.write("home/.git/HEAD", "");
+    world.write("home/notes/a.txt", "a");
+    world.write("home/work/.git/HEAD", "");
+    let list = |world: &World, folder: &str, more: &[&str]| {
+        let folder = world.path(folder);
+        let mut command =
+            world.command(&[&["-p", "--model", "rehearsal"], more, &["list"]].concat());
+        let output = command.current_dir(folder).output().unwrap();
+        let shown = world.shown(&output);
+        shown
+            .lines()
+            .filter(|line| line.starts_with("error:") || line.starts_with("refused:"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let denied = "refused: list: the rule `deny list` denies it (rule deny list)";
+    for folder in ["home", "home/notes", "home/.config/cotter"] {
+        assert_eq!(list(&world, folder, &[]), denied, "{folder}");
+    }
+    fs::create_dir_all(world.path(".git")).unwrap();
+    fs::remove_dir_all(world.path("home/.git")).unwrap();
+    assert_eq!(list(&world, "home/notes", &[]), denied, "a repository above the home folder");
+    fs::create_dir_all(world.path("home/.git")).unwrap();
+    let named = ["--settings", "../.config/cotter/settings.json"];
+    expect!["error: ../.config/cotter/settings.json lies in the project, and a project's settings are not read"].assert_eq(&list(&world, "home/notes", &named));
+    let inside = world.path("home/work/.config");
+    let world = world.with_env("XDG_CONFIG_HOME", &inside);
+    world.write("home/work/.config/cotter/settings.json", "{}");
+    expect!["error: [T]/home/work/.config/cotter/settings.json lies in the project, and a project's settings are not read"].assert_eq(&list(&world, "home/work", &[]));
+    let own = world.path("home/.config/cotter");
+    let world = world.with_env("COTTER_HOME", own);
+    expect!["error: [T]/home/.config/cotter/settings.json lies in the project, and a project's settings are not read"].assert_eq(&list(&world, "home", &[]));
+}
+
+/// `..` leads out of the project again.
+#[test]
+fn a_file_beside_the_project_may_be_named_from_within() {
+    let world = World::new();
+    world.write("beside/s.json", r#"{"permissions": {"deny": ["list"]}}"#);
+    world.write("beside/mcp.json", r#"{"mcpServers": {}}"#);
+    let args = ["-p", "--model", "rehearsal", "--mcp", "../beside/mcp.json"];
+    world.check(
+        &[&args[..], &["--settings", "../beside/s.json", "list src"]].concat(),
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `list` {"path":"src"} was refused: Denied: the rule `deny list` denies it. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: list: the rule `deny list` denies it (rule deny list)
+        "#]],
+    );
+}
+
 #[test]
 fn a_broken_file_is_named_with_its_place_and_left_alone() {
     let world = World::new();
@@ -212,9 +276,7 @@ fn a_named_file_must_be_there() {
         expect![[r#"
             exit 1
             --- stderr
-            error: .. lies in the project, and a project's settings are not read
-
-            hint: keep your own settings outside [T]/project
+            error: ..: expected a file, found a folder
         "#]],
     );
 }

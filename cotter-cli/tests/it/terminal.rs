@@ -24,7 +24,11 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new(world: &World, args: &[&str]) -> Self {
-        let size = PtySize { rows: 40, cols: 200, pixel_width: 0, pixel_height: 0 };
+        Screen::with_columns(200, world, args)
+    }
+
+    fn with_columns(cols: u16, world: &World, args: &[&str]) -> Self {
+        let size = PtySize { rows: 40, cols, pixel_width: 0, pixel_height: 0 };
         let pty = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_cotter"));
         command.args(args);
@@ -148,18 +152,19 @@ fn a_no_refuses_it_with_words_for_the_model() {
 fn an_unclear_answer_is_asked_again() {
     check(
         "read a.txt",
-        &[("Run it?", "maybe\n"), ("]o: maybe\r\nRun it?", "n\n")],
+        &[("Run it?", "maybe\n"), ("to the model\r\nRun it?", "n\n")],
         expect![[r#"
-        exit 0
-        1. read {"path":"a.txt"}
-           asked by rule ask read: the rule `ask read` asks
-        Run it? [y]es, [n]o: maybe
-        Run it? [y]es, [n]o: n
-        refused: read: the answer was no (terminal)
-        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`. Do not retry this exact call.
+            exit 0
+            1. read {"path":"a.txt"}
+               asked by rule ask read: the rule `ask read` asks
+            Run it? [y]es, [n]o: maybe
+            type y or n; words after n are told to the model
+            Run it? [y]es, [n]o: n
+            refused: read: the answer was no (terminal)
+            rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`. Do not retry this exact call.
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
 }
 
@@ -370,7 +375,7 @@ fn without_a_terminal_nobody_is_asked() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: there is no terminal to ask on (No such device or address (os error 6)): what would ask is refused
-        refused: read: nobody is there to be asked (nobody)
+        refused: read {"path":"a.txt"}: nobody is there to be asked (nobody)
     "#]].assert_eq(&world.shown(&command.output().unwrap()));
 }
 
@@ -382,6 +387,80 @@ fn a_slow_run_shows_a_sign_of_life_on_terminals_only() {
     screen.wait_for("thinking");
     let shown = screen.end(&world);
     assert!(shown.ends_with("\u{1b}[Kdone\n"), "{shown:?}");
+}
+
+/// Nothing is drawn while a question of the model's is open: what is typed stays on its line.
+#[test]
+fn r11_a_sign_of_life_is_never_drawn_over_what_is_typed() {
+    let world = world().with_env("TERM", "xterm");
+    let script = world.script(
+        r#"{"calls": [{"name": "ask_user", "input": {"question": "Which?", "options": ["a", "b"]}}], "delayMs": 400},
+           {"text": "done"}"#,
+    );
+    let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
+    screen.wait_for("Choose");
+    screen.type_keys("2");
+    // Long enough for ten frames, were there any.
+    thread::sleep(Duration::from_secs(1));
+    screen.type_keys("\n");
+    let shown = screen.end(&world);
+    let question = shown.find("The agent has a question").unwrap();
+    let end = shown.find("done").unwrap();
+    expect![[r#"
+        The agent has a question. Your answer allows nothing to run.
+        │ Which?
+          1) a
+          2) b
+          3) Something else
+        Choose one of 1 to 3, or nothing: 2
+        done"#]]
+    .assert_eq(&shown[question..end + 4]);
+}
+
+/// What became of one call is told before the next question is put.
+#[test]
+fn a_refusal_is_told_before_the_next_question() {
+    let world = world().with_env("TERM", "xterm");
+    let script = world.script(
+        r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}]},
+           {"calls": [{"name": "read", "input": {"path": "src/b.txt"}}]}, {"text": "done"}"#,
+    );
+    let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
+    screen.wait_for("Run it?");
+    screen.type_keys("n\n");
+    screen.wait_for("b.txt\"}\r\n   asked by rule ask read: the rule `ask read` asks\r\nRun it?");
+    screen.type_keys("y\n");
+    let shown = screen.end(&world).replace("\u{1b}[K", "");
+    expect![[r#"
+        exit 0
+        1. read {"path":"a.txt"}
+           asked by rule ask read: the rule `ask read` asks
+        Run it? [y]es, [n]o: n
+        refused: read: the answer was no (terminal)
+        1. read {"path":"src/b.txt"}
+           asked by rule ask read: the rule `ask read` asks
+        Run it? [y]es, [n]o: y
+        done
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// The line is as wide as the terminal lets it be: what is wider would leave a row behind with each frame.
+#[test]
+fn a_sign_of_life_stays_on_one_line_of_a_narrow_terminal() {
+    let world = World::new().with_env("NO_COLOR", "1").with_env("TERM", "xterm");
+    let script = world.script(
+        r#"{"calls": [{"name": "bash", "input": {"command": "sleep 1; true a long line that does not fit into forty columns"}}]},
+           {"text": "done"}"#,
+    );
+    let screen = Screen::with_columns(40, &world, &["-p", "--script", &script, "go"]);
+    screen.wait_for("bash {");
+    let shown = screen.end(&world);
+    let frames: Vec<_> = shown.split("\u{1b}[K").filter(|frame| frame.contains("bash")).collect();
+    assert!(!frames.is_empty(), "{shown:?}");
+    for frame in frames {
+        assert!(frame.chars().count() < 40, "{frame:?}");
+    }
 }
 
 #[test]
@@ -401,11 +480,11 @@ fn g16_subagents_that_ask_at_once_are_answered_one_after_the_other() {
             1. read {"path":"a.txt"}
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: n not that
+            refused: read: not that (terminal)
             for the subagent reviewer:
             1. read {"path":"src/b.txt"}
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: y
-            refused: read: not that (terminal)
             rehearsal: @general says:
             rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: not that. Do not retry this exact call.
 
@@ -456,21 +535,22 @@ fn r11_a_question_of_the_models_is_answered_by_number() {
     let input = r#"{"question": "Which colour?\nI have two.", "options": ["red", "blue"]}"#;
     check_asked(
         input,
-        &[("Choose", "4\n"), ("nothing: 4\r\nChoose", "2\n")],
+        &[("Choose", "4\n"), ("only Enter\r\nChoose", "2\n")],
         expect![[r#"
-        exit 0
-        The agent has a question. Your answer allows nothing to run.
-        │ Which colour?
-        │ I have two.
-          1) red
-          2) blue
-          3) Something else
-        Choose one of 1 to 3, or nothing: 4
-        Choose one of 1 to 3, or nothing: 2
-        done
-        --
-        ask_user: The person chose "blue".
-    "#]],
+            exit 0
+            The agent has a question. Your answer allows nothing to run.
+            │ Which colour?
+            │ I have two.
+              1) red
+              2) blue
+              3) Something else
+            Choose one of 1 to 3, or nothing: 4
+            type a number from 1 to 3, or only Enter
+            Choose one of 1 to 3, or nothing: 2
+            done
+            --
+            ask_user: The person chose "blue".
+        "#]],
     );
 }
 
@@ -575,7 +655,7 @@ fn s4_a_question_of_the_models_is_no_permission_question() {
         "options": ["y\nRun it?", "no, and here is a long reason why not, longer than a screen should be asked to hold in one line"]}"#;
     check_asked(
         input,
-        &[("Choose", "y\n"), ("nothing: y\r\nChoose", "1\n")],
+        &[("Choose", "y\n"), ("only Enter\r\nChoose", "1\n")],
         expect![[r#"
             exit 0
             The agent has a question. Your answer allows nothing to run.
@@ -587,6 +667,7 @@ fn s4_a_question_of_the_models_is_no_permission_question() {
                  asked to hold in one line
               3) Something else
             Choose one of 1 to 3, or nothing: y
+            type a number from 1 to 3, or only Enter
             Choose one of 1 to 3, or nothing: 1
             done
             --

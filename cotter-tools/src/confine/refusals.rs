@@ -30,6 +30,24 @@ const UNREACHED: [&str; 9] = [
     "creating socket",
 ];
 
+/// What is told where the network is off.
+const NO_NETWORK: &str = "the sandbox closes the network for this command, this machine's own sockets \
+    included: only a call that is judged to use it has it, once a rule or a person allows it (a program \
+    that nobody knows is not judged so); `\"sandbox\": \"off\"` in the person's settings opens it for all";
+
+/// The words round a refused socket: names of calls, and of what programs do with one.
+const SOCKETS: [&str; 7] = ["socket", "connect", "bind", "listen", "dial", "/dev/tcp", "/dev/udp"];
+
+/// Whether what was refused is a socket: the filter says so with this one word, and the program, or
+/// what stands before it in the output, tells what it was at.
+fn is_about_socket(line: &str, output: &str) -> bool {
+    let refused = ["operation not permitted", "eperm"].iter().any(|word| line.contains(word));
+    refused && {
+        let all = output.to_lowercase();
+        SOCKETS.iter().any(|word| all.contains(word))
+    }
+}
+
 /// No more is said, however much was refused.
 const MOST: usize = 3;
 
@@ -40,13 +58,17 @@ impl Confinement {
         let mut told: Vec<String> = vec![];
         for line in output.lines() {
             let low = line.to_lowercase();
-            let said = if self.network == Network::Off
-                && UNREACHED.iter().any(|word| low.contains(word))
-            {
-                Some("the network is off for this command: only a call that is judged to use it, and \
-                      is allowed to, has it".to_owned())
+            let off = self.network == Network::Off;
+            let said = if off && UNREACHED.iter().any(|word| low.contains(word)) {
+                Some(NO_NETWORK.to_owned())
             } else if REFUSED.iter().any(|word| low.contains(word)) {
-                named(line, place).into_iter().find_map(|path| self.refused(&path, place))
+                let paths = named(line, place);
+                match paths.iter().find_map(|path| self.refused(path, place)) {
+                    None if off && paths.is_empty() && is_about_socket(&low, output) => {
+                        Some(NO_NETWORK.to_owned())
+                    }
+                    said => said,
+                }
             } else {
                 None
             };
@@ -83,6 +105,11 @@ impl Confinement {
         if place.is_writable(path) {
             return Some(format!(
                 "writing to {shown} was refused: this command was judged to change nothing"
+            ));
+        }
+        if path.starts_with("/proc") || path.starts_with("/sys") {
+            return Some(format!(
+                "access to {shown} was refused: there is what belongs to other processes and the system"
             ));
         }
         if cotter::place::is_system(path) || path.starts_with("/dev") {

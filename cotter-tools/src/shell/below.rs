@@ -9,7 +9,7 @@ use cotter::{
     paths,
 };
 
-use super::glob;
+use super::{glob, index};
 
 /// The most entries that are looked at.
 const MOST: usize = 10_000;
@@ -21,6 +21,8 @@ pub(super) struct Deep {
     pub follows: bool,
     /// It minds only files of these names; of any where there are none.
     pub names: Vec<String>,
+    /// It looks only into files that git tracks.
+    pub tracked: bool,
 }
 
 /// What there is.
@@ -34,9 +36,22 @@ pub(super) struct Below {
     pub more: bool,
 }
 
+/// The repository that a folder belongs to.
+pub(super) fn repository(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok())
+}
+
 /// Looks through a folder. Links are not followed: what lies in the project is looked at by itself.
 pub(super) fn look(folder: &Path, deep: &Deep, place: &Place) -> Below {
     let mut below = Below::default();
+    if deep.tracked
+        && let Some(repository) = repository(folder)
+        && let Some(files) = index::tracked(repository)
+    {
+        let files = files.into_iter().map(|name| repository.join(name));
+        below.secrets = files.filter(|path| path.starts_with(folder) && is_secret(path)).collect();
+        return below;
+    }
     let mut left = vec![folder.to_owned()];
     let mut seen = 0;
     while let Some(folder) = left.pop() {

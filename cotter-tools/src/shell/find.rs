@@ -181,7 +181,7 @@ fn runs(judged: &mut Judged, fields: &[Field], at: usize, starts: &[Field]) -> u
     let itself = ["rm", "unlink", "rmdir", "mv", "ls", "stat", "readlink", "echo", "printf"];
     let follows =
         !only_files && rest.first().is_some_and(|name| !itself.contains(&name.text.as_str()));
-    judged.deep = Some(Deep { follows, names });
+    judged.deep = Some(Deep { follows, names, ..Deep::default() });
     for start in starts {
         // What it finds lies below where it starts, or is that itself.
         let command: Vec<_> = rest[..end]

@@ -10,6 +10,14 @@ use super::{
 
 /// What follows from options and operands together.
 pub(super) fn refine(name: &str, given: &Given, judged: &mut Judged) {
+    if SHOWS.contains(&name) {
+        judged.kept.extend(given.operands.iter().filter_map(path_in_revision));
+    }
+    let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
+    if name == "git grep" && !named {
+        // A word may be a pattern or a file: without `--` all of the folder may be meant.
+        judged.reads.push(Field::known("."));
+    }
     match name {
         "git push" => push(given, judged),
         "git clone" | "git ls-remote" | "git fetch" | "git pull" => remote(name, given, judged),
@@ -32,6 +40,42 @@ pub(super) fn refine(name: &str, given: &Given, judged: &mut Judged) {
         }
         _ => throws_away(name, given, judged),
     }
+}
+
+/// Commands that show files as they were.
+const SHOWS: [&str; 8] = [
+    "git archive",
+    "git cat-file",
+    "git diff",
+    "git diff-index",
+    "git diff-tree",
+    "git grep",
+    "git log",
+    "git show",
+];
+
+/// The file that a word names in a revision or in the index: `HEAD:.env`, `:0:.env`, `:/.env`.
+fn path_in_revision(word: &Field) -> Option<Field> {
+    let mut depth = 0;
+    // In braces stand times and searches: `HEAD@{10:00}:.env`.
+    let (at, _) = word.text.char_indices().find(|(_, char)| {
+        depth += i32::from(*char == '{') - i32::from(*char == '}');
+        *char == ':' && depth == 0
+    })?;
+    let mut path = &word.text[at + 1..];
+    if at == 0 {
+        let staged =
+            path.strip_prefix(['0', '1', '2', '3']).and_then(|rest| rest.strip_prefix(':'));
+        let magic = || path.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        path = match (staged, magic()) {
+            (Some(rest), _) | (_, Some((_, rest))) => rest,
+            // What is left out is not read.
+            _ if path.starts_with(['!', '^']) => return None,
+            _ => path.trim_start_matches('/'),
+        };
+    }
+    let open = word.is_open() && path.contains(['$', '`']);
+    (!path.is_empty()).then(|| if open { Field::open(path) } else { Field::known(path) })
 }
 
 /// Whether a format asks for what only a program that checks signatures knows.

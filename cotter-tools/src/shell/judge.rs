@@ -22,6 +22,8 @@ pub(super) struct Judged {
     pub words: Vec<(Field, WordKind)>,
     pub zone: Zone,
     pub reads: Vec<Field>,
+    /// Files that are read as a repository keeps them, by their paths in it.
+    pub kept: Vec<Field>,
     pub writes: Vec<Field>,
     /// Those of `writes` that are gone afterwards, with all they hold.
     pub removes: Vec<Field>,
@@ -48,6 +50,7 @@ impl Judged {
             words: vec![],
             zone,
             reads: vec![],
+            kept: vec![],
             writes: vec![],
             removes: vec![],
             hosts: vec![],

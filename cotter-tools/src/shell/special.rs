@@ -107,6 +107,10 @@ pub(super) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
 
 /// How a command goes through folders, where it is told to.
 fn deep(name: &str, given: &Given) -> Option<Deep> {
+    if name == "git grep" {
+        let tracked = !given.has(&["untracked", "no-index"]);
+        return Some(Deep { tracked, ..Deep::default() });
+    }
     let (goes, follows): (&[&str], &[&str]) = match name {
         "grep" | "egrep" | "fgrep" => {
             (&["r", "R", "recursive", "dereference-recursive"], &["R", "dereference-recursive"])
@@ -119,7 +123,7 @@ fn deep(name: &str, given: &Given) -> Option<Deep> {
         "zip" => (&["r"], &["r"]),
         _ => return None,
     };
-    given.has(goes).then(|| Deep { follows: given.has(follows), names: vec![] })
+    given.has(goes).then(|| Deep { follows: given.has(follows), ..Deep::default() })
 }
 
 /// Addresses that are fetched, what is sent to them, and files that are made of them.

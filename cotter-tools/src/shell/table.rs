@@ -251,7 +251,7 @@ static TABLE: &[Row] = &[
     row("git bisect", Build, Text, "", ""),
     row("git blame", Safe, Maybe, "L:wlsfnetbCM", "porcelain line-porcelain show-email show-name show-number date= since= abbrev= color-by-age color-lines ignore-rev= reverse root"),
     row("git branch", Safe, Text, "arvlqd!D!m!M!c!C!f!u&", "all remotes list verbose contains= no-contains= merged? no-merged? sort= format= show-current color? no-color points-at= ignore-case abbrev= column? delete! move! copy! force! set-upstream-to& unset-upstream! edit-description! create-reflog track? no-track quiet"),
-    row("git cat-file", Safe, Text, "tpes", "batch batch-check filters! textconv!"),
+    row("git cat-file", Safe, Text, "tpes", "batch! batch-check filters! textconv!"),
     row("git check-attr", Safe, Text, "a", "all"),
     row("git check-ignore", Safe, Maybe, "qvnz", "quiet verbose non-matching no-index"),
     row("git checkout", Build, Maybe, "qb:B:tdlf!mp", "quiet detach track? no-track force! ours theirs orphan= guess no-guess progress merge"),

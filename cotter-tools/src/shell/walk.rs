@@ -688,6 +688,9 @@ impl<'a> Walk<'a> {
         for field in &judged.reads {
             zone = zone.max(self.reads(field, state));
         }
+        for field in &judged.kept {
+            zone = zone.max(self.kept(field, state));
+        }
         for field in &judged.writes {
             zone = zone.max(self.writes(field, state).0);
         }
@@ -711,6 +714,26 @@ impl<'a> Walk<'a> {
         }
         self.tell(judged.words, zone, call);
         judged.inner
+    }
+
+    /// A file as its repository keeps it. It lies in there by the path it has outside; git shows no other.
+    fn kept(&mut self, field: &Field, state: &State) -> Zone {
+        let text = field.text.as_str();
+        if field.is_open() || state.folders().is_empty() {
+            self.unclear(format!("which file `{text}` is, is only known when it runs"));
+            return Zone::Build;
+        }
+        let mut zone = Zone::Safe;
+        for folder in state.folders() {
+            let root = below::repository(folder.cwd()).unwrap_or(self.place.project());
+            let is_below = text.starts_with("./") || text.starts_with("../");
+            let path = without_dots(&if is_below { folder.cwd() } else { root }.join(text));
+            if path.starts_with(root) && !self.facts.reads.contains(&path) {
+                zone = zone.max(self.place.zone_of_read(&path));
+                self.facts.reads.push(path);
+            }
+        }
+        zone
     }
 
     /// Copies in folders, by the names they get there; and links among them, for what comes later.
@@ -948,6 +971,19 @@ impl<'a> Walk<'a> {
 fn reads_apart(text: &str) -> bool {
     let joined = |(at, _): (usize, &str)| !text[..at].ends_with([' ', '\t']);
     text.contains("<<") || text.match_indices("\\\n").any(joined)
+}
+
+/// A path in a repository, where no name is a link: `..` takes the name before it away.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = tidy.pop(),
+            Component::CurDir => {}
+            part => tidy.push(part),
+        }
+    }
+    tidy
 }
 
 /// The names of what a folder holds; none where it is a file.

@@ -355,12 +355,44 @@ async fn b8_a_refusal_names_the_root_to_add() {
     .await;
 }
 
+/// What lies under `/proc` is seldom written: it is not said to have been.
+#[tokio::test]
+async fn b8_a_refused_look_at_another_process_is_no_write() {
+    refused("echo 'cat: /proc/1/environ: Permission denied' >&2; exit 1", expect![[r#"
+        cat: /proc/1/environ: Permission denied
+        exit code 1
+        access to /proc/1/environ was refused: there is what belongs to other processes and the system"#]]).await;
+}
+
+/// The filter refuses a socket with one word; the rest of the output tells what it was about.
+#[tokio::test]
+async fn b8_a_refused_socket_is_said_to_be_one() {
+    refused("exec 3<>/dev/tcp/127.0.0.1/9", expect![[r#"
+        run.sh: socket: Operation not permitted
+        run.sh: line 1: /dev/tcp/127.0.0.1/9: Operation not permitted
+        exit code 1
+        the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
+    let trace = "printf '  s = socket.socket()\\nPermissionError: [Errno 1] Operation not permitted\\n' >&2; exit 1";
+    refused(trace, expect![[r#"
+          s = socket.socket()
+        PermissionError: [Errno 1] Operation not permitted
+        exit code 1
+        the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
+    refused(
+        "echo 'chown: changing it: Operation not permitted' >&2; exit 1",
+        expect![[r#"
+        chown: changing it: Operation not permitted
+        exit code 1"#]],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn b8_a_refusal_says_that_the_network_is_off() {
     refused("curl -s -S http://127.0.0.1:9/", expect![[r#"
         curl: (7) Failed to connect to 127.0.0.1 port 9 after 0 ms: Couldn't connect to server
         exit code 7
-        the network is off for this command: only a call that is judged to use it, and is allowed to, has it"#]]).await;
+        the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
 }
 
 /// A repository whose own configuration runs programs, which leave a mark.

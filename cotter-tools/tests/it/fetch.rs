@@ -221,11 +221,11 @@ async fn what_leads_inside_is_asked_about_as_such_and_what_is_no_address_is_refu
         call c5.1: fetch {"url":"https://example.com/"}
         result c5.1 (denied): Permission denied for `fetch`: no. Do not retry this exact call.
         call c6.1: fetch {"url":"ftp://example.com/"}
-        result c6.1 (invalid_args): only http and https addresses are fetched
+        result c6.1 (invalid_args): Invalid arguments for `fetch`: only http and https addresses are fetched.
         call c7.1: fetch {"url":"https://user@example.com/"}
-        result c7.1 (invalid_args): an address with a name or a password in it is not fetched
+        result c7.1 (invalid_args): Invalid arguments for `fetch`: an address with a name or a password in it is not fetched.
         call c8.1: fetch {"url":"example.com"}
-        result c8.1 (invalid_args): `example.com`: relative URL without a base
+        result c8.1 (invalid_args): Invalid arguments for `fetch`: `example.com`: relative URL without a base.
 
         fetch {"url":"http://127.0.0.1:1/"} <- zone: zone `machine` asks at level `standard`
         --

@@ -20,6 +20,8 @@ use crate::{
 const DEFAULT_LINES: usize = 2000;
 /// No line is shown longer than this, in characters.
 const LINE_CHARS: usize = 2000;
+/// Room for the line that says where to go on.
+const GO_ON_BYTES: usize = 80;
 /// The most of a picture that is sent.
 const PICTURE_BYTES: u64 = 5 * 1024 * 1024;
 
@@ -67,6 +69,7 @@ impl Tool for Read {
                 path: permit.facts().reads.first().cloned().unwrap_or_default(),
                 offset: number("offset").unwrap_or(1),
                 limit: number("limit").unwrap_or(DEFAULT_LINES),
+                bytes: permit.cx().run.session.agent.limits().result_bytes,
             };
             let shown = paths::shown(&wanted.path, permit.cx().place());
             let read = move || wanted.read(&shown, permit.cx().seen(), permit.cx().cancel());
@@ -80,6 +83,8 @@ struct Wanted {
     path: PathBuf,
     offset: usize,
     limit: usize,
+    /// The most of a page: what is longer would be cut in its middle.
+    bytes: usize,
 }
 
 impl Wanted {
@@ -152,12 +157,15 @@ impl Wanted {
             if number < self.offset {
                 continue;
             }
-            if number >= self.offset.saturating_add(self.limit) {
+            let words = String::from_utf8_lossy(line.trim_ascii_end());
+            let line = format!("{number:>6}\t{}\n", crate::text::clip(&words, LINE_CHARS));
+            // A page has a line in any case: otherwise nobody would get on.
+            let is_full = !text.is_empty() && text.len() + line.len() + GO_ON_BYTES > self.bytes;
+            if is_full || number >= self.offset.saturating_add(self.limit) {
                 text.push_str(&format!("… more follows; go on with offset {number}\n"));
                 return Ok(text.into());
             }
-            let words = String::from_utf8_lossy(line.trim_ascii_end());
-            text.push_str(&format!("{number:>6}\t{}\n", crate::text::clip(&words, LINE_CHARS)));
+            text.push_str(&line);
         }
         match (number, text.is_empty()) {
             (0, _) => Ok(format!("{shown} is empty").into()),
@@ -271,7 +279,7 @@ mod tests {
         std::fs::write(&file, "words").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let read = |path: PathBuf| {
-            Wanted { path, offset: 1, limit: 1 }.read(
+            Wanted { path, offset: 1, limit: 1, bytes: 1000 }.read(
                 "it",
                 &Seen::default(),
                 &CancellationToken::new(),

@@ -134,6 +134,11 @@ impl Rule {
         Ok(Rule { kind, text: text.into(), tool: flat(tool).map_err(error)?, about })
     }
 
+    /// What other programs call our tools: such a name in a rule stands for ours.
+    pub fn other_names() -> impl Iterator<Item = &'static str> {
+        TOOLS.iter().filter(|(name, ours, _)| name != ours).map(|(name, ..)| *name)
+    }
+
     /// Whether the rule makes anything looser.
     pub fn loosens(&self) -> bool {
         self.kind == RuleKind::Allow

@@ -18,7 +18,7 @@ use crate::{
     scene::Scene,
     session::{StoreError, Timestamp},
     text,
-    ui::{Answered, Ask, AskedCall, Decision, Question},
+    ui::{Answered, Ask, AskedCall, Decision, OwnRule, Question},
 };
 
 /// Asks about every call that needs it, and settles each as passed or refused.
@@ -247,7 +247,24 @@ fn asked_call(scene: &Scene, judged: &Judged) -> Option<AskedCall> {
         input: judged.input.clone(),
         asks: asks.clone(),
         offer,
+        own_rule: own_rule(scene, judged),
         digest: call_digest(scene, judged),
+    })
+}
+
+/// What tells of a rule whether it answers this question, as it stands now.
+fn own_rule(scene: &Scene, judged: &Judged) -> OwnRule {
+    if !is_open(judged) {
+        return OwnRule::default();
+    }
+    let (generation, place) = (scene.generation().clone(), scene.cx.run.place.clone());
+    let (tool, input, facts) =
+        (judged.call.name.clone(), judged.input.clone(), judged.facts.clone());
+    let approvals = scene.cx.root_session().approvals();
+    OwnRule::new(move |rule| {
+        let (input, facts, place) = (&input, &facts, &place);
+        let asked = Asked { tool: &tool, input, facts, place, approvals: &approvals };
+        offer::answers(&generation.policy, &asked, std::slice::from_ref(rule))
     })
 }
 

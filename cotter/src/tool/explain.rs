@@ -86,9 +86,10 @@ pub(crate) async fn explain(scene: &Scene, call: ToolCall) -> Explained {
     let scope = stage(&judged, "scope", judged.row.is_some());
     considered.push(scope);
     let Some(row) = judged.row.clone() else { return told(judged, considered) };
-    let fits = prepare::check_schema(&mut judged, &row);
+    let fits = prepare::check_schema(&mut judged, &row)
+        && prepare::look_at_effects(&mut judged, &row, scene);
     considered.push(stage(&judged, "schema", fits));
-    if !fits || !prepare::look_at_effects(&mut judged, &row, scene) {
+    if !fits {
         return told(judged, considered);
     }
     let name = judged.call.name.clone();

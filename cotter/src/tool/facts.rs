@@ -26,6 +26,9 @@ pub struct Facts {
     /// Whether the call will run with its writes and its network closed off by the operating system.
     #[serde(skip_serializing_if = "is_not")]
     pub confined: bool,
+    /// Why the tool would refuse this input, where it can tell beforehand. Such a call is not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
 }
 
 impl Facts {
@@ -44,7 +47,13 @@ impl Facts {
             zone,
             doubts: vec![],
             confined: false,
+            invalid: None,
         }
+    }
+
+    /// Nothing is touched: the tool would refuse its input, for this reason.
+    pub fn invalid(why: impl Into<String>) -> Self {
+        Facts { invalid: Some(why.into()), ..Facts::zone(Zone::Safe) }
     }
 
     /// Reads files and changes nothing.

@@ -176,6 +176,11 @@ pub(super) fn check_schema(judged: &mut Judged, row: &ToolRow) -> bool {
 pub(super) fn look_at_effects(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
     let place = &scene.cx.run.place;
     match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&judged.input, place))) {
+        Ok(Facts { invalid: Some(why), .. }) => {
+            let words = format!("Invalid arguments for `{}`: {why}.", judged.call.name);
+            judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
+            false
+        }
         Ok(facts) => {
             judged.facts = Arc::new(facts);
             true

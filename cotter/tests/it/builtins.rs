@@ -382,3 +382,47 @@ async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
     "#]]
     .assert_debug_eq(&results);
 }
+
+/// A page of `read` ends where it says: with long lines there are fewer of them, and nothing is left out
+/// between.
+#[tokio::test]
+async fn a_page_of_a_long_file_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let line = |number: usize| format!("{number} {}\n", "x".repeat(number % 90));
+    std::fs::write(root.join("long"), (1..=1900).map(line).collect::<String>()).unwrap();
+    let wide = format!("{}\nshort\n", "y".repeat(5000));
+    std::fs::write(root.join("wide"), wide).unwrap();
+    let mut offset = 1;
+    let mut pages = vec![];
+    while let Some(next) = {
+        let input = json!({"path": "long", "offset": offset});
+        let page = read_page(&root, input, 48 * 1024).await;
+        assert!(!page.contains("left out") && page.len() <= 48 * 1024, "{page}");
+        let numbers = page.lines().filter_map(|line| line.split_once('\t')?.0.trim().parse().ok());
+        let numbers: Vec<usize> = numbers.collect();
+        let last = *numbers.last().unwrap();
+        assert_eq!(numbers, (offset..=last).collect::<Vec<_>>());
+        pages.push(last);
+        let next = page.split_once("go on with offset ").map(|(_, next)| next.trim().to_owned());
+        next.map(|next| next.parse::<usize>().unwrap())
+    } {
+        offset = next;
+    }
+    expect!["[881, 1741, 1900]"].assert_eq(&format!("{pages:?}"));
+    // One line at least, however little room there is.
+    let page = read_page(&root, json!({"path": "wide"}), 1000).await;
+    assert!(page.contains("go on with offset 2"), "{page}");
+}
+
+async fn read_page(root: &Path, input: serde_json::Value, bytes: usize) -> String {
+    let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
+        .place(Place::new(root))
+        .limits(|limits| limits.result_bytes = bytes)
+        .tool(Read::default());
+    let session = fresh(&agent.build().unwrap()).await;
+    let _ = session.prompt("go").await;
+    let shown = transcript(&session);
+    let (_, result) = shown.split_once("result c1.1: ").unwrap();
+    result.rsplit_once("\nassistant: done").unwrap().0.to_owned()
+}

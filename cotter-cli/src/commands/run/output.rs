@@ -1,19 +1,25 @@
 //! How a run is told: as text for people, as one object, or event by event.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal, Write},
+};
 
 use cotter::{
     Reason, Reply, Run,
     events::{Event, EventKind},
     text,
+    ui::AskedCall,
 };
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use super::spinner::Spinner;
 use crate::{
     cli::Format,
     failure::Failure,
+    screen::Screen,
     style::{Style, When},
 };
 
@@ -23,23 +29,49 @@ pub(super) struct Output {
     /// Of standard error.
     style: Style,
     spinner: Spinner,
-    /// How many questions wait for an answer. Subagents may ask at the same time.
-    questions: usize,
-    /// What is told when none is left.
-    notes: Vec<String>,
+    screen: Screen,
+    /// Who may be asked.
+    asks: Asks,
+    /// The calls somebody was to be asked about, by id: nobody has seen them where nobody is asked.
+    asked: HashMap<SmolStr, String>,
 }
+
+/// Whether anybody sees the questions of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// Nobody wanted to be asked.
+    Unwanted,
+    /// Somebody wanted to, and there is no terminal.
+    Nowhere,
+    /// On the terminal.
+    OnTerminal,
+}
+
+/// The most of a call that nobody was asked about, in letters.
+const CALL_CHARS: usize = 200;
 
 impl Output {
     pub(super) fn new(format: Format, when: When) -> Self {
-        let spinner = Spinner::new(format == Format::Text);
+        let screen = Screen::default();
+        let spinner = Spinner::new(format == Format::Text, screen.clone());
         let style = Style::on_stderr(when);
-        Output { format, style, spinner, questions: 0, notes: vec![] }
+        let asks = Asks::Unwanted;
+        Output { format, style, spinner, screen, asks, asked: HashMap::new() }
+    }
+
+    /// Says who may be asked.
+    pub(super) fn set_asks(&mut self, asks: Asks) {
+        self.asks = asks;
+    }
+
+    /// Where the run is told: whoever asks the person puts the question there.
+    pub(super) fn screen(&self) -> &Screen {
+        &self.screen
     }
 
     /// Tells the person something that is not the answer.
     pub(super) fn warn(&mut self, words: &str) {
-        self.spinner.clear();
-        self.style.warn(words);
+        self.screen.tell(format!("{} {}", self.style.warning("warning:"), text::show(words)));
     }
 
     /// Tells which model answers, where that may be a surprise.
@@ -50,18 +82,20 @@ impl Output {
 
     /// Tells a run while it goes on. A reader who leaves aborts it: nobody would see the rest.
     pub(super) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
+        let screen = self.screen.clone();
+        let _following = screen.follow();
         loop {
             tokio::select! {
+                // In this order: a question is put when every event before it has been told.
+                biased;
                 event = run.next() => match event {
                     Some(event) => self.event(&event, cancel),
                     None => break,
                 },
+                () = screen.let_ask() => {}
                 () = self.spinner.tick() => {}
             }
         }
-        self.spinner.clear();
-        self.questions = 0;
-        self.tell_notes();
     }
 
     /// Tells what came of it, with what may help where it failed. A reader who left is no error, a full disk is.
@@ -96,9 +130,20 @@ impl Output {
     /// What a person should know besides the answer.
     fn aside(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::ToolRefused { name, by, reason, .. } => {
+            EventKind::PermissionRequest { question } if self.asks != Asks::OnTerminal => {
+                let call = |call: &AskedCall| (call.call_id.clone(), call.preview.clone());
+                self.asked.extend(question.calls.iter().map(call));
+            }
+            EventKind::ToolRefused { call_id, name, by, reason } => {
                 let label = self.style.warning("refused:");
-                self.note(&label, &format!("{name}: {reason} ({by})"));
+                let asked = self.asked.remove(call_id).filter(|_| by == "nobody");
+                let hint = match (&asked, self.asks) {
+                    (Some(_), Asks::Unwanted) => "; with `--ask` it is put to you on the terminal",
+                    _ => "",
+                };
+                let call = asked.unwrap_or_else(|| name.to_string());
+                let call = text::clip(&call, CALL_CHARS);
+                self.note(&label, &format!("{call}: {reason} ({by}){hint}"));
             }
             EventKind::Retry { kind, wait_ms, model, .. } => {
                 let label = self.style.warning("retry:");
@@ -108,42 +153,17 @@ impl Output {
                 };
                 self.note(&label, &format!("the model failed ({kind}); {next}"));
             }
-            EventKind::ToolCall { name, input, .. } => self.say(&format!("{name} {input}")),
-            EventKind::ToolResult { .. } => self.say("thinking"),
-            EventKind::PermissionRequest { .. } => {
-                self.questions += 1;
-                self.spinner.pause();
-            }
-            EventKind::PermissionResponse { .. } => {
-                self.questions = self.questions.saturating_sub(1);
-                self.tell_notes();
-                self.say("thinking");
+            EventKind::ToolCall { name, input, .. } => self.spinner.say(&format!("{name} {input}")),
+            EventKind::ToolResult { .. } | EventKind::PermissionResponse { .. } => {
+                self.spinner.say("thinking");
             }
             _ => {}
         }
     }
 
-    /// Shows a sign of life, but never beside a question.
-    fn say(&mut self, what: &str) {
-        if self.questions == 0 {
-            self.spinner.say(what);
-        }
-    }
-
-    /// Tells something on a line of its own: once no question is open, so that none is broken up.
+    /// Tells something on a line of its own.
     fn note(&mut self, label: &str, words: &str) {
-        self.notes.push(format!("{label} {}", text::show_line(words)));
-        self.tell_notes();
-    }
-
-    fn tell_notes(&mut self) {
-        if self.questions > 0 {
-            return;
-        }
-        for note in std::mem::take(&mut self.notes) {
-            self.spinner.clear();
-            let _ = writeln!(io::stderr().lock(), "{note}");
-        }
+        self.screen.tell(format!("{label} {}", text::show_line(words)));
     }
 }
 
