@@ -575,6 +575,7 @@ pub mod tool;
 pub mod permission;
 pub mod paths;
 pub mod open;
+pub mod git;
 pub mod seen;
 pub mod builtin;
 mod notes;
@@ -585,6 +586,8 @@ pub mod ui;
 pub mod settings;
 #[cfg(feature = "files")]
 pub mod files;
+#[cfg(all(unix, feature = "files"))]
+pub mod trust;
 pub mod redact;
 pub mod text;
 
