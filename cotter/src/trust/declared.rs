@@ -182,7 +182,7 @@ fn interprets(
         return Err(format!("`{name}` reads its code from standard input"));
     };
     if script.starts_with('-') {
-        return Err(format!("`{name} {script}` runs something else than a file of it"));
+        return Err(format!("`{name} {script}` runs something else than a file"));
     }
     find(script, snapshot)?;
     rest.iter().try_for_each(|word| stays(word, snapshot))
@@ -195,7 +195,7 @@ fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
 
 /// A file of the snapshot, by a path from its root.
 fn find<'a>(path: &str, snapshot: &'a Snapshot) -> Result<(bool, &'a [u8]), String> {
-    snapshot.file(Path::new(path)).ok_or_else(|| format!("`{path}` is not a file of it"))
+    snapshot.file(Path::new(path)).ok_or_else(|| format!("`{path}` is no file of the folder"))
 }
 
 /// An argument that names nothing outside: a plain word, or a path of the snapshot.
@@ -203,7 +203,7 @@ fn stays(word: &str, snapshot: &Snapshot) -> Result<(), String> {
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let leaves = |part: &str| Path::new(part).components().any(|at| at == Component::ParentDir);
     if (word.contains('/') || leaves(value)) && find(value, snapshot).is_err() {
-        return Err(format!("`{word}` is not a file of it"));
+        return Err(format!("`{word}` is no file of the folder"));
     }
     Ok(())
 }

@@ -115,6 +115,9 @@ impl TrustStore {
     /// repository, where the contents are equal.
     pub fn standing(&self, now: &Snapshot) -> Standing {
         let unknown = |error: TrustError| Standing::Unknown { word: Some(error.in_short()) };
+        let no_copy = |error: TrustError| Standing::Unknown {
+            word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
+        };
         let records = match self.records() {
             Ok(records) => records,
             Err(error) => return unknown(error),
@@ -128,13 +131,13 @@ impl TrustStore {
         if let Some(Record { hash, grants, .. }) = own.filter(is_equal).or_else(shared) {
             return match self.copies().read(*hash) {
                 Ok((copy, _)) => Standing::Trusted { hash: *hash, copy, grants: *grants },
-                Err(error) => unknown(error),
+                Err(error) => no_copy(error),
             };
         }
         let Some(own) = own else { return Standing::Unknown { word: None } };
         match self.copies().read(own.hash) {
             Ok((_, before)) => Standing::Changed { difference: Difference::between(&before, now) },
-            Err(error) => unknown(error),
+            Err(error) => no_copy(error),
         }
     }
 
