@@ -22,6 +22,8 @@ pub enum Invocation {
     Words(Vec<String>),
     /// A line for a shell. Plain words are executed without one.
     Shell(String),
+    /// Nothing here: what runs is at an address.
+    Elsewhere(String),
 }
 
 /// Whether the code of a command is known.
@@ -87,6 +89,7 @@ impl Declared {
                 Ok(words) => judge(&words, snapshot),
                 Err(why) => Err(why),
             },
+            Invocation::Elsewhere(_) => Err("what runs there is not to be seen from here".into()),
         };
         match judged {
             Ok(()) => Pinning::Pinned,

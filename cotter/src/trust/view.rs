@@ -53,10 +53,11 @@ fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[Declared]) {
         let word = if pinning == Pinning::Pinned { "pinned" } else { "open  " };
         push(out, format_args!("  {word}  {}\n", text::show_line(&declared.what)));
         let line = match &declared.command {
-            Invocation::Shell(line) => text::show_line(line).into_owned(),
-            Invocation::Words(words) => as_words(words),
+            Invocation::Shell(line) => format!("runs {}", text::show_line(line)),
+            Invocation::Words(words) => format!("runs {}", as_words(words)),
+            Invocation::Elsewhere(address) => format!("is at {}", text::show_line(address)),
         };
-        push(out, format_args!("          runs {line}\n"));
+        push(out, format_args!("          {line}\n"));
         if let Pinning::Open(why) = pinning {
             push(out, format_args!("          open: {}\n", text::show_line(&why)));
         }
