@@ -48,7 +48,7 @@ pub(crate) fn store(project: &Path) -> Result<TrustStore, Failure> {
 }
 
 /// How everything a project brings stands.
-pub(crate) struct Standings(Vec<Found>);
+pub(crate) struct Standings(pub(crate) Vec<Found>);
 
 /// One source.
 pub(crate) struct Found {
@@ -84,40 +84,52 @@ pub(crate) async fn standings(
     args: &TrustArgs,
     when: When,
 ) -> Result<Standings, Failure> {
-    let store = store(place.project());
-    let mut terminal = None;
-    let (mut found, mut unused) = (vec![], args.hashes.clone());
+    let mut standings = Standings(vec![]);
+    let mut unused = args.hashes.clone();
+    let mut asking = Asking { args, when, terminal: None };
     for source in sources(place) {
-        let snapshot = match Snapshot::take(&source) {
-            Ok(snapshot) if snapshot.is_empty() => continue,
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                found.push(Found { source, standing: unknown(&error.into()) });
-                continue;
+        let standing = match (Snapshot::take(&source), store(place.project())) {
+            (Ok(snapshot), _) if snapshot.is_empty() => continue,
+            (Err(error), _) => unknown(&error.into()),
+            (Ok(_), Err(failure)) => unknown(&failure),
+            (Ok(snapshot), Ok(store)) => {
+                unused.retain(|hash| *hash != snapshot.hash());
+                asking.settle(&store, &snapshot).await?
             }
         };
-        unused.retain(|hash| *hash != snapshot.hash());
-        let standing = match &store {
-            Err(failure) => unknown(failure),
-            Ok(store) => match store.standing(&snapshot) {
-                trusted @ Standing::Trusted { .. } => trusted,
-                _ if args.hashes.contains(&snapshot.hash()) => store.admit(&snapshot)?,
-                standing if args.ask => {
-                    let terminal = match &mut terminal {
-                        Some(terminal) => terminal,
-                        none => none.insert(open_terminal(when)?),
-                    };
-                    let wish = Grants::default();
-                    ask(store, &snapshot, standing, wish, terminal).await?
-                }
-                standing => standing,
-            },
-        };
-        found.push(Found { source, standing });
+        standings.0.push(Found { source, standing });
     }
-    let standings = Standings(found);
     check(&standings, &unused, args)?;
     Ok(standings)
+}
+
+/// What the command line says about sources, and the terminal once somebody was asked.
+struct Asking<'a> {
+    args: &'a TrustArgs,
+    when: When,
+    terminal: Option<Terminal>,
+}
+
+impl Asking<'_> {
+    async fn settle(
+        &mut self,
+        store: &TrustStore,
+        snapshot: &Snapshot,
+    ) -> Result<Standing, Failure> {
+        match store.standing(snapshot) {
+            trusted @ Standing::Trusted { .. } => Ok(trusted),
+            _ if self.args.hashes.contains(&snapshot.hash()) => Ok(store.admit(snapshot)?),
+            standing if self.args.ask => {
+                let terminal = match self.terminal.take() {
+                    Some(terminal) => terminal,
+                    None => open_terminal(self.when)?,
+                };
+                let terminal = self.terminal.insert(terminal);
+                ask(store, snapshot, standing, Grants::default(), terminal).await
+            }
+            standing => Ok(standing),
+        }
+    }
 }
 
 /// What was named must be there; what is required must be trusted.
@@ -206,7 +218,7 @@ fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), Se
                 Ok(line) => Invocation::Shell(line.into()),
                 Err(_) => Invocation::Words(strings(command)?),
             };
-            declared.push(Declared { what, command });
+            declared.push(Declared::new(what, command));
         }
     }
     Ok(())
@@ -225,11 +237,40 @@ fn declared_servers(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), 
             (None, Some(url)) => Invocation::Elsewhere(url.string()?.into()),
             (None, None) => return Err(server.node().error("a server has `command` or `url`")),
         };
-        declared.push(Declared { what, command });
+        let sets = server.get("env").map(|env| env.object()).transpose()?;
+        let sets: Vec<_> =
+            sets.iter().flat_map(|env| env.members()).map(|(name, _)| name).collect();
+        declared.push(Declared::new(what, command).with_doubt(match sets.as_slice() {
+            [] => "it runs in the project, not in what is trusted".into(),
+            sets => format!("it sets {}", sets.join(", ")),
+        }));
     }
     Ok(())
 }
 
 fn strings(node: Node<'_>) -> Result<Vec<String>, SettingsError> {
     node.list()?.map(|word| word.string().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+
+    #[test]
+    fn s6_sources_stand_from_the_root_down_to_the_working_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in [".cotter", "p/.cotter", "p/a/b/.cotter", "p/a/c/.cotter"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for name in [".mcp.json", "p/.mcp.json", "p/a/.mcp.json"] {
+            fs::write(root.join(name), "{}").unwrap();
+        }
+        let place = Place::new(&root.join("p/a/b")).with_project(&root.join("p"));
+        let found = ["p/.cotter", "p/a/b/.cotter", "p/.mcp.json"].map(|name| root.join(name));
+        assert_eq!(sources(&place), found);
+        assert_eq!(possible_sources(&place).len(), 4);
+    }
 }

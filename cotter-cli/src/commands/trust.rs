@@ -75,7 +75,7 @@ async fn ask_each(
     }
     match left {
         0 => Ok(ExitCode::SUCCESS),
-        _ => Err(Failure::refused("the answer was no: nothing is trusted by it")),
+        _ => Err(Failure::refused("the answer was no: nothing was changed")),
     }
 }
 
@@ -142,7 +142,14 @@ impl Named {
             let project = home::project_root(source.parent().unwrap_or(&source)).to_owned();
             return Ok(Named { project, sources: vec![source] });
         }
-        let place = place(path)?;
+        let place = match path {
+            Some(path) if !path.is_dir() => {
+                let message = format!("there is no folder {}", shown(path));
+                return Err(Failure::new(message)
+                    .with_hint("name a folder of a project, a `.cotter` folder or a `.mcp.json`"));
+            }
+            path => place(path)?,
+        };
         Ok(Named { project: place.project().to_owned(), sources: sources(&place) })
     }
 

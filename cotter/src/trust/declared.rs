@@ -8,11 +8,14 @@ use super::snapshot::Snapshot;
 
 /// A command that a folder declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Declared {
     /// What it is, for a person: `hook no-prod at tool.pre`.
     pub what: String,
     /// What would run.
     pub command: Invocation,
+    /// Why it is open, whatever its words are: `it sets LD_PRELOAD`.
+    pub doubt: Option<String>,
 }
 
 /// How a command is given.
@@ -80,6 +83,17 @@ const PLAIN: &[&str] =
     &["cat", "echo", "false", "head", "jq", "printf", "tail", "test", "true", "wc"];
 
 impl Declared {
+    /// A command, by what it is for a person.
+    pub fn new(what: impl Into<String>, command: Invocation) -> Self {
+        Declared { what: what.into(), command, doubt: None }
+    }
+
+    /// The same, open for a reason that its words do not show: variables that are set for it, another
+    /// folder that it runs in.
+    pub fn with_doubt(self, why: impl Into<String>) -> Self {
+        Declared { doubt: Some(why.into()), ..self }
+    }
+
     /// Whether all its code is in the snapshot. It runs in the snapshot's copy, which has the files of
     /// its source and nothing else.
     pub fn pinning(&self, snapshot: &Snapshot) -> Pinning {
@@ -91,9 +105,10 @@ impl Declared {
             },
             Invocation::Elsewhere(_) => Err("what runs there is not to be seen from here".into()),
         };
-        match judged {
-            Ok(()) => Pinning::Pinned,
-            Err(why) => Pinning::Open(why),
+        match (judged, &self.doubt) {
+            (Err(why), _) => Pinning::Open(why),
+            (Ok(()), Some(doubt)) => Pinning::Open(doubt.clone()),
+            (Ok(()), None) => Pinning::Pinned,
         }
     }
 }

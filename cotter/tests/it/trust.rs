@@ -649,7 +649,7 @@ fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
     let snapshot = world.take();
     let mut out = String::new();
     let mut judge = |shown: &str, command: Invocation| {
-        let pinning = Declared { what: String::new(), command }.pinning(&snapshot);
+        let pinning = Declared::new("", command).pinning(&snapshot);
         out += &match pinning {
             Pinning::Pinned => format!("pinned  {shown}\n"),
             Pinning::Open(why) => format!("open    {shown}: {why}\n"),
@@ -674,6 +674,8 @@ fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         judge(&format!("{words:?}"), Invocation::Words(words));
     }
+    let doubted = Declared::new("", Invocation::Shell("true".into())).with_doubt("it sets `PATH`");
+    assert_eq!(doubted.pinning(&snapshot), Pinning::Open("it sets `PATH`".into()));
     expect![[r#"
         pinned  "./hooks/check.sh"
         pinned  "hooks/check.sh --fast"
@@ -752,14 +754,11 @@ fn s29_the_view_shows_everything_and_hides_nothing() {
     world.write("p/.cotter/old", "gone soon\n");
     world.write("p/.cotter/bin", b"\x00\x01");
     let declared = [
-        Declared {
-            what: "hook no-prod at tool.pre".into(),
-            command: Invocation::Shell("./hooks/check.sh".into()),
-        },
-        Declared {
-            what: "MCP server \u{202e}evil".into(),
-            command: Invocation::Words(["npx", "-y", "a b", "\u{1b}[2J"].map(String::from).into()),
-        },
+        Declared::new("hook no-prod at tool.pre", Invocation::Shell("./hooks/check.sh".into())),
+        Declared::new(
+            "MCP server \u{202e}evil",
+            Invocation::Words(["npx", "-y", "a b", "\u{1b}[2J"].map(String::from).into()),
+        ),
     ];
     let show = |world: &World, declared: &[Declared]| {
         let snapshot = world.take();
