@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
 };
-use cotter::{ext::Kind, permission::Mode, text};
+use cotter::{ext::Kind, permission::Mode, text, trust::Hash};
 
 use crate::{failure::Failure, style::When};
 
@@ -30,6 +30,9 @@ pub(crate) enum Command {
     McpAccept { server: String, digest: Option<String> },
     PermissionsList { json: bool },
     PermissionsRevoke { rule: String },
+    Trust { path: Option<PathBuf>, print: bool, rewrite: bool },
+    TrustList { json: bool },
+    Untrust { path: Option<PathBuf> },
     Ledger { id: String },
     LedgerVerify { id: String, head: Option<String> },
 }
@@ -47,6 +50,8 @@ impl Command {
                 | Command::PermissionsList { .. }
                 | Command::SessionsList { .. }
                 | Command::SessionsShow { .. }
+                | Command::Trust { print: true, .. }
+                | Command::TrustList { .. }
         )
     }
 }
@@ -70,7 +75,19 @@ pub(crate) struct RunArgs {
     /// Files with further MCP servers.
     pub(crate) mcp: Vec<PathBuf>,
     pub(crate) settings: Option<PathBuf>,
+    pub(crate) trust: TrustArgs,
     pub(crate) ask: bool,
+}
+
+/// What becomes of what a project brings.
+#[derive(Debug)]
+pub(crate) struct TrustArgs {
+    /// Whether somebody is asked about what nobody trusted yet.
+    pub(crate) ask: bool,
+    /// Contents that may be used in this run.
+    pub(crate) hashes: Vec<Hash>,
+    /// Whether there is no run with something left out.
+    pub(crate) require: bool,
 }
 
 /// How a run is told.
@@ -163,6 +180,8 @@ fn definition() -> clap::Command {
         .subcommand(explain())
         .subcommand(mcp())
         .subcommand(permissions())
+        .subcommand(trust())
+        .subcommand(untrust())
         .subcommand(sessions())
         .subcommand(ledger())
 }
@@ -234,6 +253,29 @@ fn permissions() -> clap::Command {
                 Arg::new("rule").value_name("RULE").required(true).help("The rule as it is listed"),
             ),
         )
+}
+
+fn trust() -> clap::Command {
+    clap::Command::new("trust")
+        .about("Show what a project brings, and let it run")
+        .arg(path().help("A folder of the project, or a `.cotter` folder or `.mcp.json` by itself"))
+        .arg(flag("print", "Show it, with its hash, and decide nothing"))
+        .arg(flag("rewrite", "Let its hooks rewrite calls and results too").conflicts_with("print"))
+        .arg(
+            flag("list", "Everything you trust on this machine")
+                .conflicts_with_all(["path", "print", "rewrite"]),
+        )
+        .arg(json("With --list: one JSON object per line").requires("list"))
+}
+
+fn untrust() -> clap::Command {
+    clap::Command::new("untrust")
+        .about("Take trust back")
+        .arg(path().help("What was trusted, or a folder of its project"))
+}
+
+fn path() -> Arg {
+    Arg::new("path").value_name("PATH").value_parser(value_parser!(PathBuf))
 }
 
 fn sessions() -> clap::Command {
@@ -314,6 +356,13 @@ fn run_args() -> Vec<Arg> {
             .value_parser(value_parser!(PathBuf)),
         value("settings", "FILE", "Settings for this run, nearer than your own")
             .value_parser(value_parser!(PathBuf)),
+        value("trust", "HASH", "Use what the project brings: ask about it, or trust this hash")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("")
+            .action(ArgAction::Append)
+            .value_parser(trusted),
+        flag("require-trust", "Do not run where something of the project is not trusted"),
     ]
 }
 
@@ -338,6 +387,11 @@ fn dollars(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("expected a number above 0".into()),
     }
+}
+
+/// A hash, or nothing, which asks.
+fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
 
 fn command(matches: &ArgMatches) -> Result<Command, Failure> {
@@ -381,6 +435,15 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             Some((_, matches)) => Command::PermissionsList { json: matches.get_flag("json") },
             None => Command::PermissionsList { json: false },
         }),
+        Some(("trust", matches)) => Ok(match matches.get_flag("list") {
+            true => Command::TrustList { json: matches.get_flag("json") },
+            false => Command::Trust {
+                path: path_of(matches, "path"),
+                print: matches.get_flag("print"),
+                rewrite: matches.get_flag("rewrite"),
+            },
+        }),
+        Some(("untrust", matches)) => Ok(Command::Untrust { path: path_of(matches, "path") }),
         Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {
                 Command::LedgerVerify { id: id_of(matches), head: text_of(verify, "head") }
@@ -428,8 +491,18 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         add_dirs: matches.get_many("add-dir").into_iter().flatten().cloned().collect(),
         mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
         settings: path_of(matches, "settings"),
+        trust: trust_of(matches),
         ask: matches.get_flag("ask"),
     })
+}
+
+fn trust_of(matches: &ArgMatches) -> TrustArgs {
+    let given = || matches.get_many::<Option<Hash>>("trust").into_iter().flatten();
+    TrustArgs {
+        ask: given().any(Option::is_none),
+        hashes: given().filter_map(|hash| *hash).collect(),
+        require: matches.get_flag("require-trust"),
+    }
 }
 
 fn no_chat(prompt: Option<&str>) -> Failure {

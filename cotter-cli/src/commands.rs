@@ -8,6 +8,7 @@ pub(crate) mod names;
 pub(crate) mod permissions;
 pub(crate) mod run;
 pub(crate) mod sessions;
+pub(crate) mod trust;
 
 use std::env;
 

@@ -7,7 +7,9 @@ use std::{
     process::ExitCode,
 };
 
-use cotter::{ext::RegisterError, session::StoreError, settings::SettingsError, text};
+use cotter::{
+    ext::RegisterError, session::StoreError, settings::SettingsError, text, trust::TrustError,
+};
 use cotter_test::ScriptError;
 
 use crate::style::Style;
@@ -120,6 +122,12 @@ impl From<ScriptError> for Failure {
 
 impl From<RegisterError> for Failure {
     fn from(error: RegisterError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
         Failure::of(&error, error.hint())
     }
 }

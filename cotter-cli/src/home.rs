@@ -139,6 +139,11 @@ pub(crate) fn mcp_definitions() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
 }
 
+/// The folder of what is trusted on this machine. `None` without any home.
+pub(crate) fn trust() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
+}
+
 /// The nearest folder upward with `.git` or `.cotter`, else the folder itself.
 pub(crate) fn project_root(folder: &Path) -> &Path {
     let marked = |folder: &&Path| [".git", ".cotter"].iter().any(|mark| folder.join(mark).exists());

@@ -18,6 +18,7 @@ mod setup;
 mod style;
 mod terminal;
 mod tools;
+mod trust;
 
 use std::{
     env,
@@ -64,6 +65,12 @@ fn main() -> ExitCode {
         Command::McpAccept { server, digest } => commands::mcp::accept(&server, digest.as_deref()),
         Command::PermissionsList { json } => commands::permissions::list(json, style),
         Command::PermissionsRevoke { rule } => commands::permissions::revoke(&rule),
+        Command::Trust { path, print: true, .. } => commands::trust::print(path.as_deref()),
+        Command::Trust { path, rewrite, .. } => {
+            commands::trust::trust(path.as_deref(), rewrite, style)
+        }
+        Command::TrustList { json } => commands::trust::list(json, style),
+        Command::Untrust { path } => commands::trust::untrust(path.as_deref()),
         Command::Ledger { id } => commands::ledger::show(&id),
         Command::LedgerVerify { id, head } => commands::ledger::verify(&id, head.as_deref()),
     };

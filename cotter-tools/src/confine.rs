@@ -39,6 +39,7 @@ use std::{
 use cotter::{
     Place,
     builtin::is_protected,
+    git,
     permission::Zone,
     tool::{Command, Facts},
 };
@@ -208,8 +209,8 @@ impl Confinement {
     /// What git needs outside the project, and what must not be written in what is open.
     fn open_repositories(&mut self, facts: &Facts, place: &Place) {
         let folders = protect::folders(place);
-        for git in folders.iter().filter_map(|folder| protect::worktree(folder)) {
-            self.writes.extend(git.writes());
+        for git in folders.iter().filter_map(|folder| git::worktree(folder)) {
+            self.writes.extend(protect::writes(&git));
             self.guarded_writes.push(git.common);
         }
         let approved = |path: &PathBuf| {
@@ -301,7 +302,7 @@ fn reads(place: &Place, runner: &Runner) -> Vec<PathBuf> {
     reads.extend(runner.caches().iter().cloned());
     reads.extend(place.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
     for folder in protect::folders(place) {
-        reads.extend(protect::worktree(&folder).map(|git| git.common));
+        reads.extend(git::worktree(&folder).map(|git| git.common));
     }
     reads
 }

@@ -575,6 +575,7 @@ pub mod tool;
 pub mod permission;
 pub mod paths;
 pub mod open;
+pub mod git;
 pub mod seen;
 pub mod builtin;
 mod notes;
@@ -587,6 +588,8 @@ pub mod settings;
 pub mod files;
 #[cfg(feature = "files")]
 pub mod command_hook;
+#[cfg(all(unix, feature = "files"))]
+pub mod trust;
 pub mod redact;
 pub mod text;
 

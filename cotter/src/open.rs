@@ -62,8 +62,29 @@ mod unix {
             step(self.as_fd(), name, READ).map(File::from).map_err(told)
         }
 
+        /// Where a link in this folder says it leads; it is not followed.
+        pub fn link(&self, name: &OsStr) -> io::Result<OsString> {
+            use std::os::unix::ffi::OsStringExt;
+            let target = rustix::fs::readlinkat(&self.0, name, vec![])?;
+            Ok(OsString::from_vec(target.into_bytes()))
+        }
+
+        /// What a name in this folder stands for; a link is a link.
+        pub fn kind(&self, name: &OsStr) -> io::Result<FileType> {
+            let about = statat(&self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(FileType::from_raw_mode(about.st_mode))
+        }
+
         /// What is in it, by name and kind, in no order.
         pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
+            self.entries_at_most(usize::MAX).map(Option::unwrap_or_default)
+        }
+
+        /// The same where it is no more than so many; `None` where it is.
+        pub fn entries_at_most(
+            &self,
+            most: usize,
+        ) -> io::Result<Option<Vec<(OsString, FileType)>>> {
             use std::os::unix::ffi::OsStrExt;
             let mut found = vec![];
             for entry in Dir::read_from(&self.0)? {
@@ -73,17 +94,15 @@ mod unix {
                     continue;
                 }
                 let kind = match entry.file_type() {
-                    FileType::Unknown => {
-                        let follow = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-                        statat(&self.0, name, follow).map_or(FileType::Unknown, |about| {
-                            FileType::from_raw_mode(about.st_mode)
-                        })
-                    }
+                    FileType::Unknown => self.kind(name).unwrap_or(FileType::Unknown),
                     kind => kind,
                 };
+                if found.len() == most {
+                    return Ok(None);
+                }
                 found.push((name.to_owned(), kind));
             }
-            Ok(found)
+            Ok(Some(found))
         }
     }
 

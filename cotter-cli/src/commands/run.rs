@@ -31,6 +31,7 @@ use crate::{
     setup::{Files, Keep, Setup, last_session, place},
     style::When,
     terminal::{Nobody, Terminal},
+    trust,
 };
 
 /// The most data a prompt may bring along.
@@ -95,6 +96,8 @@ impl Asked {
     async fn run(self, style: When, output: &mut Output) -> Result<ExitCode, Failure> {
         let Asked { args, place, files, mut who, sessions, id, prompt, slash } = self;
         let terminal = terminal(&args, style, output);
+        let standings = unless_aborted(trust::standings(&place, &args.trust, style)).await?;
+        standings.skipped().for_each(|words| output.warn(&words));
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
             unless_aborted(who.ask(terminal)).await?;
         }

@@ -22,6 +22,8 @@ fn help_shows_what_works() {
           explain      What would happen to a call, and why, without running it
           mcp          List what MCP servers offer, and accept what changed
           permissions  List the rules in force, and take one back
+          trust        Show what a project brings, and let it run
+          untrust      Take trust back
           sessions     List and show stored sessions
           ledger       Every decision about every tool call of a session
 
@@ -47,6 +49,8 @@ fn help_shows_what_works() {
               --add-dir <DIR>           A further folder that may be read and written; may be repeated
               --mcp <FILE>              MCP servers for this run, in a file; may be repeated
               --settings <FILE>         Settings for this run, nearer than your own
+              --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
+              --require-trust           Do not run where something of the project is not trusted
               --color <WHEN>            Colour: auto, always, never
           -h, --help                    Print help
           -V, --version                 Print version

@@ -19,4 +19,5 @@ mod terminal;
 mod signals;
 mod explain;
 mod permissions;
+mod trust;
 mod free;

@@ -1,11 +1,15 @@
-//! Paths in a project that decide what runs later, and where git keeps a repository.
+//! Paths in a project that decide what runs later.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use cotter::{Place, builtin::PROTECTED};
+use cotter::{
+    Place,
+    builtin::PROTECTED,
+    git::{Worktree, worktree},
+};
 
 /// The folders whose entries are looked at: every write root, and those on the way from it to the
 /// working folder.
@@ -59,36 +63,10 @@ fn deciding(git: &Path) -> Vec<PathBuf> {
     ["hooks", "config", "config.worktree", "commondir", "gitdir"].map(|name| git.join(name)).into()
 }
 
-/// Where a linked worktree keeps what is not in its own folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Worktree {
-    /// Its own folder among the worktrees of its repository.
-    pub(super) own: PathBuf,
-    /// The repository it shares.
-    pub(crate) common: PathBuf,
-}
-
-impl Worktree {
-    /// What git writes there for a commit.
-    pub(super) fn writes(&self) -> Vec<PathBuf> {
-        let shared = ["objects", "refs", "logs"].map(|name| self.common.join(name));
-        std::iter::once(self.own.clone()).chain(shared).collect()
-    }
-}
-
-/// The repository of a linked worktree: its `.git` is a file that says where, and the place it names
-/// says the same of it. A file that anybody could have written opens nothing by itself.
-pub(crate) fn worktree(folder: &Path) -> Option<Worktree> {
-    let dot_git = folder.join(".git");
-    dot_git.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-    let pointer = fs::read_to_string(&dot_git).ok()?;
-    let own = folder.join(pointer.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let common = fs::read_to_string(own.join("commondir")).ok()?;
-    let common = own.join(common.trim()).canonicalize().ok()?;
-    let back = fs::read_to_string(own.join("gitdir")).ok()?;
-    let listed = own.parent()? == common.join("worktrees")
-        && own.join(back.trim()).canonicalize().ok()? == dot_git.canonicalize().ok()?;
-    listed.then_some(Worktree { own, common })
+/// What git writes outside a linked worktree for a commit.
+pub(super) fn writes(git: &Worktree) -> Vec<PathBuf> {
+    let shared = ["objects", "refs", "logs"].map(|name| git.common.join(name));
+    std::iter::once(git.own.clone()).chain(shared).collect()
 }
 
 /// Whether a repository's own configuration brings programs that no setting of ours switches off: its

@@ -23,6 +23,8 @@ pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
         }
         ["--help" | "-h" | "--version" | "-V"] => true,
         [_, "--help" | "-h"] | ["list" | "show" | "check"] => true,
+        // What follows is a path, whatever it is called.
+        ["trust" | "untrust", ..] => false,
         [group, "list" | "show" | "check", rest @ ..] => {
             !group.starts_with('-')
                 && rest.iter().all(|word| !word.starts_with('-') || *word == "--json")

@@ -41,6 +41,8 @@ mod damage;
 mod crash;
 mod structure;
 mod formats;
+#[cfg(unix)]
+mod trust;
 mod examples;
 mod attacks;
 mod attacks_models;

@@ -1,0 +1,170 @@
+//! `cotter trust` and `cotter untrust`: what a project brings is shown, and runs once a person said so.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use cotter::trust::{Grants, Record, Snapshot, Standing, TrustStore, view};
+use serde_json::json;
+
+use crate::{
+    failure::Failure,
+    home, say,
+    setup::place,
+    style::{Style, When},
+    trust::{self, shown},
+};
+
+/// `cotter trust [PATH] --print`: shows everything and decides nothing.
+pub(crate) fn print(path: Option<&Path>) -> Result<ExitCode, Failure> {
+    let named = Named::find(path, trust::sources)?;
+    let store = trust::store(&named.project);
+    let mut views = vec![];
+    for snapshot in named.snapshots()? {
+        let standing = match &store {
+            Ok(store) => store.standing(&snapshot),
+            Err(failure) => Standing::Unknown { word: Some(failure.in_short()) },
+        };
+        views.push(view(&snapshot, &trust::declared(&snapshot)?, &standing));
+    }
+    match views.is_empty() {
+        true => Ok(nothing()),
+        false => Ok(say(&views.join("\n"))),
+    }
+}
+
+/// `cotter trust [PATH] [--rewrite]`: shows everything and asks.
+pub(crate) fn trust(path: Option<&Path>, rewrite: bool, when: When) -> Result<ExitCode, Failure> {
+    let named = Named::find(path, trust::sources)?;
+    let store = trust::store(&named.project)?;
+    let snapshots = named.snapshots()?;
+    if snapshots.is_empty() {
+        return Ok(nothing());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+    runtime.block_on(ask_each(&store, &snapshots, Grants::default().with_rewrite(rewrite), when))
+}
+
+async fn ask_each(
+    store: &TrustStore,
+    snapshots: &[Snapshot],
+    wish: Grants,
+    when: When,
+) -> Result<ExitCode, Failure> {
+    let terminal = trust::open_terminal(when)?;
+    let mut left = 0;
+    for snapshot in snapshots {
+        let source = shown(snapshot.source());
+        let standing = store.standing(snapshot);
+        if let Standing::Trusted { grants, .. } = &standing
+            && grants.rewrite >= wish.rewrite
+        {
+            say(&format!("{source} is trusted already\n"));
+            continue;
+        }
+        let asked = trust::ask(store, snapshot, standing, wish, &terminal).await?;
+        match asked {
+            Standing::Trusted { grants, .. } if grants == wish => {
+                say(&format!("{source} is trusted\n"));
+            }
+            _ => left += 1,
+        }
+    }
+    match left {
+        0 => Ok(ExitCode::SUCCESS),
+        _ => Err(Failure::refused("the answer was no: nothing was changed")),
+    }
+}
+
+/// `cotter trust --list`.
+pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+    let here = place(None)?;
+    let records = trust::store(here.project())?.list()?;
+    let style = Style::on_stdout(when);
+    let row = |record: &Record| {
+        let Record { source, hash, grants, at, .. } = record;
+        let (source, rewrite, at) = (shown(source), grants.rewrite, at.to_string());
+        if json {
+            let row =
+                json!({"source": source, "hash": hash.to_string(), "rewrite": rewrite, "at": at});
+            return format!("{row}\n");
+        }
+        let more = if rewrite { ", its hooks may rewrite" } else { "" };
+        format!(
+            "{}\n  {}\n",
+            style.strong(&source),
+            style.muted(&format!("{hash}, since {at}{more}"))
+        )
+    };
+    let out: String = records.iter().map(row).collect();
+    match out.is_empty() && !json {
+        true => Ok(say("nothing is trusted\n")),
+        false => Ok(say(&out)),
+    }
+}
+
+/// `cotter untrust [PATH]`.
+pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, Failure> {
+    let named = Named::find(path, trust::possible_sources)?;
+    let store = trust::store(&named.project)?;
+    let mut out = String::new();
+    for source in &named.sources {
+        if store.untrust(source)? {
+            out += &format!("{} is no longer trusted\n", shown(source));
+        }
+    }
+    match out.is_empty() {
+        true => Err(Failure::new("nothing of it was trusted")
+            .with_hint("`cotter trust --list` shows everything that is")),
+        false => Ok(say(&out)),
+    }
+}
+
+/// What was named on the command line: one source, or all of a place.
+struct Named {
+    project: PathBuf,
+    sources: Vec<PathBuf>,
+}
+
+impl Named {
+    fn find(
+        path: Option<&Path>,
+        sources: fn(&cotter::Place) -> Vec<PathBuf>,
+    ) -> Result<Self, Failure> {
+        let by_itself = [".cotter", ".mcp.json"];
+        let source = path.filter(|path| by_itself.iter().any(|name| path.ends_with(name)));
+        if let Some(source) = source {
+            let source = std::path::absolute(source)
+                .map_err(|cause| Failure::new("there is no working folder").with_cause(cause))?;
+            let project = home::project_root(source.parent().unwrap_or(&source)).to_owned();
+            return Ok(Named { project, sources: vec![source] });
+        }
+        let place = match path {
+            Some(path) if !path.is_dir() => {
+                let message = format!("there is no folder {}", shown(path));
+                return Err(Failure::new(message)
+                    .with_hint("name a folder of a project, a `.cotter` folder or a `.mcp.json`"));
+            }
+            path => place(path)?,
+        };
+        Ok(Named { project: place.project().to_owned(), sources: sources(&place) })
+    }
+
+    /// Everything in each source. A folder without files brings nothing.
+    fn snapshots(&self) -> Result<Vec<Snapshot>, Failure> {
+        let mut all = vec![];
+        for source in &self.sources {
+            all.extend(Some(Snapshot::take(source)?).filter(|it| !it.is_empty()));
+        }
+        Ok(all)
+    }
+}
+
+fn nothing() -> ExitCode {
+    say(
+        "nothing here asks for trust: there is neither a `.cotter` folder with files nor `.mcp.json`\n",
+    )
+}

@@ -1,0 +1,278 @@
+//! What a project brings that runs something, and whether somebody trusts it.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use cotter::{
+    Place,
+    settings::{Document, Node, SettingsError},
+    text,
+    trust::{Declared, Grants, Hash, Invocation, Snapshot, Standing, TrustStore, view},
+    ui::Ui,
+};
+
+use crate::{
+    cli::TrustArgs, failure::Failure, home, screen::Screen, style::When, terminal::Terminal,
+};
+
+/// Where a project's own settings, hooks and servers may stand, there or not: the `.cotter` folders from
+/// its root down to the working folder, then `.mcp.json`.
+pub(crate) fn possible_sources(place: &Place) -> Vec<PathBuf> {
+    let project = place.project();
+    let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(project));
+    let mut sources: Vec<_> = way.map(|folder| folder.join(".cotter")).collect();
+    sources.reverse();
+    sources.push(project.join(".mcp.json"));
+    sources
+}
+
+/// Those that are there.
+pub(crate) fn sources(place: &Place) -> Vec<PathBuf> {
+    let mut sources = possible_sources(place);
+    sources.retain(|source| source.symlink_metadata().is_ok());
+    sources
+}
+
+/// What somebody trusts on this machine. One that a project could bring along is none.
+pub(crate) fn store(project: &Path) -> Result<TrustStore, Failure> {
+    let folder = home::trust().ok_or_else(|| {
+        Failure::new("there is no place for trust: neither `XDG_DATA_HOME` nor `HOME` is set")
+            .with_hint("set `HOME`")
+    })?;
+    if home::leads_through(&folder, project) {
+        let message = format!("{} lies in the project, and trusts nothing in it", folder.display());
+        let hint = format!("keep your own data outside {}", project.display());
+        return Err(Failure::new(message).with_hint(hint));
+    }
+    Ok(TrustStore::open(folder))
+}
+
+/// How everything a project brings stands.
+pub(crate) struct Standings(pub(crate) Vec<Found>);
+
+/// One source.
+pub(crate) struct Found {
+    pub(crate) source: PathBuf,
+    pub(crate) standing: Standing,
+}
+
+impl Standings {
+    /// What is left out, and why: a line each.
+    pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(|Found { source, standing }| {
+            let source = shown(source);
+            match standing {
+                Standing::Trusted { .. } => None,
+                Standing::Changed { .. } => Some(format!(
+                    "nothing of {source} is used: it changed since it was trusted (`cotter trust` shows how)"
+                )),
+                Standing::Unknown { word: Some(word) } => {
+                    Some(format!("nothing of {source} is used: {word}"))
+                }
+                _ => Some(format!(
+                    "nothing of {source} is used: nobody trusts it yet (`cotter trust` shows it)"
+                )),
+            }
+        })
+    }
+}
+
+/// How everything a project brings stands, after what the command line says about it: somebody is
+/// asked, a hash is trusted for this run, or nothing runs where something is left out.
+pub(crate) async fn standings(
+    place: &Place,
+    args: &TrustArgs,
+    when: When,
+) -> Result<Standings, Failure> {
+    let mut standings = Standings(vec![]);
+    let mut unused = args.hashes.clone();
+    let mut asking = Asking { args, when, terminal: None };
+    for source in sources(place) {
+        let standing = match (Snapshot::take(&source), store(place.project())) {
+            (Ok(snapshot), _) if snapshot.is_empty() => continue,
+            (Err(error), _) => unknown(&error.into()),
+            (Ok(_), Err(failure)) => unknown(&failure),
+            (Ok(snapshot), Ok(store)) => {
+                unused.retain(|hash| *hash != snapshot.hash());
+                asking.settle(&store, &snapshot).await?
+            }
+        };
+        standings.0.push(Found { source, standing });
+    }
+    check(&standings, &unused, args)?;
+    Ok(standings)
+}
+
+/// What the command line says about sources, and the terminal once somebody was asked.
+struct Asking<'a> {
+    args: &'a TrustArgs,
+    when: When,
+    terminal: Option<Terminal>,
+}
+
+impl Asking<'_> {
+    async fn settle(
+        &mut self,
+        store: &TrustStore,
+        snapshot: &Snapshot,
+    ) -> Result<Standing, Failure> {
+        match store.standing(snapshot) {
+            trusted @ Standing::Trusted { .. } => Ok(trusted),
+            _ if self.args.hashes.contains(&snapshot.hash()) => Ok(store.admit(snapshot)?),
+            standing if self.args.ask => {
+                let terminal = match self.terminal.take() {
+                    Some(terminal) => terminal,
+                    None => open_terminal(self.when)?,
+                };
+                let terminal = self.terminal.insert(terminal);
+                ask(store, snapshot, standing, Grants::default(), terminal).await
+            }
+            standing => Ok(standing),
+        }
+    }
+}
+
+/// What was named must be there; what is required must be trusted.
+fn check(standings: &Standings, unused: &[Hash], args: &TrustArgs) -> Result<(), Failure> {
+    if let Some(hash) = unused.first() {
+        return Err(Failure::refused(format!("nothing here has the hash {hash}"))
+            .with_hint("`cotter trust --print` shows what is here"));
+    }
+    let mut skipped = standings.skipped().peekable();
+    if args.require && skipped.peek().is_some() {
+        let failure = Failure::refused("not all that the project brings is trusted");
+        return Err(skipped
+            .fold(failure, Failure::with_cause)
+            .with_hint("`cotter trust` shows it and asks; `--trust=HASH` trusts it for one run"));
+    }
+    Ok(())
+}
+
+/// Shows a source and asks whether to trust it. A no leaves it as it stands.
+pub(crate) async fn ask(
+    store: &TrustStore,
+    snapshot: &Snapshot,
+    standing: Standing,
+    grants: Grants,
+    terminal: &Terminal,
+) -> Result<Standing, Failure> {
+    let shown = view(snapshot, &declared(snapshot)?, &standing);
+    let question = match grants.rewrite {
+        false => "Trust it as it is, and let it run?",
+        true => "Trust it as it is, let it run, and let its hooks rewrite calls and results?",
+    };
+    match terminal.confirm(&format!("{shown}\n{question}")).await {
+        true => Ok(store.trust(snapshot, grants)?),
+        false => Ok(standing),
+    }
+}
+
+/// The terminal that trust is asked for on. Nothing else may answer.
+pub(crate) fn open_terminal(when: When) -> Result<Terminal, Failure> {
+    Terminal::open(when, Screen::default()).map_err(|cause: io::Error| {
+        Failure::refused("there is no terminal to ask on, and nobody else may give trust")
+            .with_cause(cause)
+            .with_hint("`cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run")
+    })
+}
+
+fn unknown(failure: &Failure) -> Standing {
+    Standing::Unknown { word: Some(failure.in_short()) }
+}
+
+/// A path, fit to be seen.
+pub(crate) fn shown(path: &Path) -> String {
+    text::show_line(&text::show_bytes(path.as_os_str().as_encoded_bytes())).into_owned()
+}
+
+/// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
+/// it would run.
+pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, SettingsError> {
+    let mut declared = vec![];
+    for (name, key) in
+        [("settings.json", "hooks"), ("settings.json", "mcpServers"), (".mcp.json", "mcpServers")]
+    {
+        let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
+        let path = match snapshot.source().ends_with(name) {
+            true => snapshot.source().to_owned(),
+            false => snapshot.source().join(name),
+        };
+        let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
+        let Some(node) = document.root().object()?.get(key) else { continue };
+        match key {
+            "hooks" => declared_hooks(node, &mut declared)?,
+            _ => declared_servers(node, &mut declared)?,
+        }
+    }
+    Ok(declared)
+}
+
+fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), SettingsError> {
+    for (point, hooks) in node.object()?.members() {
+        for hook in hooks.list()? {
+            let hook = hook.object()?;
+            let Some(command) = hook.get("command") else { continue };
+            let name = hook.get("name").map(|name| name.string()).transpose()?;
+            let what = format!("hook {} at {point}", name.unwrap_or("without a name"));
+            let command = match command.string() {
+                Ok(line) => Invocation::Shell(line.into()),
+                Err(_) => Invocation::Words(strings(command)?),
+            };
+            declared.push(Declared::new(what, command));
+        }
+    }
+    Ok(())
+}
+
+fn declared_servers(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), SettingsError> {
+    for (name, server) in node.object()?.members() {
+        let server = server.object()?;
+        let what = format!("MCP server {name}");
+        let command = match (server.get("command"), server.get("url")) {
+            (Some(program), _) => {
+                let arguments = server.get("args").map(strings).transpose()?.unwrap_or_default();
+                let program = program.string()?.to_owned();
+                Invocation::Words([program].into_iter().chain(arguments).collect())
+            }
+            (None, Some(url)) => Invocation::Elsewhere(url.string()?.into()),
+            (None, None) => return Err(server.node().error("a server has `command` or `url`")),
+        };
+        let sets = server.get("env").map(|env| env.object()).transpose()?;
+        let sets: Vec<_> =
+            sets.iter().flat_map(|env| env.members()).map(|(name, _)| name).collect();
+        declared.push(Declared::new(what, command).with_doubt(match sets.as_slice() {
+            [] => "it runs in the project, not in what is trusted".into(),
+            sets => format!("it sets {}", sets.join(", ")),
+        }));
+    }
+    Ok(())
+}
+
+fn strings(node: Node<'_>) -> Result<Vec<String>, SettingsError> {
+    node.list()?.map(|word| word.string().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+
+    #[test]
+    fn s6_sources_stand_from_the_root_down_to_the_working_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in [".cotter", "p/.cotter", "p/a/b/.cotter", "p/a/c/.cotter"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for name in [".mcp.json", "p/.mcp.json", "p/a/.mcp.json"] {
+            fs::write(root.join(name), "{}").unwrap();
+        }
+        let place = Place::new(&root.join("p/a/b")).with_project(&root.join("p"));
+        let found = ["p/.cotter", "p/a/b/.cotter", "p/.mcp.json"].map(|name| root.join(name));
+        assert_eq!(sources(&place), found);
+        assert_eq!(possible_sources(&place).len(), 4);
+    }
+}

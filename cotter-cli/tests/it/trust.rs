@@ -1,0 +1,728 @@
+//! What a project brings: shown, trusted by a person at a terminal, skipped loudly otherwise.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Stdio,
+};
+
+use expect_test::{Expect, expect};
+
+use crate::{support::World, terminal::Screen};
+
+const SETTINGS: &str = r#"{
+  // Ours.
+  "hooks": {
+    "tool.pre": [
+      { "name": "no-prod", "tools": ["write"], "command": "./hooks/check.sh" },
+      { "command": ["npm", "run", "lint all"] },
+    ],
+  },
+}
+"#;
+
+const SERVERS: &str = r#"{"mcpServers": {
+  "local": {"command": "./server.py", "args": ["--port", "1"]},
+  "plain": {"command": "true", "env": {"LD_PRELOAD": "./evil.so"}},
+  "also": {"command": "bash", "args": [".mcp.json"]},
+  "remote": {"type": "http", "url": "https://example.com/mcp"}
+}}
+"#;
+
+/// A project that brings a folder and servers.
+fn world() -> World {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", SETTINGS);
+    let hook = world.write("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
+    fs::set_permissions(hook, Permissions::from_mode(0o755)).unwrap();
+    world
+}
+
+fn without_terminal(world: &World, args: &[&str], expected: Expect) {
+    let output = world.without_terminal(args).stdin(Stdio::null()).output().unwrap();
+    expected.assert_eq(&world.shown(&output));
+}
+
+/// Types an answer to each question.
+fn at_terminal(world: &World, args: &[&str], answers: &[&str], expected: Expect) {
+    let mut screen = Screen::new(world, args);
+    for (before, answer) in answers.iter().enumerate() {
+        let asked = || screen.text().matches("[y]es, [n]o: ").count() > before;
+        crate::support::wait_until(asked, &format!("a question for {answer:?}"));
+        screen.type_keys(&format!("{answer}\n"));
+    }
+    expected.assert_eq(&screen.end(world));
+}
+
+/// The hash of the only source there is.
+fn hash(world: &World) -> String {
+    let shown = String::from_utf8(world.output(&["trust", "--print"]).stdout).unwrap();
+    shown.lines().find_map(|line| line.strip_prefix("hash    ")).unwrap().to_owned()
+}
+
+const RUN: [&str; 4] = ["-p", "--model", "rehearsal", "read a.txt"];
+
+fn run<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    RUN.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn s6_what_a_project_brings_is_shown_whole() {
+    let world = world();
+    world.write("project/.mcp.json", SERVERS);
+    world.write("project/src/.cotter/skills/x/SKILL.md", "---\nname: x\n---\n");
+    world.write("project/.cotter/\u{1b}[31m", "");
+    without_terminal(
+        &world,
+        &["trust", "--print"],
+        expect![[r#"
+            exit 0
+            --- stdout
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none yet
+
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs what `package.json` and installed packages say
+
+            files (3)
+                            0 bytes  \u{1b}[31m
+              runs         17 bytes  hooks/check.sh
+                          187 bytes  settings.json
+
+            source  [T]/project/.mcp.json
+            hash    [HASH][HASH]
+            trust   none yet
+
+            commands, pinned (all their code is below) or open (they run other code too)
+              open    MCP server local
+                      runs ./server.py --port 1
+                      open: `./server.py` is no file of the folder
+              open    MCP server plain
+                      runs true
+                      open: it sets LD_PRELOAD
+              open    MCP server also
+                      runs bash .mcp.json
+                      open: it runs in the project, not in what is trusted
+              open    MCP server remote
+                      is at https://example.com/mcp
+                      open: what runs there is not to be seen from here
+
+            files (1)
+                          269 bytes  .mcp.json
+        "#]],
+    );
+    world.check(
+        &["trust", "--print", "src/.cotter"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        source  [T]/project/src/.cotter
+        hash    [HASH][HASH]
+        trust   none yet
+
+        no commands are declared
+
+        files (1)
+                       16 bytes  skills/x/SKILL.md
+    "#]],
+    );
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        nothing is trusted
+    "#]],
+    );
+}
+
+#[test]
+fn s6_a_person_says_yes_and_a_change_asks_again() {
+    let world = world();
+    at_terminal(
+        &world,
+        &["trust"],
+        &["y"],
+        expect![[r#"
+        exit 0
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no-prod at tool.pre
+                  runs ./hooks/check.sh
+          open    hook without a name at tool.pre
+                  runs npm run "lint all"
+                  open: `npm` runs what `package.json` and installed packages say
+
+        files (2)
+          runs         17 bytes  hooks/check.sh
+                      187 bytes  settings.json
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: y
+        [T]/project/.cotter is trusted
+    "#]],
+    );
+    at_terminal(
+        &world,
+        &["trust"],
+        &[],
+        expect![[r#"
+        exit 0
+        [T]/project/.cotter is trusted already
+    "#]],
+    );
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        [T]/project/.cotter
+          [HASH][HASH], since [TIME]
+    "#]],
+    );
+    world.check(
+        &["trust", "--list", "--json"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        {"source":"[T]/project/.cotter","hash":"[HASH][HASH]","rewrite":false,"at":"[TIME]"}
+    "#]],
+    );
+    world.check(
+        &run(&["--require-trust"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    // A module slipped in beside a trusted hook.
+    world.write("project/.cotter/hooks/json.py", "import os\n");
+    world.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: it changed since it was trusted (`cotter trust` shows how)
+    "#]]);
+    world.check(&run(&["--require-trust"]), expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: nothing of [T]/project/.cotter is used: it changed since it was trusted (`cotter trust` shows how)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+    at_terminal(
+        &world,
+        &["trust"],
+        &["n"],
+        expect![[r#"
+            exit 3
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none: it changed since it was trusted
+
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs what `package.json` and installed packages say
+
+            files (3)
+              runs         17 bytes  hooks/check.sh
+                           10 bytes  hooks/json.py
+                          187 bytes  settings.json
+
+            changed since it was trusted
+              added: hooks/json.py
+                + import os
+
+            Trust it as it is, and let it run?
+            [y]es, [n]o: n
+            error: the answer was no: nothing was changed
+        "#]],
+    );
+    fs::remove_file(world.path("project/.cotter/hooks/json.py")).unwrap();
+    world.check(
+        &run(&[]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    at_terminal(
+        &world,
+        &["trust", "--rewrite"],
+        &["y"],
+        expect![[r#"
+        exit 0
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   yes
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no-prod at tool.pre
+                  runs ./hooks/check.sh
+          open    hook without a name at tool.pre
+                  runs npm run "lint all"
+                  open: `npm` runs what `package.json` and installed packages say
+
+        files (2)
+          runs         17 bytes  hooks/check.sh
+                      187 bytes  settings.json
+
+        Trust it as it is, let it run, and let its hooks rewrite calls and results?
+        [y]es, [n]o: y
+        [T]/project/.cotter is trusted
+    "#]],
+    );
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        [T]/project/.cotter
+          [HASH][HASH], since [TIME], its hooks may rewrite
+    "#]],
+    );
+    world.check(
+        &["untrust"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        [T]/project/.cotter is no longer trusted
+    "#]],
+    );
+    world.check(
+        &["untrust"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: nothing of it was trusted
+
+        hint: `cotter trust --list` shows everything that is
+    "#]],
+    );
+    world.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+    "#]]);
+}
+
+#[test]
+fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
+    let world = world();
+    without_terminal(
+        &world,
+        &["trust"],
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: there is no terminal to ask on, and nobody else may give trust
+          caused by: No such device or address (os error 6)
+
+        hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
+    "#]],
+    );
+    without_terminal(
+        &world,
+        &run(&[]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+    "#]],
+    );
+    without_terminal(
+        &world,
+        &run(&["--trust"]),
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: there is no terminal to ask on, and nobody else may give trust
+          caused by: No such device or address (os error 6)
+
+        hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
+    "#]],
+    );
+    without_terminal(
+        &world,
+        &run(&["--require-trust"]),
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]],
+    );
+    let named = format!("--trust={}", hash(&world));
+    without_terminal(
+        &world,
+        &run(&[&named, "--require-trust"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    // For that run and no other.
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        nothing is trusted
+    "#]],
+    );
+    world.write("project/.cotter/x", "");
+    without_terminal(
+        &world,
+        &run(&[&named]),
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: nothing here has the hash [HASH][HASH]
+
+        hint: `cotter trust --print` shows what is here
+    "#]],
+    );
+    without_terminal(
+        &world,
+        &run(&["--trust=abc"]),
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'abc' for '--trust[=<HASH>]': a hash has 64 hex digits
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+}
+
+#[test]
+fn s8_a_bare_trust_asks_before_the_run() {
+    let world = world();
+    at_terminal(
+        &world,
+        &run(&["--trust"]),
+        &["n"],
+        expect![[r#"
+        exit 0
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no-prod at tool.pre
+                  runs ./hooks/check.sh
+          open    hook without a name at tool.pre
+                  runs npm run "lint all"
+                  open: `npm` runs what `package.json` and installed packages say
+
+        files (2)
+          runs         17 bytes  hooks/check.sh
+                      187 bytes  settings.json
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: n
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    at_terminal(
+        &world,
+        &run(&["--trust"]),
+        &["y"],
+        expect![[r#"
+        exit 0
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no-prod at tool.pre
+                  runs ./hooks/check.sh
+          open    hook without a name at tool.pre
+                  runs npm run "lint all"
+                  open: `npm` runs what `package.json` and installed packages say
+
+        files (2)
+          runs         17 bytes  hooks/check.sh
+                      187 bytes  settings.json
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: y
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &run(&["--trust", "--require-trust"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+/// SECURITY 1: nothing an agent starts gives trust or takes it.
+#[test]
+fn s1_an_agent_may_look_at_what_is_trusted_and_no_more() {
+    let world = world().with_env("COTTER_CALL", "c1");
+    let named = format!("--trust={}", hash(&world));
+    for args in [
+        &["trust"][..],
+        &["trust", ".cotter"],
+        &["trust", "list"],
+        &["trust", "--rewrite"],
+        &["untrust"],
+        &run(&[&named]),
+    ] {
+        let shown = world.shown(&world.output(args));
+        let refused = "exit 3\n--- stderr\nerror: an agent started this";
+        assert!(shown.starts_with(refused), "{args:?}: {shown}");
+    }
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        nothing is trusted
+    "#]],
+    );
+    assert!(world.output(&["trust", "--print"]).status.success());
+}
+
+#[test]
+fn s6_what_cannot_be_trusted_is_told_by_its_place() {
+    let link = world();
+    symlink("/etc/passwd", link.path("project/.cotter/hooks/data")).unwrap();
+    link.check(
+        &["trust", "--print"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd
+
+        hint: put what it leads to into the folder: all that runs is looked at
+    "#]],
+    );
+    link.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+    "#]]);
+    link.check(&run(&["--require-trust"]), expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: nothing of [T]/project/.cotter is used: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+    let broken = world();
+    broken.write("project/.cotter/settings.json", "{\"hooks\": [}");
+    broken.check(&["trust", "--print"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter/settings.json:1:12: $.hooks[0]: expected a value or `]`, found `}`
+    "#]]);
+    let inside = world();
+    let data = inside.path("project/data");
+    let inside = inside.with_env("XDG_DATA_HOME", data);
+    inside.check(
+        &["trust"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/data/cotter/trust lies in the project, and trusts nothing in it
+
+        hint: keep your own data outside [T]/project
+    "#]],
+    );
+    inside.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: [T]/project/data/cotter/trust lies in the project, and trusts nothing in it (keep your own data outside [T]/project)
+    "#]]);
+}
+
+#[test]
+fn s6_a_folder_that_brings_nothing_asks_for_nothing() {
+    let world = World::new();
+    fs::create_dir_all(world.path("project/.cotter/hooks")).unwrap();
+    world.check(
+        &["trust"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        nothing here asks for trust: there is neither a `.cotter` folder with files nor `.mcp.json`
+    "#]],
+    );
+    world.check(
+        &["trust", "--print"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        nothing here asks for trust: there is neither a `.cotter` folder with files nor `.mcp.json`
+    "#]],
+    );
+    world.check(
+        &run(&["--require-trust"]),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &["trust", "nowhere"],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: there is no folder nowhere
+
+            hint: name a folder of a project, a `.cotter` folder or a `.mcp.json`
+        "#]],
+    );
+    world.check(
+        &["trust", "--list", "--print"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the argument '--list' cannot be used with '--print'
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+    world.check(
+        &["trust", "--json"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the following required arguments were not provided
+          caused by: --list
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+}
+
+/// A folder that is gone can still be untrusted.
+#[test]
+fn s6_trust_is_taken_back_by_name() {
+    let world = world();
+    at_terminal(
+        &world,
+        &["trust", ".cotter/"],
+        &["y"],
+        expect![[r#"
+        exit 0
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no-prod at tool.pre
+                  runs ./hooks/check.sh
+          open    hook without a name at tool.pre
+                  runs npm run "lint all"
+                  open: `npm` runs what `package.json` and installed packages say
+
+        files (2)
+          runs         17 bytes  hooks/check.sh
+                      187 bytes  settings.json
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: y
+        [T]/project/.cotter is trusted
+    "#]],
+    );
+    fs::remove_dir_all(world.path("project/.cotter")).unwrap();
+    world.check(
+        &["untrust", ".cotter"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        [T]/project/.cotter is no longer trusted
+    "#]],
+    );
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        nothing is trusted
+    "#]],
+    );
+}
