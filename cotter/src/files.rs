@@ -3,7 +3,12 @@
 //! A folder of extensions is read whole, without starting anything. What is broken is left out and told
 //! with its place; what could be read another way than it was written is read so and told as well.
 
-use std::{fmt, path::PathBuf};
+pub mod front_matter;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// Something about a file that its author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,17 @@ impl Severity {
             Severity::Repaired => "repaired",
             Severity::Rejected => "rejected",
         }
+    }
+}
+
+impl Diagnostic {
+    pub(crate) fn new(
+        path: &Path,
+        line: Option<usize>,
+        severity: Severity,
+        message: impl Into<String>,
+    ) -> Self {
+        Diagnostic { path: path.into(), line, severity, message: message.into() }
     }
 }
 

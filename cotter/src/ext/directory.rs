@@ -131,6 +131,11 @@ impl Directory {
         })
     }
 
+    /// Everything that has a name, also the shadowed, in the order of registration.
+    pub(crate) fn every(&self) -> impl Iterator<Item = &(Owner, Called)> {
+        self.all.iter()
+    }
+
     /// Every name of a kind, also the shadowed.
     pub(crate) fn list(&self, kind: Kind) -> Vec<NameInfo> {
         let info = |(owner, called): &(Owner, Called)| {
