@@ -26,6 +26,8 @@ pub const MOST_BYTES: usize = 64 * 1024;
 /// The most levels lists and mappings may have.
 const DEEPEST: usize = 12;
 
+const TANGLED: &str = "it is deeper, longer or more tangled than a front matter may be";
+
 /// What a front matter says: keys with values, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fields(Vec<Field>);
@@ -346,9 +348,9 @@ fn refused(error: &serde_saphyr::Error) -> Refused {
             let key = text::clip(&text::show_line(key), 40).into_owned();
             (format!("the key `{key}` is there twice"), true)
         }
-        Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => {
-            ("it is deeper, longer or more tangled than a front matter may be".to_owned(), true)
-        }
+        Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => (TANGLED.to_owned(), true),
+        // The reader of brackets has a limit of its own, and no name for it.
+        error if error.to_string().contains("recursion limit") => (TANGLED.to_owned(), true),
         _ => ("it is not YAML".to_owned(), false),
     };
     Refused { line, why, is_final }
