@@ -90,6 +90,9 @@ pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
         Input::Typed(content) if scene.has_directives() => {
             Box::pin(stage_typed(scene, content)).await
         }
+        Input::Plain(content) if scene.is_given_tasks() => {
+            Box::pin(stage_task(scene, content)).await.map(|()| Staged::Asked)
+        }
         Input::Typed(content) | Input::Plain(content) => {
             stage_plain(scene, content).await.map(|()| Staged::Asked)
         }
@@ -117,7 +120,25 @@ async fn stage_plain(scene: &Scene, content: Content) -> Result<(), Exit> {
     store(scene, [Body::Message(Message::User(message))]).map(drop)
 }
 
+/// What an agent that works for another is given: nothing binds in it, and skills may be for it.
+async fn stage_task(scene: &Scene, content: Content) -> Result<(), Exit> {
+    let mut message = UserMessage::new(content);
+    let task = typed_text(&message.content).into_owned();
+    admit(scene, &mut message).await?;
+    let mut stored = triggered(scene, &task, &[]).await;
+    if scene.is_cancelled() {
+        return Err(Exit::aborted());
+    }
+    stored.push(Body::Message(Message::User(message)));
+    store(scene, stored).map(drop)
+}
+
 impl Scene {
+    /// Whether a prompt is a task that may bring skills in.
+    fn is_given_tasks(&self) -> bool {
+        self.agent().parent().is_some() && !self.generation().triggers.is_empty()
+    }
+
     /// Whether anything could bind in a person's text.
     fn has_directives(&self) -> bool {
         let names = &self.generation().names;

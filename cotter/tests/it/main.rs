@@ -9,6 +9,7 @@ mod conformance;
 mod directives;
 mod directive_hooks;
 mod skills;
+mod triggers;
 mod mentions;
 mod compaction;
 mod controls;

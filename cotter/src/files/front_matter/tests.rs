@@ -1,3 +1,5 @@
+#![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
+
 use std::path::Path;
 
 use expect_test::{Expect, expect};
@@ -200,9 +202,12 @@ fn c9_what_is_hostile_is_rejected() {
         rejected: f.md:4: it is deeper, longer or more tangled than a front matter may be
     "#]],
     );
-    check(&format!("---\nx: {}\n---\n", "[".repeat(20_000)), expect![[r#"
+    check(
+        &format!("---\nx: {}\n---\n", "[".repeat(20_000)),
+        expect![[r#"
         rejected: f.md:2: it is deeper, longer or more tangled than a front matter may be
-    "#]]);
+    "#]],
+    );
     check(
         &format!("---\nx: {}{}\n---\n", "[".repeat(20_000), "]".repeat(20_000)),
         expect![[r#"
