@@ -10,6 +10,7 @@ mod directives;
 mod directive_hooks;
 mod skills;
 mod triggers;
+mod extension_files;
 mod mentions;
 mod compaction;
 mod controls;

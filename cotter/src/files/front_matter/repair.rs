@@ -49,8 +49,8 @@ fn needs_quotes(value: &str) -> bool {
     match first {
         '"' => !is_whole('"', '"'),
         '\'' => !is_whole('\'', '\''),
-        '[' => !is_whole('[', ']'),
-        '{' => !is_whole('{', '}'),
+        '[' => !closes_at_end(value, '[', ']'),
+        '{' => !closes_at_end(value, '{', '}'),
         '|' | '>' => !value[1..].chars().all(|c| matches!(c, '+' | '-' | '1'..='9')),
         '*' | '&' | '!' | '@' | '%' | '`' | ',' | ']' | '}' => true,
         _ => {
@@ -60,6 +60,22 @@ fn needs_quotes(value: &str) -> bool {
                 || value.contains('\t')
         }
     }
+}
+
+/// Whether what a value opens with is closed by its last character: `[a] [b]` is no list.
+fn closes_at_end(value: &str, open: char, close: char) -> bool {
+    let mut depth = 0_usize;
+    for (at, char) in value.char_indices() {
+        if char == open {
+            depth += 1;
+        } else if char == close {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return at + 1 == value.len();
+            }
+        }
+    }
+    false
 }
 
 /// The fields of lines `key: value` and the lists and texts below them. What is nested is unread.
