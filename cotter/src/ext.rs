@@ -163,7 +163,7 @@ pub use self::{
 pub(crate) use self::{
     callable::{Callable, failed},
     chain::{Chain, Meta},
-    directory::{Called, check_name},
+    directory::{Called, check_name, nearness},
     dispatch::{Decided, Ran, dispatch, panic_words},
     generation::{Generation, Live, ToolRow},
     handler::{Clocks, Paused},

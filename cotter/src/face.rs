@@ -204,11 +204,14 @@ impl Face {
             .hooks
             .iter()
             .filter_map(|hook| Some(Section::new(&hook.name, hook.fragment.clone()?)));
+        let sections = self.generation.sections.iter();
+        let sections = sections.map(|section| Section::new(&section.0, section.1.clone()));
         let prompt = prompt.map(|text| Section::new(agent.id(), text));
         prompt
             .into_iter()
             .chain(block("environment", &environment.unwrap_or_default()))
             .chain(fragments)
+            .chain(sections)
             .chain(resources.map(|section| Section { lists: Some(Kind::Skill), ..section }))
             .chain(block("scope", scope))
             .collect()

@@ -40,7 +40,7 @@ use crate::{
     cx::{Cx, Place},
     directives::format_skill_message,
     events::EventKind,
-    ext::{BoxError, Callable, Called, Failure, Kind, Owner, failed},
+    ext::{BoxError, Callable, Called, Failure, Kind, Owner, failed, nearness},
     face::Face,
     message::{Content, Mark, Part, UserMessage},
     notes::Speaker,
@@ -321,12 +321,18 @@ impl Face {
         }
     }
 
-    /// The skills this agent's model may call for.
+    /// The skills this agent's model may call for, those of the nearest first: where a list has too
+    /// little room, the others are the ones to lose their descriptions.
     pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
-        self.in_force(Kind::Skill).filter_map(|called| match called {
+        let exposed = self.in_force(Kind::Skill).filter_map(|called| match called {
             Called::Skill(skill) if skill.exposed => Some(skill),
             _ => None,
-        })
+        });
+        let mut exposed: Vec<_> = exposed.collect();
+        exposed.sort_by_key(|skill| {
+            std::cmp::Reverse(nearness(&self.owner_of(Kind::Skill, &skill.name).origin))
+        });
+        exposed.into_iter()
     }
 }
 

@@ -158,7 +158,7 @@ impl Directory {
 }
 
 /// Who is found when several have one name: the larger.
-fn nearness(origin: &Origin) -> u8 {
+pub(crate) fn nearness(origin: &Origin) -> u8 {
     match origin {
         Origin::Kernel => 0,
         Origin::Embedder => 1,

@@ -43,6 +43,8 @@ pub(crate) struct Generation {
     pub(crate) triggers: Arc<TriggerSet>,
     /// The subsystems, in the order of registration.
     pub(crate) hooks: Vec<Arc<Installed>>,
+    /// Standing words for the system prompt: whose, and the words.
+    pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
     units: Vec<Unit>,
 }
 
@@ -135,7 +137,7 @@ impl Generation {
         let mut chains = Chains::default();
         let mut tools = vec![];
         let mut policy = Policy::default();
-        let (mut names, mut hooks) = (Directory::default(), vec![]);
+        let (mut names, mut hooks, mut sections) = (Directory::default(), vec![], vec![]);
         for unit in &units {
             for item in &unit.items {
                 match item {
@@ -144,6 +146,7 @@ impl Generation {
                     Item::Tool { .. } => tools.push((item, &unit.owner)),
                     Item::Called(called) => names.add(&unit.owner, called),
                     Item::Hook(installed) => hooks.push(installed.clone()),
+                    Item::Section(section) => sections.push(section.clone()),
                     Item::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
                     Item::Guard(guard) => policy.add_guard(Guard::clone(guard), &unit.owner.origin),
                     Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
@@ -156,7 +159,7 @@ impl Generation {
         let tools = Arc::new(ToolSet::new(rows.collect()));
         let triggers = triggers_of(&names, before);
         let mask = chains.mask();
-        Generation { number, mask, chains, tools, policy, names, triggers, hooks, units }
+        Generation { number, mask, chains, tools, policy, names, triggers, hooks, sections, units }
     }
 }
 
@@ -479,7 +482,7 @@ fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit, in_force: &Poli
         Item::Level(level) => {
             new.items.iter().any(|other| matches!(other, Item::Level(l) if l >= level))
         }
-        Item::Tool { .. } | Item::Called(_) => true,
+        Item::Tool { .. } | Item::Called(_) | Item::Section(_) => true,
         // What it registered is judged item by item.
         Item::Hook(_) => true,
     };
@@ -517,6 +520,7 @@ fn describe(item: &Item) -> String {
         Item::Tool { spec, .. } => format!("tool `{}`", spec.name),
         Item::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
         Item::Hook(installed) => format!("hook `{}`", installed.name),
+        Item::Section(section) => format!("words of `{}`", section.0),
         Item::Rule(rule) => format!("rule `{rule}`"),
         Item::Guard(guard) => guard.to_string(),
         Item::Mode(mode) => format!("mode `{}`", mode.as_str()),

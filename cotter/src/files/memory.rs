@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{Diagnostic, Severity, walk::read};
-use crate::{builtin::is_secret, directives::escape_tags_of, hook::Hook, place::Place, text};
+use crate::{builtin::is_secret, directives::escape_tags_of, ext::Registry, place::Place, text};
 
 /// The names of memory files, in the order in which they are read.
 pub const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -43,12 +43,6 @@ impl MemoryFile {
     }
 }
 
-impl Hook for MemoryFile {
-    fn system_prompt(&self) -> Option<String> {
-        Some(self.section())
-    }
-}
-
 /// Memory files, in the order in which they are told, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,6 +51,15 @@ pub struct Memory {
     pub files: Vec<MemoryFile>,
     /// What was left out, and why.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Memory {
+    /// Registers every file as a section of the system prompt.
+    pub fn register(&self, unit: &mut Registry) {
+        for file in &self.files {
+            unit.section(text::show_line(&file.path.to_string_lossy()), &file.section());
+        }
+    }
 }
 
 /// The memory files of a place: the person's own folder first, then from the project's root down to the

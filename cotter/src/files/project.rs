@@ -159,6 +159,7 @@ mod tests {
         check(&[("pom.xml", "\u{fffd}\0")], "java", "unknown");
     }
 
+    #[cfg(unix)]
     #[test]
     fn c11_a_link_tells_nothing() {
         let folder = tempfile::tempdir().unwrap();

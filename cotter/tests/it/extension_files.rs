@@ -661,7 +661,7 @@ async fn c13_memory_files_are_sections_of_the_system_prompt() {
     let model = Recording::new(Scripted::new([Step::text("ok")]));
     let memory = memory::load(&Place::new(&root), None, &|_| true);
     let builder = Agent::builder(model.clone()).system_prompt("BASE");
-    let agent = memory.files.into_iter().fold(builder, AgentBuilder::hook).build().unwrap();
+    let agent = builder.extend(|unit| memory.register(unit)).build().unwrap();
     agent.process_request("hi").await.unwrap();
     let system = model.requests()[0].system.replace(&root.display().to_string(), "ROOT");
     expect![[r#"
@@ -671,4 +671,24 @@ async fn c13_memory_files_are_sections_of_the_system_prompt() {
         Be kind.
         </memory>"#]]
     .assert_eq(&system);
+}
+
+#[tokio::test]
+async fn c13_three_skills_come_with_the_library_and_files_take_their_place() {
+    let steps = [Step::call("invoke_skill", json!({"name": "review-change"})), Step::text("ok")];
+    let model = Recording::new(Scripted::new(steps));
+    let folder = tree(&[("skills/write-skill/SKILL.md", "---\ndescription: Mine.\n---\nMine.")]);
+    let builder = Agent::builder(model.clone()).extend(cotter::builtin::skills);
+    let (agent, diagnostics) = with_files(builder, &folder, &Loading::trusted(Origin::User));
+    assert_eq!(diagnostics, []);
+    agent.process_request("review it").await.unwrap();
+    let tools = model.requests()[0].tools.clone();
+    let described = tools.specs().find(|spec| spec.name == "invoke_skill").unwrap();
+    expect![[r#"
+        Calls for a skill: its instructions or content come back as the result and hold for the rest of the conversation. Skills:
+        - review-change: How to review a change to code. Use it when a diff, a commit, a branch or a pull request is to be reviewed.
+        - write-hook: How to write a hook that gates or watches what this agent does. Use it when something is to be blocked, asked about, checked or recorded automatically.
+        - write-skill: Mine."#]].assert_eq(&described.description);
+    let result = model.requests()[1].messages.last().unwrap().text().into_owned();
+    assert!(result.contains("Judge a change as the one who has to live with it."), "{result}");
 }
