@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
 };
-use cotter::{ext::Kind, permission::Mode, text, trust::Hash};
+use cotter::{ext::Kind, files::FileKind, permission::Mode, text, trust::Hash};
 
 use crate::{failure::Failure, style::When};
 
@@ -21,6 +21,9 @@ pub(crate) struct Parsed {
 pub(crate) enum Command {
     Run(Box<RunArgs>),
     NamesList { kind: Kind, json: bool },
+    SkillsShow { name: String, json: bool },
+    SkillsMatch { task: String, json: bool },
+    Check { kind: FileKind, path: PathBuf, json: bool },
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
     ModelsList { json: bool },
@@ -45,6 +48,9 @@ impl Command {
             Command::Explain { .. }
                 | Command::ExplainBatch { .. }
                 | Command::NamesList { .. }
+                | Command::SkillsShow { .. }
+                | Command::SkillsMatch { .. }
+                | Command::Check { .. }
                 | Command::ModelsList { .. }
                 | Command::McpList { .. }
                 | Command::PermissionsList { .. }
@@ -162,16 +168,15 @@ fn definition() -> clap::Command {
                 .hide_possible_values(true)
                 .help("Colour: auto, always, never"),
         )
-        .subcommand(names(
-            "commands",
-            "List what may be typed after a slash",
-            "The commands there are",
-        ))
-        .subcommand(names(
-            "agents",
-            "List the subagents the model may call",
-            "The subagents there are",
-        ))
+        .subcommand(skills())
+        .subcommand(
+            names("commands", "List what may be typed after a slash", "The commands there are")
+                .subcommand(check("commands")),
+        )
+        .subcommand(
+            names("agents", "List the subagents the model may call", "The subagents there are")
+                .subcommand(check("agents")),
+        )
         .subcommand(names(
             "models",
             "List the models that can answer",
@@ -193,6 +198,35 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(clap::Command::new("list").about(list).arg(json("One JSON object per line")))
+}
+
+/// The row that checks files of a kind.
+fn check(what: &str) -> clap::Command {
+    let path = Arg::new("path").value_name("PATH").required(true);
+    clap::Command::new("check")
+        .about(format!("Read files of {what} and say what is wrong with them"))
+        .arg(path.value_parser(value_parser!(PathBuf)).help("A file, or a folder of them"))
+        .arg(json("One JSON object per file"))
+}
+
+fn skills() -> clap::Command {
+    let arg = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).value_name(value).help(help).required(true)
+    };
+    names("skills", "List skills, look at one, see which a task brings in", "The skills there are")
+        .subcommand(
+            clap::Command::new("show")
+                .about("What a skill says, and when it comes by itself")
+                .arg(arg("name", "NAME", "The skill's name"))
+                .arg(json("One JSON object")),
+        )
+        .subcommand(
+            clap::Command::new("match")
+                .about("Which skills a task would bring in, and why not the others")
+                .arg(arg("task", "TEXT", "What one would ask the agent"))
+                .arg(json("One JSON object per line")),
+        )
+        .subcommand(check("skills"))
 }
 
 fn explain() -> clap::Command {
@@ -396,11 +430,7 @@ fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
 
 fn command(matches: &ArgMatches) -> Result<Command, Failure> {
     match matches.subcommand() {
-        Some((word @ ("commands" | "agents"), matches)) => {
-            let kind = if word == "agents" { Kind::Subagent } else { Kind::Command };
-            let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
-            Ok(Command::NamesList { kind, json })
-        }
+        Some((word @ ("skills" | "commands" | "agents"), matches)) => Ok(named(word, matches)),
         Some(("models", matches)) => {
             let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
             Ok(Command::ModelsList { json })
@@ -452,6 +482,26 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
         }),
         Some((word, _)) => unreachable!("`{word}` has a row in `definition` and no arm here"),
         None => run_of(matches).map(|args| Command::Run(Box::new(args))),
+    }
+}
+
+/// A command about what is called by name.
+fn named(word: &str, matches: &ArgMatches) -> Command {
+    let (kind, files) = match word {
+        "skills" => (Kind::Skill, FileKind::Skills),
+        "agents" => (Kind::Subagent, FileKind::Agents),
+        _ => (Kind::Command, FileKind::Commands),
+    };
+    let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
+    let typed = |matches, name| text_of(matches, name).unwrap_or_default();
+    match matches.subcommand() {
+        Some(("check", matches)) => {
+            let path = path_of(matches, "path").unwrap_or_default();
+            Command::Check { kind: files, path, json }
+        }
+        Some(("show", matches)) => Command::SkillsShow { name: typed(matches, "name"), json },
+        Some(("match", matches)) => Command::SkillsMatch { task: typed(matches, "task"), json },
+        _ => Command::NamesList { kind, json },
     }
 }
 

@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+pub(crate) mod check;
 pub(crate) mod explain;
 pub(crate) mod ledger;
 pub(crate) mod mcp;
@@ -9,6 +10,7 @@ pub(crate) mod permissions;
 pub(crate) mod run;
 pub(crate) mod sessions;
 pub(crate) mod trust;
+pub(crate) mod skills;
 
 use std::env;
 

@@ -22,8 +22,8 @@ pub(crate) fn credentials() -> Option<PathBuf> {
     Some(config()?.join("credentials.json"))
 }
 
-/// `COTTER_HOME`, else the config home.
-fn config() -> Option<PathBuf> {
+/// `COTTER_HOME`, else the config home: the person's settings, and their own extensions beside them.
+pub(crate) fn config() -> Option<PathBuf> {
     match variable("COTTER_HOME") {
         Some(folder) => Some(folder),
         None => Some(base("XDG_CONFIG_HOME", ".config")?.join("cotter")),

@@ -27,6 +27,8 @@ use std::{
     process::ExitCode,
 };
 
+use cotter::ext::Kind;
+
 use crate::{
     cli::{Command, Parsed},
     failure::Failure,
@@ -53,7 +55,11 @@ fn main() -> ExitCode {
     }
     let done = match command {
         Command::Run(args) => commands::run::run(*args, style),
+        Command::NamesList { kind: Kind::Skill, json } => commands::skills::list(json, style),
         Command::NamesList { kind, json } => commands::names::list(kind, json, style),
+        Command::SkillsShow { name, json } => commands::skills::show(&name, json, style),
+        Command::SkillsMatch { task, json } => commands::skills::matching(&task, json, style),
+        Command::Check { kind, path, json } => commands::check::files(kind, &path, json, style),
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),

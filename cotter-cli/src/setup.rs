@@ -12,12 +12,17 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base},
+    files::{
+        Diagnostic, Loaded, Loading, Severity,
+        memory::{self, Memory},
+    },
     permission::{Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{
         Document, Permissions, RuleExample, Settings, SettingsError, Source, Values, Written,
     },
     text,
+    tool::Facts,
     ui::Ui,
 };
 use cotter_models::Providers;
@@ -274,6 +279,56 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
     permissions.policies.iter().for_each(|guard| _ = unit.guard(guard.clone()));
 }
 
+/// What folders bring besides settings: skills, commands, agents, and memory files.
+struct Extensions {
+    owner: Owner,
+    loaded: Option<Loaded>,
+    memory: Memory,
+}
+
+impl Extensions {
+    /// The person's own, and the memory files of the place. What lies in the project is the project's,
+    /// whoever names it.
+    fn load(files: &Files, place: &Place) -> Self {
+        let folder = home::config();
+        let is_projects = |folder: &PathBuf| home::leads_through(folder, place.project());
+        let origin =
+            if folder.as_ref().is_some_and(is_projects) { Origin::Project } else { Origin::User };
+        let loading = Loading { trusted: origin == Origin::User, origin: origin.clone() };
+        let loaded = folder.as_ref().map(|folder| cotter::files::load(folder, &loading));
+        // One that is none is told when the files are registered.
+        let denied = files.0.iter().flat_map(|file| &file.settings.permissions.deny);
+        let denied = denied.filter_map(|rule| Rule::parse(RuleKind::Deny, &rule.text).ok());
+        let denied: Vec<_> = denied.collect();
+        let allows = |path: &Path| {
+            let facts = Facts::reads([path.to_owned()]);
+            !denied.iter().any(|rule| rule.matches("read", &facts, place))
+        };
+        let own = folder.as_deref().filter(|_| origin == Origin::User);
+        let memory = memory::load(place, own, &allows);
+        let unit =
+            folder.map_or_else(SmolStr::default, |folder| folder.display().to_string().into());
+        Extensions { owner: Owner::new(origin, unit), loaded, memory }
+    }
+
+    /// The folders of skills, which calls may read though ours are closed.
+    fn readable(&self, place: Place) -> Place {
+        place.with_read_roots(self.loaded.iter().flat_map(Loaded::skill_folders))
+    }
+
+    /// Puts all of it into the registry; gives what is to be said about files.
+    fn register(self, agent: &Agent) -> Result<Vec<Diagnostic>, Failure> {
+        let memory = self.memory;
+        if !memory.files.is_empty() {
+            agent.extend(Owner::new(Origin::Project, "memory"), |unit| memory.register(unit))?;
+        }
+        let Some(loaded) = self.loaded else { return Ok(memory.diagnostics) };
+        let loaded = loaded.fit(agent);
+        agent.extend(self.owner, |unit| loaded.register(unit))?;
+        Ok(loaded.diagnostics.into_iter().chain(memory.diagnostics).collect())
+    }
+}
+
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
 fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
@@ -287,7 +342,8 @@ fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentB
         .place(place)
         .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
         .extend(builtin::subagents)
-        .extend(builtin::commands);
+        .extend(builtin::commands)
+        .extend(builtin::skills);
     tools::furnish(builder, values, &tools)
 }
 
@@ -296,11 +352,14 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;
+    let extensions = Extensions::load(&files, &place);
+    let place = extensions.readable(place);
     let servers = tools::seen_servers(files.servers(&[], &place)?, &values, &place)?;
     let builder = builder(Answering::nobody().0, place, &values)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
     files.register(&agent, None)?;
+    extensions.register(&agent)?;
     Ok(agent)
 }
 
@@ -329,6 +388,8 @@ impl Setup {
         let values = self.files.values();
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
+        let extensions = Extensions::load(&self.files, &place);
+        let place = extensions.readable(place);
         let servers =
             tools::servers(self.files.servers(&args.mcp, &place)?, &values, &place).await?;
         let builder = builder(self.answering, place, &values)?;
@@ -349,6 +410,10 @@ impl Setup {
         };
         let agent = builder.build()?;
         self.files.register(&agent, args.mode)?;
+        let told = extensions.register(&agent)?;
+        for told in told.iter().filter(|told| told.severity > Severity::Warning) {
+            crate::screen::tell(&format!("warning: {}", text::show_line(&told.to_string())));
+        }
         Ok(agent)
     }
 }

@@ -1,5 +1,6 @@
 //! What comes with the library: the kernel's gates, which every agent has and nothing switches off,
-//! the first tools, and two extensions a program may take or leave, [`subagents`] and [`commands`].
+//! the first tools, and three extensions a program may take or leave, [`subagents`], [`commands`] and
+//! [`skills`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -26,6 +27,7 @@ mod project_roots;
 mod protected_paths;
 mod read;
 mod secrets;
+mod skills;
 mod subagents;
 mod system_directories;
 
@@ -35,6 +37,7 @@ pub use self::{
     protected_paths::{PROTECTED, is_protected},
     read::Read,
     secrets::is_secret,
+    skills::skills,
     subagents::subagents,
 };
 use crate::ext::{Origin, Owner, Registry};

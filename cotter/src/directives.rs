@@ -124,10 +124,15 @@ pub fn format_skill_message(name: &str, text: &str) -> String {
 
 /// Text in which no skill begins or ends.
 pub(crate) fn escape_skill_tags(text: &str) -> String {
+    escape_tags_of(text, "skill")
+}
+
+/// Text in which no block of a name begins or ends.
+pub(crate) fn escape_tags_of(text: &str, name: &str) -> String {
     let mut pieces = text.split('<');
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        let is_tag = is_tag(piece, "skill") || closes_skill(piece);
+        let is_tag = is_tag(piece, name) || is_tag(piece, &format!("/{name}"));
         out.push_str(if is_tag { "&lt;" } else { "<" });
         out.push_str(piece);
     }

@@ -208,7 +208,7 @@ pub enum EventKind {
     Skill {
         /// The skill.
         name: SmolStr,
-        /// `user` or `agent`: who called for it.
+        /// `user`, `agent` or `trigger`: who called for it.
         source: &'static str,
     },
     /// A subagent is about to work.

@@ -164,7 +164,7 @@ pub use self::{
 pub(crate) use self::{
     callable::{Callable, failed},
     chain::{Chain, Meta},
-    directory::Called,
+    directory::{Called, check_name, nearness},
     dispatch::{Decided, Ran, dispatch, panic_words},
     foreign::Foreign,
     generation::{Generation, Live, ToolRow},

@@ -13,7 +13,7 @@ use crate::{
     hook::{Hook, Installed},
     mention::InvokeSubagent,
     prefix::{self, Outline},
-    session::Session,
+    session::{ActiveSkills, Session},
     skill::InvokeSkill,
     tool::ToolSet,
 };
@@ -54,6 +54,8 @@ pub(crate) struct Face {
     config: Arc<AgentConfig>,
     /// The tools a session was limited to.
     pub(crate) limited_to: Option<Arc<[SmolStr]>>,
+    /// The skills of a session that stand at the end of its system prompt.
+    skills: Option<Arc<ActiveSkills>>,
     /// Of the agent this one works for.
     above: Option<Arc<Face>>,
 }
@@ -107,17 +109,23 @@ impl Session {
     /// What this session's agent shows its model now.
     pub(crate) fn face(&self) -> Arc<Face> {
         let face = self.agent.face();
-        let active = self.state().choices().active_tools.to.clone();
-        match active {
-            None => face,
-            Some(names) => Arc::new(face.limited(names)),
-        }
+        let names = self.state().choices().active_tools.to.clone();
+        let skills = self.skills_shown(&face);
+        if names.is_none() && skills.is_none() { face } else { Arc::new(face.of(names, skills)) }
+    }
+
+    /// The skills at the end of the system prompt. Where no skill has a trigger nobody looks for any.
+    fn skills_shown(&self, face: &Face) -> Option<Arc<ActiveSkills>> {
+        let there_may_be = !face.generation.triggers.is_empty();
+        there_may_be.then(|| self.active_skills()).filter(|active| !active.system.is_empty())
     }
 
     /// Whether a face is what would be shown now, by this session and by those it works for.
     pub(crate) fn still_shows(&self, face: &Face) -> bool {
         let limited = self.state().choices().active_tools.to.as_ref().map(Arc::as_ptr);
+        let skills = self.skills_shown(face);
         self.agent.live().number() == face.generation.number
+            && skills.as_ref().map(Arc::as_ptr) == face.skills.as_ref().map(Arc::as_ptr)
             && limited == face.limited_to.as_ref().map(Arc::as_ptr)
             && match (self.agent.parent(), &face.above) {
                 (Some(parent), Some(above)) => parent.cx.session().still_shows(above),
@@ -140,6 +148,7 @@ impl Face {
             invoking: agent.invoking_tools().clone(),
             config,
             limited_to: None,
+            skills: None,
             above,
         };
         let scope = Scope::of(agent, &face.config, &face.generation.hooks);
@@ -149,8 +158,7 @@ impl Face {
         let rows = own.into_iter().chain(face.invoking(invoking, &scope));
         face.tools = Arc::new(ToolSet::new(rows.collect()));
         face.sections = face.compose(agent, &scope.lines);
-        let texts: Vec<_> = face.sections.iter().map(|section| section.text.as_str()).collect();
-        face.system = texts.join("\n\n").into();
+        face.system = join(&face.sections);
         face
     }
 
@@ -196,11 +204,14 @@ impl Face {
             .hooks
             .iter()
             .filter_map(|hook| Some(Section::new(&hook.name, hook.fragment.clone()?)));
+        let sections = self.generation.sections.iter();
+        let sections = sections.map(|section| Section::new(&section.0, section.1.clone()));
         let prompt = prompt.map(|text| Section::new(agent.id(), text));
         prompt
             .into_iter()
             .chain(block("environment", &environment.unwrap_or_default()))
             .chain(fragments)
+            .chain(sections)
             .chain(resources.map(|section| Section { lists: Some(Kind::Skill), ..section }))
             .chain(block("scope", scope))
             .collect()
@@ -227,18 +238,32 @@ impl Face {
         skills.chain(subagents.map(|agent| (agent.name.as_str(), agent.description.as_str())))
     }
 
-    /// The same with some of the tools only.
-    fn limited(&self, names: Arc<[SmolStr]>) -> Face {
-        let rows = self.tools.rows().filter(|row| names.contains(&row.spec.name));
+    /// The same for a session: with some of the tools only, and with what its skills say.
+    fn of(&self, names: Option<Arc<[SmolStr]>>, skills: Option<Arc<ActiveSkills>>) -> Face {
+        let tools = match &names {
+            None => self.tools.clone(),
+            Some(names) => {
+                let rows = self.tools.rows().filter(|row| names.contains(&row.spec.name));
+                Arc::new(ToolSet::new(rows.cloned().collect()))
+            }
+        };
+        let said = skills.iter().flat_map(|skills| &skills.system);
+        let said = said.map(|(name, text)| Section::new(name, text.clone()));
+        let sections: Vec<_> = self.sections.iter().cloned().chain(said).collect();
+        let system = match &skills {
+            None => self.system.clone(),
+            Some(_) => join(&sections),
+        };
         Face {
             generation: self.generation.clone(),
-            tools: Arc::new(ToolSet::new(rows.cloned().collect())),
-            system: self.system.clone(),
-            sections: self.sections.clone(),
+            tools,
+            system,
+            sections,
             outline: OnceLock::new(),
             invoking: self.invoking.clone(),
             config: self.config.clone(),
-            limited_to: Some(names),
+            limited_to: names,
+            skills,
             above: self.above.clone(),
         }
     }
@@ -286,6 +311,12 @@ impl Face {
         (listed.is_empty() || listed.iter().any(|listed| listed == name))
             && self.above.as_ref().is_none_or(|above| above.allows(kind, name))
     }
+}
+
+/// A system prompt of its sections.
+fn join(sections: &[Section]) -> Arc<str> {
+    let texts: Vec<_> = sections.iter().map(|section| section.text.as_str()).collect();
+    texts.join("\n\n").into()
 }
 
 /// What an agent is limited to.

@@ -3,7 +3,324 @@
 //! A folder of extensions is read whole, without starting anything. What is broken is left out and told
 //! with its place; what could be read another way than it was written is read so and told as well.
 
-use std::{fmt, path::PathBuf};
+pub mod front_matter;
+pub mod template;
+mod walk;
+mod project;
+mod skills;
+mod commands;
+mod agents;
+pub mod memory;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::json;
+
+pub use self::{agents::AgentFile, commands::CommandFile, skills::SkillFile};
+use self::{
+    project::Known,
+    template::{Arguments, Piece, Variables, fill},
+};
+use crate::{
+    agent::Agent,
+    controls::Controls,
+    ext::{BoxError, Kind, Origin, Registry},
+    mention::Mention,
+    permission::Mode,
+    text,
+};
+
+/// Whose a folder is, and whether a person trusts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loading {
+    /// Whose it is.
+    pub origin: Origin,
+    /// Whether what it brings may act: untrusted, no trigger matches, nothing of it takes the place of
+    /// something else, and no command in its texts runs.
+    pub trusted: bool,
+}
+
+impl Loading {
+    /// A folder of somebody who needs no trust, or has it.
+    pub fn trusted(origin: Origin) -> Self {
+        Loading { origin, trusted: true }
+    }
+
+    /// A folder that nobody trusted.
+    pub fn untrusted(origin: Origin) -> Self {
+        Loading { origin, trusted: false }
+    }
+}
+
+/// What folders brought: skills, commands, agents, and what is to be said about their files.
+pub struct Loaded {
+    /// The skills.
+    pub skills: Vec<Arc<SkillFile>>,
+    /// The commands.
+    pub commands: Vec<Arc<CommandFile>>,
+    /// The agents.
+    pub agents: Vec<AgentFile>,
+    /// What is to be said about the files.
+    pub diagnostics: Vec<Diagnostic>,
+    loading: Loading,
+    shared: Arc<Shared>,
+}
+
+/// Reads the folders `skills`, `commands` and `agents` of a folder. Those that are not there hold nothing.
+pub fn load(folder: &Path, loading: &Loading) -> Loaded {
+    let (skills, of_skills) = skills::load(&folder.join("skills"));
+    let (commands, of_commands) = commands::load(&folder.join("commands"));
+    let (agents, of_agents) = agents::load(&folder.join("agents"));
+    let diagnostics = [of_skills, of_commands, of_agents].concat();
+    let nothing = Loaded::nothing(loading);
+    let mut loaded = Loaded { skills, commands, agents, diagnostics, ..nothing };
+    loaded.keep_first();
+    loaded
+}
+
+impl Loaded {
+    fn nothing(loading: &Loading) -> Self {
+        Loaded {
+            skills: vec![],
+            commands: vec![],
+            agents: vec![],
+            diagnostics: vec![],
+            loading: loading.clone(),
+            shared: Arc::new(Shared { trusted: loading.trusted, known: Known::default() }),
+        }
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let skills = self.skills.iter().map(|file| &file.path);
+        let commands = self.commands.iter().map(|file| &file.path);
+        skills.chain(commands).chain(self.agents.iter().map(|file| &file.path))
+    }
+
+    /// Adds what another folder of the same origin brought. Of one name the first stays.
+    pub fn join(mut self, other: Loaded) -> Self {
+        self.skills.extend(other.skills);
+        self.commands.extend(other.commands);
+        self.agents.extend(other.agents);
+        self.diagnostics.extend(other.diagnostics);
+        self.keep_first();
+        self
+    }
+
+    /// Leaves out what an agent could not take: commands that are built in, names that others of the same
+    /// origin have, and of an untrusted folder every name that is taken.
+    pub fn fit(mut self, agent: &Agent) -> Self {
+        let Loading { origin, trusted } = self.loading.clone();
+        let taken = |kind: Kind, name: &str| {
+            // A command is found before a hook or a skill of its name.
+            let others = [Kind::Hook, Kind::Skill].into_iter();
+            let others = others.filter(|_| kind == Kind::Command && !trusted);
+            let all = std::iter::once(kind).chain(others).flat_map(|kind| agent.names(kind));
+            let all = all.filter(|info| info.name == name);
+            let mut owners = all.map(|info| info.owner);
+            let owner = owners.find(|owner| {
+                let built_in = matches!(owner.origin, Origin::Kernel | Origin::Embedder);
+                !trusted || owner.origin == origin || (built_in && kind == Kind::Command)
+            })?;
+            let kind = kind.as_str();
+            Some(format!("the {kind} `{name}` is already there, by {owner}"))
+        };
+        self.leave_out(taken);
+        self
+    }
+
+    /// Registers all of it, as its owner's.
+    pub fn register(&self, unit: &mut Registry) {
+        self.skills.iter().for_each(|skill| _ = unit.define_skill(skill.skill(&self.shared)));
+        for command in &self.commands {
+            unit.define_command(command.command(&self.shared));
+        }
+        for agent in &self.agents {
+            unit.define_mention(Mention::agent(agent.config.clone()));
+        }
+    }
+
+    /// The folders whose files belong to skills: what calls may read of a folder that is closed.
+    pub fn skill_folders(&self) -> Vec<PathBuf> {
+        self.skills.iter().filter_map(|skill| Some(skill.folder()?.to_owned())).collect()
+    }
+
+    fn keep_first(&mut self) {
+        let mut seen: Vec<(Kind, String, PathBuf)> = vec![];
+        self.leave_out_by(|kind, name, path| {
+            let first = seen.iter().find(|(other, taken, _)| *other == kind && taken == name);
+            let why = first.map(|(.., by)| {
+                let by = text::show_line(&by.to_string_lossy()).into_owned();
+                format!("the {} `{name}` is already there, by {by}", kind.as_str())
+            });
+            if why.is_none() {
+                seen.push((kind, name.to_owned(), path.to_owned()));
+            }
+            why
+        });
+    }
+
+    fn leave_out(&mut self, why: impl Fn(Kind, &str) -> Option<String>) {
+        self.leave_out_by(|kind, name, _| why(kind, name));
+    }
+
+    fn leave_out_by(&mut self, mut why: impl FnMut(Kind, &str, &Path) -> Option<String>) {
+        let mut told = vec![];
+        let mut keep = |kind: Kind, name: &str, path: &Path| match why(kind, name, path) {
+            None => true,
+            Some(why) => {
+                told.push(Diagnostic::new(path, None, Severity::Rejected, why));
+                false
+            }
+        };
+        self.skills.retain(|file| keep(Kind::Skill, &file.name, &file.path));
+        self.commands.retain(|file| keep(Kind::Command, &file.name, &file.path));
+        self.agents.retain(|file| keep(Kind::Subagent, &file.config.name, &file.path));
+        self.diagnostics.append(&mut told);
+    }
+}
+
+/// What the files of one folder share.
+struct Shared {
+    trusted: bool,
+    known: Known,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "trusted: {}", self.trusted)
+    }
+}
+
+/// The most bytes of what one command writes that are told.
+const WRITTEN_BYTES: usize = 32 * 1024;
+
+impl Shared {
+    /// A text with everything filled in that it leaves open.
+    async fn fill(&self, text: &str, arguments: &Arguments, controls: &Controls) -> String {
+        let variables = self.variables(controls);
+        let mut out = String::new();
+        for piece in fill(text, arguments, &variables) {
+            match piece {
+                Piece::Text(text) => out.push_str(&text),
+                Piece::Command { line, written } => {
+                    let line = if self.trusted { line } else { Err("its folder is not trusted") };
+                    match line {
+                        Ok(line) => out.push_str(&run(controls, &line, written).await),
+                        Err(why) => out.push_str(&format!("[`{written}` was not run: {why}]")),
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    fn variables(&self, controls: &Controls) -> Variables {
+        let project = controls.cx().place().project();
+        let found = self.known.of(project);
+        let agent = controls.agent();
+        let shown = |text: &str| text::show_line(text).into_owned();
+        let name = project.file_name().unwrap_or_default().to_string_lossy();
+        let is_plan = agent.policy().mode() == Mode::Plan;
+        Variables {
+            project_name: shown(&name),
+            project_path: shown(&project.to_string_lossy()),
+            language: found.language.to_owned(),
+            framework: found.framework.to_owned(),
+            agent_id: agent.id().to_string(),
+            mode: if is_plan { "plan".to_owned() } else { agent.config().mode.to_string() },
+        }
+    }
+}
+
+/// What a command writes, or why it did not. It takes the way of every call.
+async fn run(controls: &Controls, line: &str, written: &str) -> String {
+    match controls.run_tool("bash", json!({"command": line})).await {
+        Ok(output) => text::cut(output.content.text().trim_end(), WRITTEN_BYTES),
+        Err(error) => {
+            format!("[`{written}` failed: {}]", text::cut(error.message.trim(), WRITTEN_BYTES))
+        }
+    }
+}
+
+/// What kind of files a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// Skills.
+    Skills,
+    /// Commands.
+    Commands,
+    /// Agents.
+    Agents,
+}
+
+impl FileKind {
+    /// The word for one of them.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileKind::Skills => "skill",
+            FileKind::Commands => "command",
+            FileKind::Agents => "agent",
+        }
+    }
+}
+
+/// A file that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// What became of it.
+    pub status: Severity,
+    /// What is to be said about it.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Checks the files of a kind below a folder, or one file, whole: texts are read, too.
+pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
+    let mut loaded = Loaded::nothing(&Loading::trusted(Origin::User));
+    match kind {
+        FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path),
+        FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path),
+        FileKind::Agents => (loaded.agents, loaded.diagnostics) = agents::load(path),
+    }
+    let mut paths: Vec<_> = loaded.paths().cloned().collect();
+    loaded.keep_first();
+    let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
+    let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
+    let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();
+    loaded.diagnostics.extend(of_texts);
+    paths.extend(loaded.diagnostics.iter().map(|told| told.path.clone()));
+    paths.sort();
+    paths.dedup();
+    let checked = paths.into_iter().map(|path| {
+        let told = loaded.diagnostics.iter().filter(|told| told.path == path);
+        let diagnostics: Vec<_> = told.cloned().collect();
+        let worst = diagnostics.iter().map(|told| told.severity).max();
+        CheckedFile { path, status: worst.unwrap_or(Severity::Warning), diagnostics }
+    });
+    checked.collect()
+}
+
+/// What is to be said about a text.
+fn about(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
+    let (severity, message) = match text {
+        Err(why) => (Severity::Rejected, why.to_string()),
+        Ok(text) if text.contains('\u{fffd}') => {
+            (Severity::Repaired, "bytes of its text are not UTF-8, and become U+FFFD".into())
+        }
+        Ok(text) if text.is_empty() => {
+            (Severity::Warning, "it has no text below its front matter".into())
+        }
+        Ok(_) => return None,
+    };
+    Some(Diagnostic::new(path, None, severity, message))
+}
 
 /// Something about a file that its author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +355,17 @@ impl Severity {
             Severity::Repaired => "repaired",
             Severity::Rejected => "rejected",
         }
+    }
+}
+
+impl Diagnostic {
+    pub(crate) fn new(
+        path: &Path,
+        line: Option<usize>,
+        severity: Severity,
+        message: impl Into<String>,
+    ) -> Self {
+        Diagnostic { path: path.into(), line, severity, message: message.into() }
     }
 }
 

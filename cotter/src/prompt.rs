@@ -25,7 +25,7 @@ use crate::{
     run::{Reason, Reply},
     scene::Scene,
     session::{Body, Entry, Session},
-    skill,
+    skill::{self, Triggered},
     tool::{self, ErrorKind},
     turn::Exit,
 };
@@ -90,6 +90,9 @@ pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
         Input::Typed(content) if scene.has_directives() => {
             Box::pin(stage_typed(scene, content)).await
         }
+        Input::Plain(content) if scene.is_given_tasks() => {
+            Box::pin(stage_task(scene, content)).await.map(|()| Staged::Asked)
+        }
         Input::Typed(content) | Input::Plain(content) => {
             stage_plain(scene, content).await.map(|()| Staged::Asked)
         }
@@ -114,10 +117,28 @@ pub(crate) async fn steer(scene: &Scene, content: Content) -> Result<(), Exit> {
 async fn stage_plain(scene: &Scene, content: Content) -> Result<(), Exit> {
     let mut message = UserMessage::new(content);
     admit(scene, &mut message).await?;
-    store(scene, [Message::User(message)]).map(drop)
+    store(scene, [Body::Message(Message::User(message))]).map(drop)
+}
+
+/// What an agent that works for another is given: nothing binds in it, and skills may be for it.
+async fn stage_task(scene: &Scene, content: Content) -> Result<(), Exit> {
+    let mut message = UserMessage::new(content);
+    let task = typed_text(&message.content).into_owned();
+    admit(scene, &mut message).await?;
+    let mut stored = triggered(scene, &task, &[]).await;
+    if scene.is_cancelled() {
+        return Err(Exit::aborted());
+    }
+    stored.push(Body::Message(Message::User(message)));
+    store(scene, stored).map(drop)
 }
 
 impl Scene {
+    /// Whether a prompt is a task that may bring skills in.
+    fn is_given_tasks(&self) -> bool {
+        self.agent().parent().is_some() && !self.generation().triggers.is_empty()
+    }
+
     /// Whether anything could bind in a person's text.
     fn has_directives(&self) -> bool {
         let names = &self.generation().names;
@@ -138,18 +159,24 @@ async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
         message.rewritten = Some(Box::new(Rewritten { raw: raw.clone(), rewrites: vec![] }));
     }
     let answer = run_hooks(scene, &raw, &parsed.tokens, &mut message).await?;
+    // What came as data matches no trigger, also where a transform made one text of it all.
+    let may_trigger = !scene.generation().triggers.is_empty();
+    let task = may_trigger.then(|| typed_text(&message.content).into_owned());
     admit(scene, &mut message).await?;
     if let Some(answer) = answer {
         return answered(scene, message, answer);
     }
     let text = typed_text(&message.content).into_owned();
     let mut stored = vec![];
+    if let Some(task) = task {
+        stored = triggered(scene, &task, &parsed.tokens).await;
+    }
     for Token { name, .. } in &parsed.tokens {
         if scene.face.find(Kind::Hook, name).is_some() {
             continue;
         }
         match skill::materialise(scene, name, &text).await {
-            Some(Ok(message)) => stored.push(Message::User(message)),
+            Some(Ok(message)) => stored.push(Body::Message(Message::User(message))),
             Some(Err(failure)) => return Err(failed(scene, "skill", name, &failure)),
             None => {}
         }
@@ -162,11 +189,34 @@ async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
         let prompt = prompt_for(&name, &message.content.text()).to_owned();
         (name, prompt)
     });
-    stored.push(Message::User(message));
+    stored.push(Body::Message(Message::User(message)));
     match called {
         None => store(scene, stored).map(|_| Staged::Asked),
         Some((name, prompt)) => dispatch_mention(scene, stored, &name, &prompt).await,
     }
+}
+
+/// The skills that a task brings in: at the end of the system prompt while nothing was said yet, else as
+/// messages, so that what a provider keeps of the conversation stays true.
+async fn triggered(scene: &Scene, task: &str, tokens: &[Token]) -> Vec<Body> {
+    let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
+    let brought = skill::triggered(scene, task, &named).await;
+    let is_first = scene.state().tree.messages().is_empty();
+    let mut stored = vec![];
+    for Triggered { name, content } in brought {
+        let in_system = |message: &UserMessage| matches!(message.content, Content::Text(_));
+        match content {
+            Some(message) if is_first && in_system(&message) => {
+                let text = message.content.text().into_owned();
+                stored.push(Body::SkillActive { name, text });
+            }
+            content => {
+                stored.push(Body::SkillActive { name, text: String::new() });
+                stored.extend(content.map(|message| Body::Message(Message::User(message))));
+            }
+        }
+    }
+    stored
 }
 
 /// The text a person typed, without data and pictures.
@@ -321,16 +371,12 @@ fn refused(decided: &Decided<UserPromptSubmit>) -> Option<(&str, &str)> {
 }
 
 /// Stores the turn in one append, after what hooks had for it.
-fn store(
-    scene: &Scene,
-    messages: impl IntoIterator<Item = Message>,
-) -> Result<Vec<Arc<Entry>>, Exit> {
+fn store(scene: &Scene, bodies: impl IntoIterator<Item = Body>) -> Result<Vec<Arc<Entry>>, Exit> {
     let entries: Vec<_> = {
         let mut state = scene.state();
         let settled = state.settle();
-        let messages = messages.into_iter().map(|message| state.append(Body::Message(message)));
-        let messages: Vec<_> = messages.collect();
-        settled.into_iter().chain(messages).collect()
+        let stored: Vec<_> = bodies.into_iter().map(|body| state.append(body)).collect();
+        settled.into_iter().chain(stored).collect()
     };
     for entry in &entries {
         scene.tell(|| EventKind::Message { entry: entry.clone() })?;
@@ -345,7 +391,8 @@ fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result
     let replies = numbered.flat_map(|(number, reply)| paired(scene, number, reply));
     let replies: Vec<_> = replies.collect();
     let count = replies.len();
-    let mut entries = store(scene, std::iter::once(Message::User(message)).chain(replies))?;
+    let bodies = std::iter::once(Message::User(message)).chain(replies).map(Body::Message);
+    let mut entries = store(scene, bodies)?;
     let mut entries = entries.split_off(entries.len() - count);
     entries.retain(|entry| matches!(entry.message(), Some(Message::Assistant(_))));
     Ok(Staged::Answered(entries))
@@ -383,7 +430,7 @@ fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
 /// Calls a subagent as the model would, and takes its answer for the model's.
 async fn dispatch_mention(
     scene: &Scene,
-    mut stored: Vec<Message>,
+    mut stored: Vec<Body>,
     name: &str,
     prompt: &str,
 ) -> Result<Staged, Exit> {
@@ -393,12 +440,12 @@ async fn dispatch_mention(
         input: Arc::new(json!({"name": name, "prompt": prompt})),
     };
     let reply = |part, stop_reason| {
-        Message::Assistant(AssistantMessage {
+        Body::Message(Message::Assistant(AssistantMessage {
             parts: vec![part],
             model: "mention".into(),
             usage: Usage::default(),
             stop_reason,
-        })
+        }))
     };
     stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
     store(scene, stored)?;

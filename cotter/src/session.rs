@@ -57,7 +57,10 @@ pub use self::{
     entry::{Body, Compaction, Entries, Entry, Timestamp},
     store::{Line, Log, MemoryStore, Opened, Store, StoreError, Summary, Syncing},
 };
-pub(crate) use self::{store::LineKind, under_way::By};
+pub(crate) use self::{
+    store::LineKind,
+    under_way::{ActiveSkills, By},
+};
 use self::{
     tree::Tree,
     under_way::{Choices, UnderWay},
@@ -304,6 +307,12 @@ impl Session {
         state.choose().secret_read = Some(true);
         // A session that cannot be written runs nothing either.
         let _ = state.add(Body::SecretRead(what.into()), By::Others);
+    }
+
+    /// The skills that triggers brought in.
+    pub(crate) fn active_skills(&self) -> Arc<ActiveSkills> {
+        let known = self.state().choices().skills.clone();
+        known.unwrap_or_else(|| self.whole().active_skills())
     }
 
     /// What a person said yes to for the rest of this session, as allow rules.
@@ -568,6 +577,11 @@ impl State {
         let entry = Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), at, body));
         self.staged.push(Line(LineKind::Entry(entry.clone())));
         self.tree.append(entry.clone());
+        if matches!(entry.body(), Body::SkillActive { .. } | Body::Leaf(_))
+            && let Some(chosen) = &mut self.chosen
+        {
+            chosen.skills = None;
+        }
         entry
     }
 

@@ -24,18 +24,23 @@
 //! # }
 //! ```
 
-use std::{future::Future, sync::Arc};
+mod trigger;
+
+use std::{fmt, future::Future, path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::trigger::TriggerSet;
+pub use self::trigger::{Reach, Trigger, TriggerError, TriggerKind};
 use crate::{
+    agent::Agent,
     controls::Controls,
     cx::{Cx, Place},
     directives::format_skill_message,
     events::EventKind,
-    ext::{BoxError, Callable, Called, Failure, Kind, failed},
+    ext::{BoxError, Callable, Called, Failure, Kind, Owner, failed, nearness},
     face::Face,
     message::{Content, Mark, Part, UserMessage},
     notes::Speaker,
@@ -54,8 +59,19 @@ pub struct Skill {
     pub(crate) name: SmolStr,
     pub(crate) description: String,
     pub(crate) exposed: bool,
+    /// What brings it in by itself: any of these.
+    pub(crate) triggers: Vec<Trigger>,
+    /// The agents it is for; none named, all of them.
+    pub(crate) agents: Vec<SmolStr>,
+    pub(crate) tags: Vec<String>,
+    /// The file it was read from.
+    pub(crate) file: Option<PathBuf>,
     function: Callable<SkillCx, Content>,
+    written: Option<Arc<Written>>,
 }
+
+/// The text of a skill as it was written, before anything is filled in.
+type Written = dyn Fn() -> Result<String, BoxError> + Send + Sync;
 
 impl Skill {
     /// A skill of that name.
@@ -66,13 +82,25 @@ impl Skill {
     {
         let function =
             Callable::new(function, |done: Result<Content, BoxError>| done.map_err(failed));
-        Skill { name: name.into(), description: String::new(), exposed: false, function }
+        Skill {
+            name: name.into(),
+            description: String::new(),
+            exposed: false,
+            triggers: vec![],
+            agents: vec![],
+            tags: vec![],
+            file: None,
+            function,
+            written: None,
+        }
     }
 
     /// A skill that always says the same.
     pub fn text(name: impl Into<SmolStr>, text: impl Into<String>) -> Self {
         let text = text.into();
+        let written = text.clone();
         Skill::new(name, move |_| std::future::ready(Ok(Content::Text(text.clone()))))
+            .written(move || Ok(written.clone()))
     }
 
     /// What it is for: what the model reads before it calls for it.
@@ -86,6 +114,155 @@ impl Skill {
         self.exposed = true;
         self
     }
+
+    /// Brings it in by itself when any of these matches a person's task: once per session.
+    pub fn triggers(mut self, triggers: impl IntoIterator<Item = Trigger>) -> Self {
+        self.triggers.extend(triggers);
+        self
+    }
+
+    /// Limits its triggers to agents of these ids; case does not count. None named: all of them.
+    pub fn agents<S: Into<SmolStr>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.agents.extend(ids.into_iter().map(Into::into));
+        self
+    }
+
+    /// Words to find it by in lists.
+    pub fn tags<S: Into<String>>(mut self, tags: impl IntoIterator<Item = S>) -> Self {
+        self.tags.extend(tags.into_iter().map(Into::into));
+        self
+    }
+
+    /// The file it was read from, for lists.
+    pub fn file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Its text as it was written, for whoever looks at it without calling for it.
+    pub fn written(
+        mut self,
+        written: impl Fn() -> Result<String, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.written = Some(Arc::new(written));
+        self
+    }
+
+    /// Whether it is for the agent of that id.
+    fn is_for(&self, agent: &str) -> bool {
+        self.agents.is_empty() || self.agents.iter().any(|id| id.eq_ignore_ascii_case(agent))
+    }
+}
+
+/// A skill, as lists show it.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct SkillInfo {
+    /// Its name.
+    pub name: SmolStr,
+    /// What it is for.
+    pub description: String,
+    /// Who registered it.
+    pub owner: Owner,
+    /// Who has the same name and is found instead.
+    pub shadowed_by: Option<Owner>,
+    /// Whether the model may call for it.
+    pub exposed: bool,
+    /// What brings it in by itself.
+    pub triggers: Vec<Trigger>,
+    /// The agents it is for; none named, all of them.
+    pub agents: Vec<SmolStr>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// The file it was read from.
+    pub file: Option<PathBuf>,
+    written: Option<Arc<Written>>,
+}
+
+impl SkillInfo {
+    fn new(skill: &Skill, owner: &Owner, shadowed_by: Option<&Owner>) -> Self {
+        SkillInfo {
+            name: skill.name.clone(),
+            description: skill.description.clone(),
+            owner: owner.clone(),
+            shadowed_by: shadowed_by.cloned(),
+            exposed: skill.exposed,
+            triggers: skill.triggers.clone(),
+            agents: skill.agents.clone(),
+            tags: skill.tags.clone(),
+            file: skill.file.clone(),
+            written: skill.written.clone(),
+        }
+    }
+
+    /// Its text as it was written; `None` for one that is a function.
+    pub fn text(&self) -> Option<Result<String, BoxError>> {
+        self.written.as_ref().map(|written| written())
+    }
+}
+
+impl fmt::Debug for SkillInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skill {} of {}", self.name, self.owner)
+    }
+}
+
+/// A skill with triggers, and what a task does to it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SkillMatch {
+    /// The skill.
+    pub skill: SkillInfo,
+    /// Those of its triggers that match.
+    pub matched: Vec<Trigger>,
+    /// Whether it would be brought in: something matches, and it is for this agent.
+    pub fires: bool,
+    /// Whether it is for the agent.
+    pub fits: bool,
+}
+
+/// The skills of an agent: what a manager of skills does, on the one registry.
+impl Agent {
+    /// Every skill, in the order of registration, also the shadowed.
+    pub fn skills(&self) -> Vec<SkillInfo> {
+        let generation = self.generation();
+        let all = generation.names.every().filter_map(|(owner, called)| match called {
+            Called::Skill(skill) => {
+                let found = generation.names.find(Kind::Skill, &skill.name);
+                let by = found.map(|(found, _)| found).filter(|found| !found.is(owner));
+                Some(SkillInfo::new(skill, owner, by))
+            }
+            _ => None,
+        });
+        all.collect()
+    }
+
+    /// The skill that a name stands for.
+    pub fn skill(&self, name: &str) -> Option<SkillInfo> {
+        match self.generation().names.find(Kind::Skill, name)? {
+            (owner, Called::Skill(skill)) => Some(SkillInfo::new(skill, owner, None)),
+            _ => None,
+        }
+    }
+
+    /// What a task would do to every skill that has triggers and is not shadowed. Nothing is brought in.
+    pub fn match_skills(&self, task: &str) -> Vec<SkillMatch> {
+        let face = self.face();
+        let matching = face.generation.triggers.matching(task);
+        let all = face.generation.names.in_force().filter_map(|(owner, called)| match called {
+            Called::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
+            _ => None,
+        });
+        let told = |(owner, skill): (&Owner, &Arc<Skill>)| {
+            let of_it = matching.iter().find(|(other, _)| Arc::ptr_eq(other, skill));
+            let matched = of_it.into_iter().flat_map(|(_, triggers)| triggers);
+            let matched: Vec<_> = matched.map(|trigger| Trigger::clone(trigger)).collect();
+            let fits = skill.is_for(self.id()) && face.skill(&skill.name).is_some();
+            let skill = SkillInfo::new(skill, owner, None);
+            SkillMatch { fires: fits && !matched.is_empty(), skill, matched, fits }
+        };
+        all.map(told).collect()
+    }
 }
 
 /// Who called for a skill.
@@ -96,6 +273,8 @@ pub enum Source {
     User,
     /// The model, with `invoke_skill`.
     Agent,
+    /// Nobody: one of its triggers matched a person's task.
+    Trigger,
 }
 
 impl Source {
@@ -104,6 +283,7 @@ impl Source {
         match self {
             Source::User => "user",
             Source::Agent => "agent",
+            Source::Trigger => "trigger",
         }
     }
 }
@@ -114,7 +294,8 @@ impl Source {
 pub struct SkillCx {
     /// The name it was called by.
     pub name: SmolStr,
-    /// From a person: the text without bound tokens. From the model: its arguments, or nothing.
+    /// From a person: the text without bound tokens. From the model: its arguments, or nothing. Where a
+    /// trigger matched: the task.
     pub parsed_text: String,
     /// From the model: its arguments, where it gave any.
     pub args: Option<String>,
@@ -140,12 +321,18 @@ impl Face {
         }
     }
 
-    /// The skills this agent's model may call for.
+    /// The skills this agent's model may call for, those of the nearest first: where a list has too
+    /// little room, the others are the ones to lose their descriptions.
     pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
-        self.in_force(Kind::Skill).filter_map(|called| match called {
+        let exposed = self.in_force(Kind::Skill).filter_map(|called| match called {
             Called::Skill(skill) if skill.exposed => Some(skill),
             _ => None,
-        })
+        });
+        let mut exposed: Vec<_> = exposed.collect();
+        exposed.sort_by_key(|skill| {
+            std::cmp::Reverse(nearness(&self.owner_of(Kind::Skill, &skill.name).origin))
+        });
+        exposed.into_iter()
     }
 }
 
@@ -162,9 +349,12 @@ pub(crate) async fn materialise(
 
 /// A skill's text as a message before the person's own. It cannot pose as a note.
 fn injection(name: &str, content: Content) -> UserMessage {
-    let told = |text: &str| {
-        crate::notes::escape(&format_skill_message(name, &text::cut(text, INJECTED_BYTES)))
-    };
+    injection_of(name, content, INJECTED_BYTES)
+}
+
+fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
+    let told =
+        |text: &str| crate::notes::escape(&format_skill_message(name, &text::cut(text, most)));
     let content = match content {
         Content::Text(text) => Content::Text(told(&text)),
         Content::Parts(parts) => {
@@ -174,6 +364,52 @@ fn injection(name: &str, content: Content) -> UserMessage {
         }
     };
     UserMessage::marked(content, Mark::SkillInjection)
+}
+
+/// The skills that a person's task brings in, besides those they named: each once per session, with the
+/// text that is told. One that fails, or for which there is no room, is left out and told to the person.
+pub(crate) async fn triggered(scene: &Scene, task: &str, named: &[SmolStr]) -> Vec<Triggered> {
+    let set = scene.generation().triggers.clone();
+    let matching = set.matching(task);
+    if matching.is_empty() {
+        return vec![];
+    }
+    let active = scene.session().active_skills();
+    let mut room = TRIGGERED_BYTES.saturating_sub(active.bytes);
+    let mut brought = vec![];
+    for (skill, _) in matching {
+        let name = &skill.name;
+        let is_ours = scene.face.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
+        if !is_ours || !skill.is_for(scene.agent().id()) || active.names.contains(name) {
+            continue;
+        }
+        if named.contains(name) {
+            brought.push(Triggered { name: name.clone(), content: None });
+            continue;
+        }
+        match bring(skill, scene, task.to_owned(), None, Source::Trigger).await {
+            Ok(content) => {
+                let message = injection_of(name, content, TRIGGERED_EACH);
+                let length = message.content.text().len();
+                if length > room {
+                    scene.cx.notify(&format!("skill \"{name}\" was left out: no room is left"));
+                    continue;
+                }
+                room -= length;
+                brought.push(Triggered { name: name.clone(), content: Some(message) });
+            }
+            Err(Failure::Cancelled) => break,
+            Err(failure) => scene.cx.notify(&format!("skill \"{name}\" was left out: {failure}")),
+        }
+    }
+    brought
+}
+
+/// A skill that a task brought in.
+pub(crate) struct Triggered {
+    pub(crate) name: SmolStr,
+    /// What is told; nothing where the person named it and it is told anyway.
+    pub(crate) content: Option<UserMessage>,
 }
 
 async fn bring(
@@ -198,6 +434,11 @@ const LIST_BYTES: usize = 8 * 1024;
 
 /// The most bytes of one skill that go before a person's message.
 const INJECTED_BYTES: usize = 1024 * 1024;
+
+/// The most bytes of one skill, and of all together, that triggers bring into a session. As much survives
+/// a compaction.
+const TRIGGERED_EACH: usize = 32 * 1024;
+const TRIGGERED_BYTES: usize = 64 * 1024;
 
 /// From how many bytes on a text is kept for renderers besides what the model gets.
 const LONG: usize = 16 * 1024;

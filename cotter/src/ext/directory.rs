@@ -131,6 +131,11 @@ impl Directory {
         })
     }
 
+    /// Everything that has a name, also the shadowed, in the order of registration.
+    pub(crate) fn every(&self) -> impl Iterator<Item = &(Owner, Called)> {
+        self.all.iter()
+    }
+
     /// Every name of a kind, also the shadowed.
     pub(crate) fn list(&self, kind: Kind) -> Vec<NameInfo> {
         let info = |(owner, called): &(Owner, Called)| {
@@ -153,7 +158,7 @@ impl Directory {
 }
 
 /// Who is found when several have one name: the larger.
-fn nearness(origin: &Origin) -> u8 {
+pub(crate) fn nearness(origin: &Origin) -> u8 {
     match origin {
         Origin::Kernel => 0,
         Origin::Embedder => 1,

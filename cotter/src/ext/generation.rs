@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 
 use super::{
     chain::{Chain, Meta},
-    directory::{Directory, Kind, is_built_in},
+    directory::{Called, Directory, Kind, is_built_in},
     handler::HandlerId,
     origin::{Origin, Owner},
     registry::{Item, RegisterError, Registry, Reload},
@@ -23,6 +23,7 @@ use crate::{
     hook::{Hook, Installed},
     permission::{Guard, Policy, Rule},
     points::{Chains, Hosted, Point, PointId, Power, ToolPost, ToolPre, ToolRefused},
+    skill::TriggerSet,
     tool::{Schema, Tool, ToolSet, ToolSpec},
 };
 
@@ -38,8 +39,12 @@ pub(crate) struct Generation {
     pub(crate) policy: Policy,
     /// What can be called by name besides tools.
     pub(crate) names: Directory,
+    /// What brings skills in by itself.
+    pub(crate) triggers: Arc<TriggerSet>,
     /// The subsystems, in the order of registration.
     pub(crate) hooks: Vec<Arc<Installed>>,
+    /// Standing words for the system prompt: whose, and the words.
+    pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
     units: Vec<Unit>,
 }
 
@@ -122,12 +127,17 @@ impl Generation {
         Arc::new(ToolRow::new(&self.chains, &item, crate::builtin::owner()).expect("it is a tool"))
     }
 
-    fn build(number: u64, mut units: Vec<Unit>, off: &[HandlerId]) -> Self {
+    fn build(
+        number: u64,
+        mut units: Vec<Unit>,
+        off: &[HandlerId],
+        before: Option<&Generation>,
+    ) -> Self {
         units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
         let mut chains = Chains::default();
         let mut tools = vec![];
         let mut policy = Policy::default();
-        let (mut names, mut hooks) = (Directory::default(), vec![]);
+        let (mut names, mut hooks, mut sections) = (Directory::default(), vec![], vec![]);
         for unit in &units {
             for item in &unit.items {
                 match item {
@@ -136,6 +146,7 @@ impl Generation {
                     Item::Tool { .. } => tools.push((item, &unit.owner)),
                     Item::Called(called) => names.add(&unit.owner, called),
                     Item::Hook(installed) => hooks.push(installed.clone()),
+                    Item::Section(section) => sections.push(section.clone()),
                     Item::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
                     Item::Guard(guard) => policy.add_guard(Guard::clone(guard), &unit.owner.origin),
                     Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
@@ -146,7 +157,23 @@ impl Generation {
         let row = |(item, owner): (_, &Owner)| ToolRow::new(&chains, item, owner.clone());
         let rows = tools.into_iter().filter_map(row).map(Arc::new);
         let tools = Arc::new(ToolSet::new(rows.collect()));
-        Generation { number, mask: chains.mask(), chains, tools, policy, names, hooks, units }
+        let triggers = triggers_of(&names, before);
+        let mask = chains.mask();
+        Generation { number, mask, chains, tools, policy, names, triggers, hooks, sections, units }
+    }
+}
+
+/// The triggers of the skills in force. What was compiled before is kept while nothing of it changed.
+fn triggers_of(names: &Directory, before: Option<&Generation>) -> Arc<TriggerSet> {
+    let skills = names.in_force().filter_map(|(_, called)| match called {
+        Called::Skill(skill) => Some(skill),
+        _ => None,
+    });
+    let triggers = TriggerSet::new(skills);
+    let before = before.map(|before| &before.triggers);
+    match before.filter(|before| before.is_same(&triggers)) {
+        Some(before) => before.clone(),
+        None => Arc::new(triggers),
     }
 }
 
@@ -217,7 +244,7 @@ impl Live {
         Live {
             reserved,
             number: AtomicU64::new(0),
-            current: RwLock::new(Arc::new(Generation::build(0, vec![], &[]))),
+            current: RwLock::new(Arc::new(Generation::build(0, vec![], &[], None))),
             writing: Mutex::new(Writing::default()),
             arriving: Arriving::default(),
         }
@@ -372,7 +399,7 @@ impl Live {
         current = self.current();
         let mut units = current.units.clone();
         let answer = change(&mut writing, &mut units)?;
-        let next = Generation::build(current.number + 1, units, &writing.off);
+        let next = Generation::build(current.number + 1, units, &writing.off, Some(&current));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.number.store(current.number + 1, Ordering::Release);
         Ok(answer)
@@ -455,7 +482,7 @@ fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit, in_force: &Poli
         Item::Level(level) => {
             new.items.iter().any(|other| matches!(other, Item::Level(l) if l >= level))
         }
-        Item::Tool { .. } | Item::Called(_) => true,
+        Item::Tool { .. } | Item::Called(_) | Item::Section(_) => true,
         // What it registered is judged item by item.
         Item::Hook(_) => true,
     };
@@ -493,6 +520,7 @@ fn describe(item: &Item) -> String {
         Item::Tool { spec, .. } => format!("tool `{}`", spec.name),
         Item::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
         Item::Hook(installed) => format!("hook `{}`", installed.name),
+        Item::Section(section) => format!("words of `{}`", section.0),
         Item::Rule(rule) => format!("rule `{rule}`"),
         Item::Guard(guard) => guard.to_string(),
         Item::Mode(mode) => format!("mode `{}`", mode.as_str()),

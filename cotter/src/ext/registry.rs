@@ -223,6 +223,15 @@ impl Registry {
         });
     }
 
+    /// Adds standing words to every agent's system prompt, under a name.
+    pub fn section(&mut self, by: impl Into<SmolStr>, text: &str) -> &mut Self {
+        let text = crate::text::cut(text, SECTION_BYTES);
+        if !text.trim().is_empty() {
+            self.items.push(Item::Section(Arc::new((by.into(), text))));
+        }
+        self
+    }
+
     /// Registers a rule of the permission floor.
     pub fn rule(&mut self, rule: Rule) -> &mut Self {
         if rule.loosens() && !self.owner.origin.may_loosen() {
@@ -348,6 +357,9 @@ pub(crate) fn tool_globs(globs: &[String]) -> Result<GlobSet, globset::Error> {
     set.build()
 }
 
+/// The most bytes of one section of the system prompt.
+const SECTION_BYTES: usize = 128 * 1024;
+
 const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
 
 fn is_tool_name(name: &str) -> bool {
@@ -374,6 +386,8 @@ pub(crate) enum Item {
     },
     Called(Called),
     Hook(Arc<Installed>),
+    /// Whose words, and the words.
+    Section(Arc<(SmolStr, String)>),
     Rule(Arc<Rule>),
     Guard(Arc<Guard>),
     Mode(Mode),

@@ -138,7 +138,7 @@ pub enum Body {
     SkillActive {
         /// Its name.
         name: SmolStr,
-        /// Its text.
+        /// Its text, where it stands in the system prompt; empty where a message brings it.
         text: String,
     },
     /// An extension's own entry, ignored by the core and kept: all its fields but the core's own.

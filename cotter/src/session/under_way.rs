@@ -6,10 +6,10 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-use super::{Body, Entry, Record, State, StoreError};
+use super::{Body, Entries, Entry, Record, State, StoreError, entry::EntryKind};
 use crate::{
     compact::{Estimate, Left},
-    message::{Content, Message, ToolResultMessage},
+    message::{Content, Mark, Message, ToolResultMessage, UserMessage},
     messages::Messages,
     model::{Model, Thinking},
     permission::Rule,
@@ -68,8 +68,47 @@ pub(crate) struct Choices {
     pub(crate) approvals: Vec<Rule>,
     /// Whether a secret was read; unknown until somebody looks.
     pub(crate) secret_read: Option<bool>,
+    /// The skills that triggers brought in; unknown until somebody looks.
+    pub(crate) skills: Option<Arc<ActiveSkills>>,
     /// Models that no longer count.
     gone: Vec<Arc<dyn Model>>,
+}
+
+/// The skills that triggers brought into a session, on the way to its leaf.
+#[derive(Default)]
+pub(crate) struct ActiveSkills {
+    pub(crate) names: Vec<SmolStr>,
+    /// Those that stand in the system prompt, each with what is told.
+    pub(crate) system: Vec<(SmolStr, String)>,
+    /// How much all of them said.
+    pub(crate) bytes: usize,
+}
+
+impl ActiveSkills {
+    fn of(path: &Entries) -> Self {
+        let mut active = ActiveSkills::default();
+        // What a message brings follows its entry.
+        let mut follows = false;
+        for entry in path.iter() {
+            if entry.kind() == EntryKind::SkillActive
+                && let Body::SkillActive { name, text } = entry.body()
+            {
+                active.names.push(name.clone());
+                active.bytes += text.len();
+                follows = text.is_empty();
+                if !follows {
+                    active.system.push((name.clone(), text.clone()));
+                }
+            } else if std::mem::take(&mut follows)
+                && let Some(Message::User(UserMessage {
+                    mark: Mark::SkillInjection, content, ..
+                })) = entry.message()
+            {
+                active.bytes += content.text().len();
+            }
+        }
+        active
+    }
 }
 
 /// What a prompt that comes to nothing gives back.
@@ -99,6 +138,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     sent: Sent::NOTHING,
     approvals: Vec::new(),
     secret_read: None,
+    skills: None,
     gone: Vec::new(),
 };
 
@@ -227,6 +267,16 @@ impl State {
     /// Whether a call had leave to run.
     pub(crate) fn is_at_work(&self, call: &SmolStr) -> bool {
         self.under_way.as_ref().is_some_and(|run| run.at_work.contains(call))
+    }
+
+    /// The skills that triggers brought in.
+    pub(crate) fn active_skills(&mut self) -> Arc<ActiveSkills> {
+        if let Some(known) = &self.choices().skills {
+            return known.clone();
+        }
+        let active = Arc::new(ActiveSkills::of(&self.tree.path()));
+        self.choose().skills = Some(active.clone());
+        active
     }
 
     /// What was set for this session.

@@ -9,6 +9,8 @@ mod conformance;
 mod directives;
 mod directive_hooks;
 mod skills;
+mod triggers;
+mod extension_files;
 mod mentions;
 mod compaction;
 mod controls;

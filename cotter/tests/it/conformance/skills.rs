@@ -1,7 +1,8 @@
 //! Skills and subagents as the model calls them: what it is shown, and what comes back.
 
 use cotter::{
-    Agent, AgentConfig, Hook, Mention, Skill, ToolSpec,
+    Agent, AgentBuilder, AgentConfig, Hook, Mention, Origin, Skill, ToolSpec,
+    files::{self, Loading},
     hook::Hooking,
     mention::MentionCx,
     message::{Content, Message, Part},
@@ -316,4 +317,48 @@ pub(super) async fn an_agent_leaves_once() {
     assert!(!agent.unregister_agent("crab").await);
     assert_eq!(log.lines(), ["main comes", "crab comes", "crab goes"]);
     assert!(agent.names(cotter::ext::Kind::Subagent).is_empty());
+}
+
+/// A skill in a file with these lines of front matter, registered with an agent.
+fn with_skill_file(agent: AgentBuilder, front: &str, body: &str) -> AgentBuilder {
+    let folder = tempfile::tempdir().expect("a folder is made");
+    let path = folder.path().join("skills/docker-deploy.md");
+    std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("folders are made");
+    std::fs::write(path, format!("---\n{front}\n---\n{body}\n")).expect("it is written");
+    let loaded = files::load(folder.path(), &Loading::trusted(Origin::User));
+    assert_eq!(loaded.diagnostics, []);
+    // Texts are read when they are first needed.
+    loaded.skills.iter().for_each(|skill| drop(skill.text().expect("it is read")));
+    agent.extend(|unit| loaded.register(unit))
+}
+
+/// A skill that matches the task of a session's first turn is the last section of the system prompt.
+pub(super) async fn a_matched_skill_ends_the_system_prompt() {
+    let front = "name: Docker Deployment\ndescription: Guides…\ntriggers: [docker]";
+    let stage = Stage::new([Step::text("ok")], |agent| {
+        with_skill_file(agent.system_prompt("BASE"), front, "When deploying…")
+    });
+    let played = stage.say("use docker").await;
+    let system = "BASE\n\n<skill name=\"docker-deploy\">\nWhen deploying…\n</skill>";
+    assert_eq!(&*played.requests[0].system, system);
+}
+
+/// What a skill says of tools gives an agent none.
+pub(super) async fn a_skill_does_not_widen_an_agents_tools() {
+    let log = Log::default();
+    let front = "triggers: [docker]\nallowed-tools: bash\ntools: [bash]";
+    let steps = [call("bash"), Step::text("ok")];
+    let stage = Stage::new(steps, |agent| {
+        let agent = agent.tool(tool("read_file", &log, Ok("r"))).tool(tool("bash", &log, Ok("b")));
+        with_skill_file(agent.scope(["read_file"]), front, "Use bash.")
+    });
+    let played = stage.say("use docker").await;
+    for request in &played.requests {
+        let names: Vec<_> = request.tools.specs().map(|spec| spec.name.as_str()).collect();
+        assert_eq!(names, ["read_file"]);
+        assert!(request.system.contains("Use bash."));
+    }
+    let denied = "c1.1 (denied): The tool `bash` is not available to this agent.";
+    assert_eq!(played.results(), [denied]);
+    assert_eq!(log.lines(), [""; 0]);
 }

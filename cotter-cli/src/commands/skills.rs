@@ -1,0 +1,143 @@
+//! `cotter skills list|show|match`: the skills there are, what one says, and which a task brings in.
+
+use std::process::ExitCode;
+
+use cotter::{
+    Agent,
+    skill::{Reach, SkillInfo, SkillMatch, Trigger},
+    text,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    failure::Failure,
+    say, setup,
+    style::{Style, When},
+};
+
+fn agent() -> Result<Agent, Failure> {
+    setup::shown(setup::place(None)?)
+}
+
+/// `cotter skills list`.
+pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+    let skills = agent()?.skills();
+    if json {
+        return Ok(say(&skills
+            .iter()
+            .map(|skill| format!("{}\n", row(skill)))
+            .collect::<String>()));
+    }
+    let style = Style::on_stdout(when);
+    let width = skills.iter().map(|skill| skill.name.len()).max().unwrap_or_default();
+    let line = |skill: &SkillInfo| {
+        let padding = " ".repeat(width - skill.name.len());
+        let name = style.strong(&format!("/{}", skill.name));
+        let origin = skill.owner.origin.to_string();
+        let origin = style.muted(&format!("({})", text::show_line(&origin)));
+        let shadowed = skill.shadowed_by.as_ref().map(|by| {
+            let by = by.to_string();
+            style.warning(&format!("  shadowed by {}", text::show_line(&by)))
+        });
+        let description = text::show_line(&skill.description);
+        format!("{name}{padding}  {description}  {origin}{}\n", shadowed.unwrap_or_default())
+    };
+    Ok(say(&skills.iter().map(line).collect::<String>()))
+}
+
+/// `cotter skills show NAME`.
+pub(crate) fn show(name: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+    let agent = agent()?;
+    let typed = name.strip_prefix('/').unwrap_or(name);
+    let Some(skill) = agent.skill(typed) else {
+        let skills = agent.skills();
+        let names = skills.iter().map(|skill| skill.name.as_str());
+        let failure = Failure::new(format!("there is no skill `{}`", text::show_line(typed)));
+        return Err(match text::nearest(typed, names) {
+            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+            None => failure.with_hint("`cotter skills list` shows those there are"),
+        });
+    };
+    let said = skill.text().transpose().map_err(|cause| {
+        Failure::new(format!("the skill `{}` cannot be shown", skill.name)).with_cause(cause)
+    })?;
+    let said = said.unwrap_or_default();
+    if json {
+        let mut row = row(&skill);
+        row["text"] = said.into();
+        return Ok(say(&format!("{row}\n")));
+    }
+    let style = Style::on_stdout(when);
+    let mut shown = format!("{}\n", style.strong(&format!("/{}", skill.name)));
+    let mut about = |what: &str, words: String| {
+        if !words.is_empty() {
+            shown += &format!("{}: {}\n", style.muted(what), text::show_line(&words));
+        }
+    };
+    about("for", skill.description.clone());
+    about("from", skill.owner.to_string());
+    about("file", skill.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default());
+    about("called by", if skill.exposed { "its name, the model" } else { "its name" }.to_owned());
+    let triggers: Vec<_> = skill.triggers.iter().map(described).collect();
+    about("triggers", triggers.join(", "));
+    about("agents", skill.agents.join(", "));
+    about("tags", skill.tags.join(", "));
+    Ok(say(&format!("{shown}\n{}\n", text::show(&said))))
+}
+
+/// `cotter skills match TEXT`.
+pub(crate) fn matching(task: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+    let agent = agent()?;
+    let all = agent.match_skills(task);
+    let style = Style::on_stdout(when);
+    let line = |one: &SkillMatch| {
+        let name = &one.skill.name;
+        let why = why(one, agent.id());
+        if json {
+            let matched: Vec<_> = one.matched.iter().map(Trigger::pattern).collect();
+            let row = json!({"name": name, "fires": one.fires, "matched": matched, "reason": why});
+            return format!("{row}\n");
+        }
+        let verdict = if one.fires { style.good("comes") } else { style.muted("stays") };
+        format!("{}  {verdict}: {}\n", style.strong(&format!("/{name}")), text::show_line(&why))
+    };
+    if all.is_empty() && !json {
+        return Ok(say("no skill has triggers\n"));
+    }
+    Ok(say(&all.iter().map(line).collect::<String>()))
+}
+
+fn why(one: &SkillMatch, agent: &str) -> String {
+    let matched: Vec<_> = one.matched.iter().map(described).collect();
+    match (matched.is_empty(), one.fits) {
+        (true, _) => "none of its triggers matches".to_owned(),
+        (false, true) => format!("{} matches", matched.join(", ")),
+        (false, false) => {
+            format!("{} matches, and it is not for the agent `{agent}`", matched.join(", "))
+        }
+    }
+}
+
+fn described(trigger: &Trigger) -> String {
+    let whole = if trigger.reach() == Reach::Words { ", whole words" } else { "" };
+    format!("`{}` ({}{whole})", trigger.pattern(), trigger.kind().as_str())
+}
+
+fn row(skill: &SkillInfo) -> Value {
+    let trigger = |one: &Trigger| json!({"pattern": one.pattern(), "type": one.kind().as_str(), "word": one.reach() == Reach::Words});
+    let mut row = json!({
+        "name": skill.name,
+        "description": skill.description,
+        "origin": skill.owner.origin.to_string(),
+        "owner": skill.owner.unit,
+        "exposed": skill.exposed,
+        "triggers": skill.triggers.iter().map(trigger).collect::<Vec<_>>(),
+        "agents": skill.agents,
+        "tags": skill.tags,
+        "path": skill.file,
+    });
+    if let Some(by) = &skill.shadowed_by {
+        row["shadowedBy"] = json!({"origin": by.origin.to_string(), "owner": by.unit});
+    }
+    row
+}
