@@ -6,6 +6,7 @@
 mod cli;
 mod commands;
 mod credentials;
+mod extensions;
 mod failure;
 mod home;
 mod models;

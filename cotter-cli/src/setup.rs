@@ -12,17 +12,14 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base},
-    files::{
-        Diagnostic, Loaded, Loading, Severity,
-        memory::{self, Memory},
-    },
-    permission::{Mode, Rule, RuleKind},
+    files::Severity,
+    permission::{Level, Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{
         Document, Permissions, RuleExample, Settings, SettingsError, Source, Values, Written,
     },
     text,
-    tool::Facts,
+    trust::Standing,
     ui::Ui,
 };
 use cotter_models::Providers;
@@ -31,12 +28,14 @@ use smol_str::SmolStr;
 
 use crate::{
     cli::RunArgs,
+    extensions::Extensions,
     failure::Failure,
     home,
     models::Answering,
     roots, screen,
     sessions::{FromFirstWord, Sessions},
     tools,
+    trust::{self, Found, Standings},
 };
 
 /// The folder a run works in, and its project.
@@ -59,7 +58,9 @@ pub(crate) struct Files(Vec<File>);
 /// One settings file.
 struct File {
     path: PathBuf,
-    origin: Origin,
+    owner: Owner,
+    /// The folder that its hooks run in.
+    base: PathBuf,
     settings: Settings,
     servers: Servers,
 }
@@ -68,21 +69,66 @@ impl File {
     /// A file as it is read; `None` where there is none.
     fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
         let Some(document) = Document::load(path)? else { return Ok(None) };
-        let settings = Settings::from_document(&document, source)?;
+        let owner = Owner::new(origin, path.display().to_string());
+        Ok(Some(File::read(path, &document, source, owner, folder_of(path)?)?))
+    }
+
+    fn read(
+        path: &Path,
+        document: &Document,
+        source: Source,
+        owner: Owner,
+        base: PathBuf,
+    ) -> Result<Self, SettingsError> {
+        let settings = Settings::from_document(document, source)?;
         let servers = document.root().object()?.get("mcpServers").map(Servers::read);
         let servers = servers.transpose()?.unwrap_or_default();
-        Ok(Some(File { path: path.into(), origin, settings, servers }))
+        Ok(File { path: path.into(), owner, base, settings, servers })
+    }
+
+    /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does.
+    fn of_project(found: &Found) -> Result<Option<Self>, Failure> {
+        let Standing::Trusted { copy, grants, .. } = &found.standing else { return Ok(None) };
+        let name = if found.is_folder() { "settings.json" } else { ".mcp.json" };
+        let path = if found.is_folder() { found.source.join(name) } else { found.source.clone() };
+        let bytes = match fs::read(copy.join(name)) {
+            Ok(bytes) => bytes,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => {
+                let failure = Failure::new(format!("{} cannot be read", path.display()));
+                return Err(failure.with_cause(cause));
+            }
+        };
+        let document = Document::parse_bytes(&path.display().to_string(), &bytes)?;
+        let owner = Owner::new(Origin::Project, path.display().to_string());
+        let owner = if grants.rewrite { owner.with_rewrite() } else { owner };
+        if found.is_folder() {
+            let read = File::read(&path, &document, Source::Project, owner, copy.clone())?;
+            return Ok(Some(read));
+        }
+        let servers = Servers::from_document(&document)?;
+        Ok(Some(File { path, owner, base: copy.clone(), settings: Settings::default(), servers }))
     }
 }
 
 impl Files {
-    /// The operator's, the person's own and the one that was named.
-    pub(crate) fn load(named: Option<&Path>, place: &Place) -> Result<Self, Failure> {
+    /// The operator's, the person's own, those of the project that are trusted, and the one that was
+    /// named.
+    pub(crate) fn load(
+        named: Option<&Path>,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<Self, Failure> {
         let project = place.project();
         let mut files = vec![];
         files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
         if let Some(path) = home::user_settings() {
             files.extend(personal(&path, Source::User, project)?);
+        }
+        for found in &standings.0 {
+            let file = File::of_project(found)?;
+            file.iter().try_for_each(|file| tightens(file, &files))?;
+            files.extend(file);
         }
         if let Some(path) = named {
             let file = personal(path, Source::File, project)?;
@@ -114,38 +160,43 @@ impl Files {
                     .with_hint("`--mcp FILE` names a file with `mcpServers`")
             })?);
         }
-        let files = self.0.iter().rev().map(|file| file.servers.clone());
+        // A project's never takes the name of another: rules and approvals go by it.
+        let (projects, others): (Vec<_>, Vec<_>) =
+            self.0.iter().rev().partition(|file| file.owner.origin == Origin::Project);
+        let files = others.into_iter().chain(projects).map(|file| file.servers.clone());
         Ok(files.fold(servers, Servers::or))
     }
 
     /// Every rule with its origin, the nearest file last.
     pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
         let mut rows = vec![];
-        for File { origin, settings, .. } in &self.0 {
+        for File { owner, settings, .. } in &self.0 {
             let Permissions { allow, ask, deny, .. } = &settings.permissions;
             for (kind, rules) in
                 [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
             {
-                rows.extend(rules.iter().map(|rule| (kind, rule, origin.to_string())));
+                rows.extend(rules.iter().map(|rule| (kind, rule, owner.origin.to_string())));
             }
         }
         rows
     }
 
+    /// The rules that forbid, of all files. One that is none is told when the files are registered.
+    pub(crate) fn denied(&self) -> Vec<Rule> {
+        let denied = self.0.iter().flat_map(|file| &file.settings.permissions.deny);
+        denied.filter_map(|rule| Rule::parse(RuleKind::Deny, &rule.text).ok()).collect()
+    }
+
     /// Puts every file's permissions and hooks into the registry, then what flags say.
     fn register(&self, agent: &Agent, mode: Option<Mode>) -> Result<(), Failure> {
         let starts = Arc::new(tools::hooks(&self.values())?);
-        for File { path, origin, settings, .. } in &self.0 {
+        for File { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
-            warn_of_unknown_tools(&settings.permissions, agent);
             settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
-            let owner = Owner::new(origin.clone(), path.display().to_string());
-            let base = Base {
-                folder: folder_of(path)?,
-                confined: command_hook::is_confined(&owner),
-                starts: starts.clone(),
-            };
-            agent.extend(owner, |unit| {
+            warn_of_unknown_tools(&settings.permissions, agent);
+            let confined = command_hook::is_confined(owner);
+            let base = Base { folder: base.clone(), confined, starts: starts.clone() };
+            agent.extend(owner.clone(), |unit| {
                 fill(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &base);
             })?;
@@ -155,6 +206,31 @@ impl Files {
             agent.extend(owner, |unit| _ = unit.mode(mode))?;
         }
         Ok(())
+    }
+}
+
+/// Whether what a project says of mode and level is no looser than what is said without it.
+fn tightens(file: &File, others: &[File]) -> Result<(), Failure> {
+    let nearest = |of: fn(&Permissions) -> Option<usize>| {
+        others.iter().rev().find_map(|file| of(&file.settings.permissions))
+    };
+    let mode = |permissions: &Permissions| permissions.mode.map(|mode| mode as usize);
+    let level = |permissions: &Permissions| permissions.level.map(|level| level as usize);
+    let ours = &file.settings.permissions;
+    let mode_in_force = nearest(mode).unwrap_or(Mode::default() as usize);
+    let level_in_force = nearest(level).unwrap_or(Level::default() as usize);
+    let looser = [
+        ("mode", mode(ours).is_some_and(|mode| mode < mode_in_force)),
+        ("level", level(ours).is_some_and(|level| level < level_in_force)),
+    ];
+    match looser.into_iter().find(|(_, looser)| *looser) {
+        None => Ok(()),
+        Some((what, _)) => {
+            let shown = file.path.display();
+            let message = format!("{shown}: the {what} of the project is looser than yours");
+            Err(Failure::new(message)
+                .with_hint("a project may only tighten: this belongs in your own settings"))
+        }
     }
 }
 
@@ -279,56 +355,6 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
     permissions.policies.iter().for_each(|guard| _ = unit.guard(guard.clone()));
 }
 
-/// What folders bring besides settings: skills, commands, agents, and memory files.
-struct Extensions {
-    owner: Owner,
-    loaded: Option<Loaded>,
-    memory: Memory,
-}
-
-impl Extensions {
-    /// The person's own, and the memory files of the place. What lies in the project is the project's,
-    /// whoever names it.
-    fn load(files: &Files, place: &Place) -> Self {
-        let folder = home::config();
-        let is_projects = |folder: &PathBuf| home::leads_through(folder, place.project());
-        let origin =
-            if folder.as_ref().is_some_and(is_projects) { Origin::Project } else { Origin::User };
-        let loading = Loading { trusted: origin == Origin::User, origin: origin.clone() };
-        let loaded = folder.as_ref().map(|folder| cotter::files::load(folder, &loading));
-        // One that is none is told when the files are registered.
-        let denied = files.0.iter().flat_map(|file| &file.settings.permissions.deny);
-        let denied = denied.filter_map(|rule| Rule::parse(RuleKind::Deny, &rule.text).ok());
-        let denied: Vec<_> = denied.collect();
-        let allows = |path: &Path| {
-            let facts = Facts::reads([path.to_owned()]);
-            !denied.iter().any(|rule| rule.matches("read", &facts, place))
-        };
-        let own = folder.as_deref().filter(|_| origin == Origin::User);
-        let memory = memory::load(place, own, &allows);
-        let unit =
-            folder.map_or_else(SmolStr::default, |folder| folder.display().to_string().into());
-        Extensions { owner: Owner::new(origin, unit), loaded, memory }
-    }
-
-    /// The folders of skills, which calls may read though ours are closed.
-    fn readable(&self, place: Place) -> Place {
-        place.with_read_roots(self.loaded.iter().flat_map(Loaded::skill_folders))
-    }
-
-    /// Puts all of it into the registry; gives what is to be said about files.
-    fn register(self, agent: &Agent) -> Result<Vec<Diagnostic>, Failure> {
-        let memory = self.memory;
-        if !memory.files.is_empty() {
-            agent.extend(Owner::new(Origin::Project, "memory"), |unit| memory.register(unit))?;
-        }
-        let Some(loaded) = self.loaded else { return Ok(memory.diagnostics) };
-        let loaded = loaded.fit(agent);
-        agent.extend(self.owner, |unit| loaded.register(unit))?;
-        Ok(loaded.diagnostics.into_iter().chain(memory.diagnostics).collect())
-    }
-}
-
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
 fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
@@ -349,10 +375,11 @@ fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentB
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
 pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
-    let files = Files::load(None, &place)?;
+    let standings = trust::seen(&place);
+    let files = Files::load(None, &place, &standings)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;
-    let extensions = Extensions::load(&files, &place);
+    let extensions = Extensions::load(&files, &place, &standings);
     let place = extensions.readable(place);
     let servers = tools::seen_servers(files.servers(&[], &place)?, &values, &place)?;
     let builder = builder(Answering::nobody().0, place, &values)?;
@@ -367,6 +394,8 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
 pub(crate) struct Setup {
     pub(crate) place: Place,
     pub(crate) files: Files,
+    /// How what the project brings stands.
+    pub(crate) standings: Standings,
     pub(crate) answering: Answering,
     /// The models that may be named while it runs.
     pub(crate) providers: Providers,
@@ -388,7 +417,7 @@ impl Setup {
         let values = self.files.values();
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
-        let extensions = Extensions::load(&self.files, &place);
+        let extensions = Extensions::load(&self.files, &place, &self.standings);
         let place = extensions.readable(place);
         let servers =
             tools::servers(self.files.servers(&args.mcp, &place)?, &values, &place).await?;

@@ -41,7 +41,7 @@ pub(crate) fn store(project: &Path) -> Result<TrustStore, Failure> {
         Failure::new("there is no place for trust: neither `XDG_DATA_HOME` nor `HOME` is set")
             .with_hint("set `HOME`")
     })?;
-    if home::leads_through(&folder, project) {
+    if home::is_brought_by(&folder, project) {
         let message = format!("{} lies in the project, and trusts nothing in it", folder.display());
         let hint = format!("keep your own data outside {}", project.display());
         return Err(Failure::new(message).with_hint(hint));
@@ -56,6 +56,13 @@ pub(crate) struct Standings(pub(crate) Vec<Found>);
 pub(crate) struct Found {
     pub(crate) source: PathBuf,
     pub(crate) standing: Standing,
+}
+
+impl Found {
+    /// Whether it is a folder of extensions, not a file by itself.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.source.file_name().is_some_and(|name| name == ".cotter")
+    }
 }
 
 impl Standings {
@@ -103,6 +110,18 @@ pub(crate) async fn standings(
     }
     check(&standings, &unused, args)?;
     Ok(standings)
+}
+
+/// How everything a project brings stands, for who only looks.
+pub(crate) fn seen(place: &Place) -> Standings {
+    let stands = |source: &PathBuf| match (Snapshot::take(source), store(place.project())) {
+        (Ok(snapshot), _) if snapshot.is_empty() => None,
+        (Ok(snapshot), Ok(store)) => Some(store.standing(&snapshot)),
+        (Err(error), _) => Some(unknown(&error.into())),
+        (Ok(_), Err(failure)) => Some(unknown(&failure)),
+    };
+    let found = |source: PathBuf| Some(Found { standing: stands(&source)?, source });
+    Standings(sources(place).into_iter().filter_map(found).collect())
 }
 
 /// What the command line says about sources, and the terminal once somebody was asked.

@@ -16,7 +16,7 @@ use crate::{
 /// `cotter mcp list`.
 pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
-    let servers = Files::load(None, &place)?.servers(&[], &place)?;
+    let servers = Files::load(None, &place, &crate::trust::seen(&place))?.servers(&[], &place)?;
     let (_, pins) = load()?;
     let style = Style::on_stdout(when);
     let mut out = String::new();

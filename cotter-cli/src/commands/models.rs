@@ -37,7 +37,7 @@ struct Listing {
 /// `cotter models list`.
 pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
-    let values = setup::Files::load(None, &place)?.values();
+    let values = setup::Files::load(None, &place, &crate::trust::seen(&place))?.values();
     let reach = Reach::new(&values, place.project())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime

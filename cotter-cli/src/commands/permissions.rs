@@ -15,7 +15,7 @@ use crate::{
 /// `cotter permissions list`.
 pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
-    let files = Files::load(None, &place)?;
+    let files = Files::load(None, &place, &crate::trust::seen(&place))?;
     let rules = files.rules();
     if json {
         let row = |(kind, written, origin): &(RuleKind, &Written, String)| {
@@ -49,7 +49,7 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
 /// `cotter permissions revoke RULE`.
 pub(crate) fn revoke(rule: &str) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
-    let files = Files::load(None, &place)?;
+    let files = Files::load(None, &place, &crate::trust::seen(&place))?;
     let allowed = |(kind, ..): &&(RuleKind, &Written, String)| *kind == RuleKind::Allow;
     let rules = files.rules();
     let (mine, others): (Vec<_>, Vec<_>) =

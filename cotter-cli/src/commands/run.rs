@@ -31,7 +31,7 @@ use crate::{
     setup::{Files, Keep, Setup, last_session, place},
     style::When,
     terminal::{Nobody, Terminal},
-    trust,
+    trust::{self, Standings},
 };
 
 /// The most data a prompt may bring along.
@@ -43,10 +43,14 @@ const ABORTED: u8 = 130;
 /// Runs a prompt.
 pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let mut output = Output::new(args.format, style);
-    let asked = Asked::new(args, &mut output)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+    let place = place(args.cwd.as_deref())?;
+    let standings = trust::standings(&place, &args.trust, style);
+    let standings = runtime.block_on(unless_aborted(standings))?;
+    standings.skipped().for_each(|words| output.warn(&words));
+    let asked = Asked::new(args, place, standings, &mut output)?;
     let done = runtime.block_on(asked.run(style, &mut output));
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
@@ -58,6 +62,7 @@ struct Asked {
     args: RunArgs,
     place: Place,
     files: Files,
+    standings: Standings,
     who: Who,
     sessions: Option<Sessions>,
     id: Option<SmolStr>,
@@ -67,9 +72,13 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(args: RunArgs, output: &mut Output) -> Result<Self, Failure> {
-        let place = place(args.cwd.as_deref())?;
-        let files = Files::load(args.settings.as_deref(), &place)?;
+    fn new(
+        args: RunArgs,
+        place: Place,
+        standings: Standings,
+        output: &mut Output,
+    ) -> Result<Self, Failure> {
+        let files = Files::load(args.settings.as_deref(), &place, &standings)?;
         let slash = args.prompt.as_deref().and_then(leading_command);
         let slash = slash.map(|leading| leading.name.to_owned());
         let who = Who::new(&args, &files.values(), place.project())?;
@@ -90,14 +99,12 @@ impl Asked {
         if prompt.is_none() && id.is_none() {
             return Err(no_prompt());
         }
-        Ok(Asked { args, place, files, who, sessions, id, prompt, slash })
+        Ok(Asked { args, place, files, standings, who, sessions, id, prompt, slash })
     }
 
     async fn run(self, style: When, output: &mut Output) -> Result<ExitCode, Failure> {
-        let Asked { args, place, files, mut who, sessions, id, prompt, slash } = self;
+        let Asked { args, place, files, standings, mut who, sessions, id, prompt, slash } = self;
         let terminal = terminal(&args, style, output);
-        let standings = unless_aborted(trust::standings(&place, &args.trust, style)).await?;
-        standings.skipped().for_each(|words| output.warn(&words));
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
             unless_aborted(who.ask(terminal)).await?;
         }
@@ -113,7 +120,8 @@ impl Asked {
         let left_out = answering.left_out.clone();
         let names = answering.names();
         let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
-        let setup = Setup { place, files, answering, providers: who.providers(), sessions, keep };
+        let providers = who.providers();
+        let setup = Setup { place, files, standings, answering, providers, sessions, keep };
         let agent = match terminal {
             Some(terminal) => setup.agent(&args, terminal).await,
             None => setup.agent(&args, Nobody).await,

@@ -172,10 +172,15 @@ impl Servers {
 
     /// What a file `{"mcpServers": {…}}` says; `None` where there is no file.
     pub fn load(path: &Path) -> Result<Option<Self>, SettingsError> {
-        let Some(document) = Document::load(path)? else { return Ok(None) };
+        let document = Document::load(path)?;
+        document.map(|document| Servers::from_document(&document)).transpose()
+    }
+
+    /// What a document `{"mcpServers": {…}}` says.
+    pub fn from_document(document: &Document) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(&["$schema", "mcpServers"])?;
         object.get("$schema").map(|node| node.string()).transpose()?;
-        Servers::read(object.require("mcpServers")?).map(Some)
+        Servers::read(object.require("mcpServers")?)
     }
 
     /// These, and those of the other whose names are free: an entry is one value, the nearest wins.

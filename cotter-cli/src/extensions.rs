@@ -1,0 +1,92 @@
+//! What folders bring besides settings: skills, commands, agents, and memory files.
+
+use std::path::{Path, PathBuf};
+
+use cotter::{
+    Agent, Origin, Owner, Place,
+    files::{
+        self, Diagnostic, Loaded, Loading,
+        memory::{self, Memory},
+    },
+    tool::Facts,
+    trust::Standing,
+};
+
+use crate::{failure::Failure, home, setup::Files, trust::Standings};
+
+/// What was found, before an agent has it.
+pub(crate) struct Extensions {
+    folders: Vec<Folder>,
+    memory: Memory,
+}
+
+/// The folders of one owner.
+struct Folder {
+    owner: Owner,
+    loaded: Loaded,
+}
+
+impl Extensions {
+    /// The person's own, the project's, and the memory files of the place. What lies in the project is the
+    /// project's, whoever names it.
+    pub(crate) fn load(files: &Files, place: &Place, standings: &Standings) -> Self {
+        let own = home::config().filter(|folder| !home::is_brought_by(folder, place.project()));
+        let mut folders = vec![];
+        if let Some(folder) = &own {
+            let owner = Owner::new(Origin::User, folder.display().to_string());
+            let loaded = files::load(folder, &Loading::trusted(Origin::User));
+            folders.push(Folder { owner, loaded });
+        }
+        // The nearest comes first: of one name the first stays.
+        for (number, found) in
+            standings.0.iter().rev().filter(|found| found.is_folder()).enumerate()
+        {
+            let (folder, loading) = match &found.standing {
+                Standing::Trusted { copy, .. } => (copy, Loading::trusted(Origin::Project)),
+                _ => (&found.source, Loading::untrusted(Origin::Project)),
+            };
+            let unit = format!("{} ({})", found.source.display(), number + 1);
+            let mut loaded = files::load(folder, &loading);
+            named_as_found(&mut loaded.diagnostics, folder, &found.source);
+            folders.push(Folder { owner: Owner::new(Origin::Project, unit), loaded });
+        }
+        let denied = files.denied();
+        let allows = |path: &Path| {
+            let facts = Facts::reads([path.to_owned()]);
+            !denied.iter().any(|rule| rule.matches("read", &facts, place))
+        };
+        let memory = memory::load(place, own.as_deref(), &allows);
+        Extensions { folders, memory }
+    }
+
+    /// The folders of skills, which calls may read though ours are closed.
+    pub(crate) fn readable(&self, place: Place) -> Place {
+        let folders = self.folders.iter().flat_map(|folder| folder.loaded.skill_folders());
+        place.with_read_roots(folders.collect::<Vec<PathBuf>>())
+    }
+
+    /// Puts all of it into the registry; gives what is to be said about files.
+    pub(crate) fn register(self, agent: &Agent) -> Result<Vec<Diagnostic>, Failure> {
+        let Extensions { folders, memory } = self;
+        let mut told = vec![];
+        if !memory.files.is_empty() {
+            agent.extend(Owner::new(Origin::Project, "memory"), |unit| memory.register(unit))?;
+        }
+        for Folder { owner, loaded } in folders {
+            let loaded = loaded.fit(agent);
+            agent.extend(owner, |unit| loaded.register(unit))?;
+            told.extend(loaded.diagnostics);
+        }
+        told.extend(memory.diagnostics);
+        Ok(told)
+    }
+}
+
+/// A file of a trusted copy is told under the name that its author knows.
+fn named_as_found(diagnostics: &mut [Diagnostic], copy: &Path, source: &Path) {
+    for diagnostic in diagnostics {
+        if let Ok(within) = diagnostic.path.strip_prefix(copy) {
+            diagnostic.path = source.join(within);
+        }
+    }
+}
