@@ -20,6 +20,7 @@ pub(crate) struct Parsed {
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
+    HooksList { json: bool },
     NamesList { kind: Kind, json: bool },
     SkillsShow { name: String, json: bool },
     SkillsMatch { task: String, json: bool },
@@ -48,6 +49,7 @@ impl Command {
             Command::Explain { .. }
                 | Command::ExplainBatch { .. }
                 | Command::NamesList { .. }
+                | Command::HooksList { .. }
                 | Command::SkillsShow { .. }
                 | Command::SkillsMatch { .. }
                 | Command::Check { .. }
@@ -82,6 +84,10 @@ pub(crate) struct RunArgs {
     pub(crate) mcp: Vec<PathBuf>,
     pub(crate) settings: Option<PathBuf>,
     pub(crate) trust: TrustArgs,
+    /// Whether nothing that a project or a space brings is used.
+    pub(crate) safe_mode: bool,
+    /// Hooks that do not run, by name.
+    pub(crate) without: Vec<String>,
     pub(crate) ask: bool,
 }
 
@@ -169,6 +175,11 @@ fn definition() -> clap::Command {
                 .help("Colour: auto, always, never"),
         )
         .subcommand(skills())
+        .subcommand(names(
+            "hooks",
+            "List the hooks at every point of a run",
+            "The hooks there are, where each is bound and whose it is",
+        ))
         .subcommand(
             names("commands", "List what may be typed after a slash", "The commands there are")
                 .subcommand(check("commands")),
@@ -396,6 +407,9 @@ fn run_args() -> Vec<Arg> {
             .default_missing_value("")
             .action(ArgAction::Append)
             .value_parser(trusted),
+        value("without", "NAME", "Run without a hook; may be repeated").action(ArgAction::Append),
+        flag("safe-mode", "Use nothing that the project brings: no hooks, skills, servers, notes")
+            .conflicts_with_all(["trust", "require-trust"]),
         flag("require-trust", "Do not run where something of the project is not trusted"),
     ]
 }
@@ -430,6 +444,9 @@ fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
 
 fn command(matches: &ArgMatches) -> Result<Command, Failure> {
     match matches.subcommand() {
+        Some(("hooks", matches)) => Ok(Command::HooksList {
+            json: matches.subcommand().is_some_and(|(_, list)| list.get_flag("json")),
+        }),
         Some((word @ ("skills" | "commands" | "agents"), matches)) => Ok(named(word, matches)),
         Some(("models", matches)) => {
             let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
@@ -542,6 +559,8 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
         settings: path_of(matches, "settings"),
         trust: trust_of(matches),
+        safe_mode: matches.get_flag("safe-mode"),
+        without: matches.get_many("without").into_iter().flatten().cloned().collect(),
         ask: matches.get_flag("ask"),
     })
 }

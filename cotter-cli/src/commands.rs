@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod explain;
+pub(crate) mod hooks;
 pub(crate) mod ledger;
 pub(crate) mod mcp;
 pub(crate) mod models;

@@ -12,6 +12,7 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base},
+    ext::HookInfo,
     files::Severity,
     permission::{Level, Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
@@ -201,6 +202,12 @@ impl Files {
                 command_hook::register_all(unit, &settings.hooks, &base);
             })?;
         }
+        for Written { text, place } in self.0.iter().flat_map(|file| &file.settings.disable) {
+            if !switch_off(agent, text) {
+                let words = format!("there is no hook `{text}` to switch off");
+                warn(&place.error(words));
+            }
+        }
         if let Some(mode) = mode {
             let owner = Owner::new(Origin::User, "command line");
             agent.extend(owner, |unit| _ = unit.mode(mode))?;
@@ -290,6 +297,31 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
         Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))
     };
     texts.map(parse).collect()
+}
+
+/// Switches off the hooks of that name, or of that origin and name: `lint`, `project/lint`. Whether there
+/// were any. The kernel's stay.
+fn switch_off(agent: &Agent, name: &str) -> bool {
+    let named = |hook: &HookInfo| {
+        hook.name == name || format!("{}/{}", hook.owner.origin, hook.name) == name
+    };
+    let hooks = agent.hooks();
+    let ids: Vec<_> = hooks.iter().filter(|hook| named(hook)).map(|hook| hook.id).collect();
+    ids.into_iter().fold(false, |any, id| agent.set_enabled(id, false) || any)
+}
+
+/// What a person says on the command line must name something.
+fn without(agent: &Agent, name: &str) -> Result<(), Failure> {
+    if switch_off(agent, name) {
+        return Ok(());
+    }
+    let failure =
+        Failure::new(format!("there is no hook `{}` to leave out", text::show_line(name)));
+    let hooks = agent.hooks();
+    Err(match text::nearest(name, hooks.iter().map(|hook| hook.name.as_str())) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter hooks list` shows those there are"),
+    })
 }
 
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.
@@ -418,6 +450,7 @@ impl Setup {
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
         let extensions = Extensions::load(&self.files, &place, &self.standings);
+        let extensions = if args.safe_mode { extensions.safe() } else { extensions };
         let place = extensions.readable(place);
         let servers =
             tools::servers(self.files.servers(&args.mcp, &place)?, &values, &place).await?;
@@ -439,6 +472,7 @@ impl Setup {
         };
         let agent = builder.build()?;
         self.files.register(&agent, args.mode)?;
+        args.without.iter().try_for_each(|name| without(&agent, name))?;
         let told = extensions.register(&agent)?;
         for told in told.iter().filter(|told| told.severity > Severity::Warning) {
             crate::screen::tell(&format!("warning: {}", text::show_line(&told.to_string())));

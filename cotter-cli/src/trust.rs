@@ -66,6 +66,11 @@ impl Found {
 }
 
 impl Standings {
+    /// Nothing is looked at.
+    pub(crate) fn nothing() -> Self {
+        Standings(vec![])
+    }
+
     /// What is left out, and why: a line each.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|Found { source, standing }| {
