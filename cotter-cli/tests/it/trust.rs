@@ -709,6 +709,12 @@ fn s6_trust_is_taken_back_by_name() {
     "#]],
     );
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
+    // A gate may have been in it: nobody loses one without a word.
+    world.check(&run(&[]), expect![[""]]);
+    world.check(&run(&["--require-trust"]), expect![[""]]);
+    fs::create_dir(world.path("project/.cotter")).unwrap();
+    world.check(&run(&[]), expect![[""]]);
+    fs::remove_dir(world.path("project/.cotter")).unwrap();
     world.check(
         &["untrust", ".cotter"],
         expect![[r#"
