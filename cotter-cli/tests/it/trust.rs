@@ -709,6 +709,39 @@ fn s6_trust_is_taken_back_by_name() {
     "#]],
     );
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
+    // A gate may have been in it: nobody loses one without a word.
+    world.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: it was trusted, and is gone (`cotter untrust` forgets it)
+    "#]]);
+    world.check(&run(&["--require-trust"]), expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: nothing of [T]/project/.cotter is used: it was trusted, and is gone (`cotter untrust` forgets it)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+    fs::create_dir(world.path("project/.cotter")).unwrap();
+    world.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: it changed since it was trusted (`cotter trust` shows how)
+    "#]]);
+    fs::remove_dir(world.path("project/.cotter")).unwrap();
     world.check(
         &["untrust", ".cotter"],
         expect![[r#"

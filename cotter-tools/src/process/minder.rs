@@ -19,6 +19,9 @@ use crate::confine::{Confinement, Guard, Prepared};
 /// How often it is looked how many processes there are.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Every how many looks all of them are counted, however the machine stands.
+const THOROUGH: usize = 10;
+
 /// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
 pub(super) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce()) {
     let request = receive(&mut handed);
@@ -77,7 +80,7 @@ fn watch(
     let mut status = None;
     if let Ok(held) = pidfd_open(command, PidfdFlags::empty()) {
         let before = tree::count_all().unwrap_or(0);
-        loop {
+        for looks in 1_usize.. {
             let mut waiting =
                 [PollFd::new(&held, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
             let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
@@ -95,9 +98,12 @@ fn watch(
             if ended || seen.is_err_and(|cause| cause != rustix::io::Errno::INTR) {
                 break;
             }
-            // One short read says whether a longer look is worth it.
-            let grown = tree::count_all().is_none_or(|now| now > before + most);
-            if grown && tree::count_below() > most {
+            // One short read says whether a longer look is worth it. Others may have ended meanwhile, so
+            // how much there is more than before is not all: now and then it is looked anyway.
+            let due = looks.is_multiple_of(THOROUGH);
+            let worth =
+                tree::count_all().is_none_or(|now| now > before + most || due && now > most);
+            if worth && tree::count_below() > most {
                 remarks.push(format!("it had more than {most} processes and was ended"));
                 break;
             }
