@@ -1,11 +1,14 @@
 //! The tool `bash_background`: processes with a name, a log and an end.
 
+use std::{fs, path::Path};
+
 use cotter::Agent;
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
-use cotter_tools::{background::background, process::Runner};
+use cotter_tools::{background::background, bash::Bash, files, process::Runner};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
+use crate::confine::can_confine;
 use crate::machine::{Scratch, alive, gone, pid_in, runner};
 
 fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
@@ -111,4 +114,121 @@ async fn s17_a_process_ends_with_its_session_and_with_its_agent() {
         }
         gone(pid).await;
     }
+}
+
+/// Plants what decides what runs later, and stays.
+const PLANT: &str = "mkdir .git/hooks .vscode; for file in .git/hooks/pre-commit .vscode/tasks.json \
+                     .mcp.json .envrc; do echo evil > $file; done; exec sleep 1000";
+
+/// A repository with a script that plants, an agent that makes these calls there, and its person.
+fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, ScriptedUi) {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join(".git")).unwrap();
+    fs::write(scratch.path().join(".husky"), "old\n").unwrap();
+    fs::write(scratch.path().join("plant.sh"), PLANT).unwrap();
+    let person = ScriptedUi::new(vec![Said::Yes; calls.len()]);
+    let steps = calls.iter().map(|(tool, input)| Step::call(*tool, input.clone()));
+    let agent = Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
+        .place(scratch.place())
+        .ui(person.clone())
+        .tool(Bash::new(runner.clone()))
+        .extend(files::tools)
+        .extend(background(runner))
+        .build()
+        .unwrap();
+    (scratch, agent, person)
+}
+
+/// What there is of what was planted.
+fn there(folder: &Path) -> String {
+    let names = [".git/hooks/pre-commit", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
+    let there = names.iter().filter(|name| folder.join(name).symlink_metadata().is_ok());
+    there.copied().collect::<Vec<_>>().join(" ")
+}
+
+fn start() -> (&'static str, Value) {
+    ("bash_background", json!({"action": "start", "command": "sh plant.sh", "name": "web"}))
+}
+
+/// Waits until all was planted.
+fn wait() -> (&'static str, Value) {
+    ("bash", json!({"command": "until grep -q evil .envrc; do sleep 0.01; done 2>/dev/null"}))
+}
+
+/// What a person and a model were told, without the names of this machine.
+fn tidy(scratch: &Scratch, runner: &Runner, told: &str) -> String {
+    let private = runner.temp().unwrap().parent().unwrap().display().to_string();
+    let tidy = scratch.tidy(&told.replace(&private, "PRIVATE"));
+    // Which was made when somebody first looked is a matter of luck.
+    let mut lines: Vec<_> = tidy.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n") + "\n"
+}
+
+#[tokio::test]
+async fn s15_what_a_background_process_plants_is_taken_away_when_it_is_stopped() {
+    let runner = runner();
+    if !can_confine() {
+        return;
+    }
+    let stop = ("bash_background", json!({"action": "stop", "name": "web"}));
+    let (scratch, agent, person) = planted(runner.clone(), &[start(), wait(), stop]);
+    agent.process_request("go").await.unwrap();
+    assert_eq!(there(&scratch.path()), ".husky");
+    let aside = runner.temp().unwrap().with_file_name("aside/1-.envrc");
+    assert_eq!(fs::read_to_string(aside).unwrap(), "evil\n");
+    expect![[r#"
+        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.envrc
+        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-hooks
+        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json
+        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.vscode
+    "#]].assert_eq(&tidy(&scratch, &runner, &person.was_told()));
+    let shown = transcript(&agent.main_session().await.unwrap());
+    let (_, stopped) = shown.split_once("result c3.1: ").unwrap();
+    expect![[r#"
+        `web` has ended: ended by signal 9; PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json; PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.vscode; PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.envrc; PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-hooks
+        assistant: done
+    "#]].assert_eq(&tidy(&scratch, &runner, stopped));
+}
+
+#[tokio::test]
+async fn s15_what_is_planted_while_nobody_looks_is_told_and_goes_with_the_session() {
+    let runner = runner();
+    if !can_confine() {
+        return;
+    }
+    let (scratch, agent, person) = planted(runner.clone(), &[start(), wait()]);
+    let session = agent.new_session().await.unwrap();
+    session.prompt("go").await.unwrap();
+    let told = person.was_told();
+    assert_eq!(told.matches("came to be while it runs").count(), 4, "{told}");
+    session.close().await;
+    assert_eq!(there(&scratch.path()), ".husky");
+    let at_the_end = person.was_told().replace(&told, "");
+    assert_eq!(at_the_end.matches("it was taken away again").count(), 4, "{at_the_end}");
+    fs::write(scratch.path().join(".mcp.json"), "mine").unwrap();
+    drop((session, agent));
+    assert_eq!(there(&scratch.path()), ".mcp.json .husky");
+}
+
+#[tokio::test]
+async fn s15_what_a_person_approved_meanwhile_stays() {
+    let runner = runner();
+    if !can_confine() {
+        return;
+    }
+    let calls = [
+        ("bash_background", json!({"action": "start", "command": "sleep 1000", "name": "web"})),
+        ("write", json!({"path": ".envrc", "content": "mine"})),
+        ("bash", json!({"command": "echo '{}' > .mcp.json"})),
+        ("bash_background", json!({"action": "stop", "name": "web"})),
+    ];
+    let (scratch, agent, person) = planted(runner.clone(), &calls);
+    agent.process_request("go").await.unwrap();
+    assert_eq!(there(&scratch.path()), ".mcp.json .envrc .husky");
+    assert_eq!(person.was_told(), "");
 }

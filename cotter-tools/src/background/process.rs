@@ -1,0 +1,188 @@
+//! One background process: what it says, what it makes, and its end.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use cotter::ToolError;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+use crate::{
+    bash,
+    process::{Ended, Job, Runner, Running},
+};
+
+/// The most of a log.
+const MOST_LOG: u64 = 64 * 1024 * 1024;
+/// The most of a log that one call shows.
+const SHOWN: u64 = 16 * 1024;
+
+/// One process. Dropped, it is ended.
+pub(super) struct Process {
+    pub(super) command: String,
+    pub(super) log: PathBuf,
+    pub(super) ended: watch::Receiver<Option<End>>,
+    tell: mpsc::UnboundedSender<Word>,
+    listening: JoinHandle<()>,
+    /// Protected paths that were not there when it began, as far as nothing was told of them yet.
+    absent: Vec<PathBuf>,
+    /// Whether what there is to say of its end was told.
+    end_told: bool,
+}
+
+/// What is said to whoever listens to a process.
+enum Word {
+    Stop,
+    Approved(Vec<PathBuf>),
+}
+
+/// How it ended.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    how: String,
+    remarks: Vec<String>,
+}
+
+impl End {
+    /// All of it in a line.
+    pub(super) fn told(&self) -> String {
+        let all: Vec<_> =
+            [&self.how].into_iter().chain(&self.remarks).map(String::as_str).collect();
+        all.join("; ")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl Process {
+    pub(super) async fn start(
+        command: &str,
+        (log, file): (PathBuf, File),
+        job: Job,
+        runner: &Runner,
+    ) -> Result<Self, ToolError> {
+        let protected = job.confinement.iter().flat_map(|confinement| &confinement.protected);
+        let absent = protected.filter(|path| path.symlink_metadata().is_err()).cloned().collect();
+        let running = runner.start(job).await.map_err(bash::not_started)?;
+        let (tell, told) = mpsc::unbounded_channel();
+        let (end, ended) = watch::channel(None);
+        let listening = tokio::spawn(async move {
+            let how = listen(running, file, told).await;
+            end.send_replace(Some(how));
+        });
+        let command = command.into();
+        Ok(Process { command, log, ended, tell, listening, absent, end_told: false })
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.ended.borrow().is_none()
+    }
+
+    /// Ends it. What is given tells when it has ended.
+    pub(super) fn stop(&self) -> watch::Receiver<Option<End>> {
+        let _ = self.tell.send(Word::Stop);
+        self.ended.clone()
+    }
+
+    /// What is written to these paths is no doing of this process.
+    pub(super) fn approve(&mut self, paths: &[PathBuf]) {
+        self.absent.retain(|path| {
+            !paths.iter().any(|written| written.starts_with(path) || path.starts_with(written))
+        });
+        let _ = self.tell.send(Word::Approved(paths.into()));
+    }
+
+    pub(super) fn status(&self, name: &str) -> String {
+        match &*self.ended.borrow() {
+            None => format!("`{name}` is running"),
+            Some(end) => format!("`{name}` has ended: {}", end.told()),
+        }
+    }
+
+    /// What nobody was told of it yet: what came to be in protected places while it runs, and what is
+    /// to be said of its end.
+    pub(super) fn news(&mut self, name: &str) -> Vec<String> {
+        if let Some(end) = &*self.ended.borrow() {
+            let first = !std::mem::replace(&mut self.end_told, true);
+            let remarks = end.remarks.iter().filter(|_| first);
+            return remarks.map(|remark| told(name, remark)).collect();
+        }
+        let is_there = |path: &mut PathBuf| path.symlink_metadata().is_ok();
+        let made = self.absent.extract_if(.., is_there);
+        let tell = |path: PathBuf| {
+            let path = path.display();
+            let what = format!(
+                "{path}, which decides what runs later and was not approved, came to be while it \
+                 runs: it is taken away when the process ends; look at it before you use it"
+            );
+            told(name, &what)
+        };
+        made.map(tell).collect()
+    }
+}
+
+fn told(name: &str, what: &str) -> String {
+    format!("background process `{name}`: {what}")
+}
+
+/// Writes what a process says to its log until it ends, and says how that was.
+async fn listen(
+    mut running: Running,
+    mut log: File,
+    mut told: mpsc::UnboundedReceiver<Word>,
+) -> End {
+    let mut room = MOST_LOG;
+    loop {
+        let chunk = tokio::select! {
+            Some(word) = told.recv() => {
+                match word {
+                    Word::Stop => running.end(),
+                    Word::Approved(paths) => running.approve(&paths),
+                }
+                continue;
+            }
+            chunk = running.next() => chunk,
+        };
+        let Some(chunk) = chunk else { break };
+        let length = chunk.bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let _ = log.write_all(&chunk.bytes[..length]);
+        if room > 0 && length < chunk.bytes.len() {
+            let _ = log.write_all(b"\n[the log is full; what follows is left out]\n");
+        }
+        room -= length as u64;
+    }
+    match running.ended().await {
+        Err(cause) => End { how: cause.to_string(), remarks: vec![] },
+        Ok(Ended { exit, remarks }) => {
+            let how = bash::ending(exit).unwrap_or_else(|| "exit code 0".into());
+            End { how, remarks }
+        }
+    }
+}
+
+/// The end of a log.
+pub(super) fn tail(log: &Path) -> String {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN)))?;
+        let mut bytes = vec![];
+        file.take(SHOWN).read_to_end(&mut bytes)?;
+        let cut = if length > SHOWN {
+            format!("… [{} bytes before]\n", length - SHOWN)
+        } else {
+            String::new()
+        };
+        Ok(cut + &bash::shown(&bytes))
+    };
+    read().unwrap_or_else(|cause| format!("(its log cannot be read: {cause})"))
+}
