@@ -19,7 +19,7 @@ use cotter::{
     builtin::is_protected,
     named,
     permission::Zone,
-    points::{ModelPre, Requesting, SessionClose, SessionEnd, SessionEnded, ToolPost, ToolRan},
+    points::{ModelPre, SessionClose, SessionEnd, SessionEnded, ToolPost, ToolRan},
     tool::{ErrorKind, Facts, Output, Permit, Working},
 };
 use serde_json::{Value, json};
@@ -50,8 +50,13 @@ pub fn background(runner: Runner) -> impl FnOnce(&mut Registry) {
             close.description("Ends background processes with their session."),
         );
         let telling = processes.clone();
-        let before =
-            named("background-news", move |_: &Requesting, cx: &Cx| telling.tell(cx, true));
+        let before = named("background-news", move |at: At<ModelPre>| {
+            let telling = telling.clone();
+            async move {
+                telling.wait_for_ending(at.cx()).await;
+                telling.tell(at.cx(), true);
+            }
+        });
         let telling = processes.clone();
         let after =
             named("background-end", move |_: &SessionEnded, cx: &Cx| telling.tell(cx, true));
@@ -96,6 +101,18 @@ impl Processes {
             if model_too {
                 cx.note(text);
             }
+        }
+    }
+
+    /// Waits for those that are ended because a secret was read: the model goes on without them.
+    async fn wait_for_ending(&self, cx: &Cx) {
+        let ending: Vec<_> = {
+            let processes = self.lock();
+            let own = processes.iter().filter(|((session, _), _)| session == cx.session_id());
+            own.filter(|(_, process)| process.is_ending()).map(|(_, p)| p.ended.clone()).collect()
+        };
+        for mut ended in ending {
+            let _ = ended.wait_for(Option::is_some).await;
         }
     }
 
@@ -202,7 +219,11 @@ impl Background {
         }
         let log =
             self.new_log(&session, &name).map_err(|cause| ToolError::failed(cause.to_string()))?;
-        let process = Process::start(command, log, job, &self.runner).await?;
+        // One that was approved after a secret was read was approved with that in mind.
+        let secret = permit.cx().until_secret_read();
+        let ends = permit.facts().reaches_out() && !secret.is_cancelled();
+        let secret = ends.then(|| secret.clone());
+        let process = Process::start(command, log, job, (&self.runner, secret)).await?;
         let (path, mut ended) = (process.log.clone(), process.ended.clone());
         self.processes.lock().insert((session, name.clone()), process);
         // What fails at once is worth a moment.

@@ -11,6 +11,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     bash,
@@ -22,6 +23,10 @@ const MOST_LOG: u64 = 64 * 1024 * 1024;
 /// The most of a log that one call shows.
 const SHOWN: u64 = 16 * 1024;
 
+/// Why one is ended that was started when there was nothing to carry out.
+const READ_SECRET: &str = "it could reach beyond this machine, and was ended when a secret was read in \
+                           this session; starting it again asks";
+
 /// One process. Dropped, it is ended.
 pub(super) struct Process {
     pub(super) command: String,
@@ -29,6 +34,8 @@ pub(super) struct Process {
     pub(super) ended: watch::Receiver<Option<End>>,
     tell: mpsc::UnboundedSender<Word>,
     listening: JoinHandle<()>,
+    /// What ends it, where it may carry a secret out.
+    secret: Option<CancellationToken>,
     /// Protected paths that were not there when it began, as far as nothing was told of them yet.
     absent: Vec<PathBuf>,
     /// Whether what there is to say of its end was told.
@@ -68,23 +75,29 @@ impl Process {
         command: &str,
         (log, file): (PathBuf, File),
         job: Job,
-        runner: &Runner,
+        (runner, secret): (&Runner, Option<CancellationToken>),
     ) -> Result<Self, ToolError> {
         let protected = job.confinement.iter().flat_map(|confinement| &confinement.protected);
         let absent = protected.filter(|path| path.symlink_metadata().is_err()).cloned().collect();
         let running = runner.start(job).await.map_err(bash::not_started)?;
         let (tell, told) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(None);
+        let watched = secret.clone();
         let listening = tokio::spawn(async move {
-            let how = listen(running, file, told).await;
+            let how = listen(running, file, told, watched).await;
             end.send_replace(Some(how));
         });
         let command = command.into();
-        Ok(Process { command, log, ended, tell, listening, absent, end_told: false })
+        Ok(Process { command, log, ended, tell, listening, secret, absent, end_told: false })
     }
 
     pub(super) fn is_running(&self) -> bool {
         self.ended.borrow().is_none()
+    }
+
+    /// Whether it is being ended because a secret was read.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_running() && self.secret.as_ref().is_some_and(CancellationToken::is_cancelled)
     }
 
     /// Ends it. What is given tells when it has ended.
@@ -139,15 +152,23 @@ async fn listen(
     mut running: Running,
     mut log: File,
     mut told: mpsc::UnboundedReceiver<Word>,
+    mut secret: Option<CancellationToken>,
 ) -> End {
     let mut room = MOST_LOG;
+    let mut knows = false;
     loop {
         let chunk = tokio::select! {
+            biased;
             Some(word) = told.recv() => {
                 match word {
                     Word::Stop => running.end(),
                     Word::Approved(paths) => running.approve(&paths),
                 }
+                continue;
+            }
+            () = fired(secret.as_ref()) => {
+                (secret, knows) = (None, true);
+                running.end();
                 continue;
             }
             chunk = running.next() => chunk,
@@ -160,12 +181,24 @@ async fn listen(
         }
         room -= length as u64;
     }
-    match running.ended().await {
+    let mut end = match running.ended().await {
         Err(cause) => End { how: cause.to_string(), remarks: vec![] },
         Ok(Ended { exit, remarks }) => {
             let how = bash::ending(exit).unwrap_or_else(|| "exit code 0".into());
             End { how, remarks }
         }
+    };
+    if knows {
+        end.remarks.insert(0, READ_SECRET.into());
+    }
+    end
+}
+
+/// Waits until a secret was read; for ever, where that does not matter.
+async fn fired(secret: Option<&CancellationToken>) {
+    match secret {
+        Some(secret) => secret.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -232,3 +232,69 @@ async fn s15_what_a_person_approved_meanwhile_stays() {
     assert_eq!(there(&scratch.path()), ".mcp.json .envrc .husky");
     assert_eq!(person.was_told(), "");
 }
+
+/// Calls one after the other where a secret lies, each start being one that has the network.
+async fn check_secret(calls: &[(&str, Value)], expected: Expect) {
+    if !can_confine() {
+        return;
+    }
+    let runner = runner();
+    let (scratch, agent, person) = planted(runner.clone(), calls);
+    fs::write(scratch.path().join(".env"), "KEY=1").unwrap();
+    fs::write(scratch.path().join("wait.sh"), "echo up; exec sleep 1000").unwrap();
+    agent.process_request("go").await.unwrap();
+    let shown = transcript(&agent.main_session().await.unwrap());
+    let logs = runner.logs().unwrap().display().to_string();
+    let results = shown.lines().filter(|line| !line.starts_with("call "));
+    let results = results.collect::<Vec<_>>().join("\n").replace(&logs, "LOGS");
+    let told = format!(
+        "{results}\n-- the person was asked:\n{}-- and told:\n{}",
+        person.shown(),
+        person.was_told()
+    );
+    expected.assert_eq(&scratch.tidy(&told));
+}
+
+fn reaching_out(name: &str) -> (&'static str, Value) {
+    let command = "false && curl -s https://example.com; sh wait.sh";
+    ("bash_background", json!({"action": "start", "command": command, "name": name}))
+}
+
+#[tokio::test]
+async fn s21_a_process_that_reaches_out_ends_when_a_secret_is_read() {
+    let inside = json!({"action": "start", "command": "sh wait.sh", "name": "inside"});
+    let calls = [
+        reaching_out("web"),
+        ("bash_background", inside),
+        ("read", json!({"path": ".env"})),
+        // Waits for its end.
+        ("bash_background", json!({"action": "stop", "name": "web"})),
+        reaching_out("again"),
+        ("bash_background", json!({"action": "list"})),
+    ];
+    check_secret(&calls, expect![[r#"
+        user: go
+        result c1.1: `web` is running; its log is LOGS/s1-web-1.log
+        up
+        result c2.1: `inside` is running; its log is LOGS/s1-inside-1.log
+        up
+        result c3.1:      1	KEY=1
+        SecretRead(".env")
+        note: <system-reminder>
+        From hook "background-news": background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+        </system-reminder>
+        result c4.1: `web` has ended: ended by signal 9; it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+        up
+        result c5.1: `again` is running; its log is LOGS/s1-again-1.log
+        up
+        result c6.1: `again` is running — false && curl -s https://example.com; sh wait.sh
+        `inside` is running — sh wait.sh
+        assistant: done
+        -- the person was asked:
+        bash_background {"action":"start","command":"false && curl -s https://example.com; sh wait.sh","name":"web"} <- zone: zone `network` asks at level `standard`
+        --
+        bash_background {"action":"start","command":"false && curl -s https://example.com; sh wait.sh","name":"again"} <- zone: zone `network` asks at level `standard`; secret-then-network: a secret was read in this session, and this may reach beyond this machine
+        -- and told:
+        background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+    "#]]).await;
+}
