@@ -33,6 +33,8 @@ use crate::{
 
 /// The most that run at a time.
 const MOST: usize = 8;
+/// The most that are remembered after their end.
+const MOST_ENDED: usize = 8;
 /// How long a start waits for a command that fails at once.
 const FIRST_LOOK: Duration = Duration::from_millis(300);
 
@@ -86,6 +88,18 @@ struct Processes(Arc<Mutex<BTreeMap<(String, String), Process>>>);
 impl Processes {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Process>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes room for one more that has ended. One with something to tell stays until it is told.
+    fn forget_oldest(&self) {
+        let mut processes = self.lock();
+        let ended = processes.iter().filter(|(_, process)| process.end_told);
+        let mut ended: Vec<_> =
+            ended.map(|(key, process)| (process.started, key.clone())).collect();
+        ended.sort_unstable();
+        for (_, key) in ended.iter().rev().skip(MOST_ENDED - 1) {
+            processes.remove(key);
+        }
     }
 
     /// Tells the person what is new of a session's processes, and the model too if it is to be told.
@@ -225,6 +239,8 @@ impl Background {
         let secret = ends.then(|| secret.clone());
         let process = Process::start(command, log, job, (&self.runner, secret)).await?;
         let (path, mut ended) = (process.log.clone(), process.ended.clone());
+        self.processes.tell(permit.cx(), false);
+        self.processes.forget_oldest();
         self.processes.lock().insert((session, name.clone()), process);
         // What fails at once is worth a moment.
         let early = tokio::time::timeout(FIRST_LOOK, ended.wait_for(Option::is_some)).await;

@@ -1,9 +1,10 @@
 //! One background process: what it says, what it makes, and its end.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use cotter::ToolError;
@@ -18,8 +19,8 @@ use crate::{
     process::{Ended, Job, Runner, Running},
 };
 
-/// The most of a log.
-const MOST_LOG: u64 = 64 * 1024 * 1024;
+/// The most of a log: a quarter of a gigabyte, with all that run and all that are remembered.
+const MOST_LOG: u64 = 16 * 1024 * 1024;
 /// The most of a log that one call shows.
 const SHOWN: u64 = 16 * 1024;
 
@@ -27,7 +28,7 @@ const SHOWN: u64 = 16 * 1024;
 const READ_SECRET: &str = "it could reach beyond this machine, and was ended when a secret was read in \
                            this session; starting it again asks";
 
-/// One process. Dropped, it is ended.
+/// One process. Dropped, it is ended, and its log is gone.
 pub(super) struct Process {
     pub(super) command: String,
     pub(super) log: PathBuf,
@@ -39,7 +40,8 @@ pub(super) struct Process {
     /// Protected paths that were not there when it began, as far as nothing was told of them yet.
     absent: Vec<PathBuf>,
     /// Whether what there is to say of its end was told.
-    end_told: bool,
+    pub(super) end_told: bool,
+    pub(super) started: Instant,
 }
 
 /// What is said to whoever listens to a process.
@@ -67,6 +69,7 @@ impl End {
 impl Drop for Process {
     fn drop(&mut self) {
         self.listening.abort();
+        let _ = fs::remove_file(&self.log);
     }
 }
 
@@ -79,7 +82,13 @@ impl Process {
     ) -> Result<Self, ToolError> {
         let protected = job.confinement.iter().flat_map(|confinement| &confinement.protected);
         let absent = protected.filter(|path| path.symlink_metadata().is_err()).cloned().collect();
-        let running = runner.start(job).await.map_err(bash::not_started)?;
+        let running = match runner.start(job).await {
+            Ok(running) => running,
+            Err(cause) => {
+                let _ = fs::remove_file(&log);
+                return Err(bash::not_started(cause));
+            }
+        };
         let (tell, told) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(None);
         let watched = secret.clone();
@@ -88,7 +97,17 @@ impl Process {
             end.send_replace(Some(how));
         });
         let command = command.into();
-        Ok(Process { command, log, ended, tell, listening, secret, absent, end_told: false })
+        Ok(Process {
+            command,
+            log,
+            ended,
+            tell,
+            listening,
+            secret,
+            absent,
+            end_told: false,
+            started: Instant::now(),
+        })
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -155,7 +174,7 @@ async fn listen(
     mut secret: Option<CancellationToken>,
 ) -> End {
     let mut room = MOST_LOG;
-    let mut knows = false;
+    let (mut full, mut knows) = (false, false);
     loop {
         let chunk = tokio::select! {
             biased;
@@ -176,7 +195,8 @@ async fn listen(
         let Some(chunk) = chunk else { break };
         let length = chunk.bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         let _ = log.write_all(&chunk.bytes[..length]);
-        if room > 0 && length < chunk.bytes.len() {
+        if !full && length < chunk.bytes.len() {
+            full = true;
             let _ = log.write_all(b"\n[the log is full; what follows is left out]\n");
         }
         room -= length as u64;

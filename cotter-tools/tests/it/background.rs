@@ -1,6 +1,6 @@
 //! The tool `bash_background`: processes with a name, a log and an end.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use cotter::Agent;
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
@@ -297,4 +297,45 @@ async fn s21_a_process_that_reaches_out_ends_when_a_secret_is_read() {
         -- and told:
         background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
     "#]]).await;
+}
+
+#[tokio::test]
+async fn s17_logs_do_not_pile_up() {
+    let (scratch, runner) = (Scratch::new(), runner());
+    let start =
+        |name: String, command: &str| json!({"action": "start", "name": name, "command": command});
+    let mut calls: Vec<_> = (1..=12).map(|number| start(format!("p{number}"), "echo hi")).collect();
+    calls.push(json!({"action": "stop", "name": "p9"}));
+    calls.push(json!({"action": "list"}));
+    calls.push(start("zero".into(), "head -c 20000000 /dev/zero; sleep 1000"));
+    let agent = agent(runner.clone(), &scratch, &calls);
+    agent.process_request("go").await.unwrap();
+    let zero = runner.logs().unwrap().join("s1-zero-1.log");
+    while fs::read(&zero).is_ok_and(|log| log.last() != Some(&b'\n')) {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let logs = fs::read_dir(runner.logs().unwrap()).unwrap().flatten();
+    let mut kept: Vec<_> = logs
+        .map(|log| format!("{:?} {}", log.file_name(), log.metadata().unwrap().len()))
+        .collect();
+    kept.sort_unstable();
+    let shown = transcript(&agent.main_session().await.unwrap());
+    let (_, listed) = shown.split_once("result c14.1: ").unwrap();
+    let (listed, _) = listed.split_once("\ncall c15.1").unwrap();
+    expect![[r#"
+        "s1-p10-1.log" 3
+        "s1-p11-1.log" 3
+        "s1-p12-1.log" 3
+        "s1-p5-1.log" 3
+        "s1-p6-1.log" 3
+        "s1-p7-1.log" 3
+        "s1-p8-1.log" 3
+        "s1-zero-1.log" 16777261
+        `p10` has ended: exit code 0 — echo hi
+        `p11` has ended: exit code 0 — echo hi
+        `p12` has ended: exit code 0 — echo hi
+        `p5` has ended: exit code 0 — echo hi
+        `p6` has ended: exit code 0 — echo hi
+        `p7` has ended: exit code 0 — echo hi
+        `p8` has ended: exit code 0 — echo hi"#]].assert_eq(&format!("{}\n{listed}", kept.join("\n")));
 }
