@@ -42,7 +42,7 @@ use std::{
 
 use cotter::{
     AgentConfig, Hook, Permit, Place, ToolError, ToolSpec,
-    permission::{Sandbox, Zone},
+    permission::{Sandbox, Zone, host_name},
     text,
     tool::{ErrorKind, Facts, Output, Working},
 };
@@ -348,7 +348,7 @@ impl Server {
     /// The host that calls go to.
     fn host(&self) -> Option<String> {
         match &self.entry.transport {
-            Transport::Http { url, .. } => url.host_str().map(str::to_owned),
+            Transport::Http { url, .. } => url.host_str().map(host_name),
             Transport::Stdio { .. } => None,
         }
     }
