@@ -337,5 +337,6 @@ async fn s17_logs_do_not_pile_up() {
         `p5` has ended: exit code 0 — echo hi
         `p6` has ended: exit code 0 — echo hi
         `p7` has ended: exit code 0 — echo hi
-        `p8` has ended: exit code 0 — echo hi"#]].assert_eq(&format!("{}\n{listed}", kept.join("\n")));
+        `p8` has ended: exit code 0 — echo hi"#]]
+    .assert_eq(&format!("{}\n{listed}", kept.join("\n")));
 }
