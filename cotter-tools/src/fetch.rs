@@ -5,7 +5,7 @@
 //! followed on the same host only: another host is another call, which is decided on by itself. Nothing
 //! is read from the environment, no proxy and no cookie.
 
-mod address;
+pub(crate) mod address;
 mod html;
 
 use std::{

@@ -43,7 +43,7 @@ use std::{
 
 use cotter::{
     AgentConfig, Hook, Permit, Place, ToolError, ToolSpec,
-    permission::Zone,
+    permission::{Zone, host_name},
     text,
     tool::{ErrorKind, Facts, Output, Working},
 };
@@ -329,7 +329,7 @@ impl Server {
     /// The host that calls go to.
     fn host(&self) -> Option<String> {
         match &self.entry.transport {
-            Transport::Http { url, .. } => url.host_str().map(str::to_owned),
+            Transport::Http { url, .. } => url.host_str().map(host_name),
             Transport::Stdio { .. } => None,
         }
     }
