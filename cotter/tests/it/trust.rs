@@ -235,6 +235,8 @@ fn s6_nothing_is_swapped_in_between_check_and_read() {
     let world = World::new();
     let secret = world.write("secret", "the secret");
     world.write("outside/check.sh", "the secret");
+    // Much to read: a long time from when names are listed to when the last is opened.
+    (0..400).for_each(|n| _ = world.write(format!("p/.cotter/{n}"), ""));
     let (file, hooks) = (world.path("p/.cotter/settings.json"), world.path("p/.cotter/hooks"));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
