@@ -46,7 +46,6 @@ impl Command {
                 | Command::ExplainBatch { .. }
                 | Command::NamesList { .. }
                 | Command::SkillsShow { .. }
-                | Command::SkillsMatch { .. }
                 | Command::Check { .. }
                 | Command::ModelsList { .. }
                 | Command::McpList { .. }
