@@ -150,6 +150,8 @@ mod origin;
 mod registry;
 mod tool_hook;
 
+#[cfg(feature = "files")]
+pub(crate) use self::directory::check_name;
 pub use self::{
     callable::BoxError,
     directive_hook::{HookCx, HookResult, IntoHookResult, ShortCircuit},
@@ -163,7 +165,7 @@ pub use self::{
 pub(crate) use self::{
     callable::{Callable, failed},
     chain::{Chain, Meta},
-    directory::{Called, check_name, nearness},
+    directory::{Called, nearness},
     dispatch::{Decided, Ran, dispatch, panic_words},
     generation::{Generation, Live, ToolRow},
     handler::{Clocks, Paused},

@@ -71,11 +71,11 @@ fn c12_skills_are_listed_shown_and_matched() {
         {"name":"write-skill","description":"My own way","origin":"user","owner":"[T]/home/.config/cotter","exposed":true,"triggers":[],"agents":[],"tags":[],"path":"[T]/home/.config/cotter/skills/write-skill/SKILL.md","text":"Mine."}
     "#]]);
     world.check(
-        &["skills", "show", "dokcer-deploy"],
+        &["skills", "show", "docker-deploys"],
         expect![[r#"
         exit 1
         --- stderr
-        error: there is no skill `dokcer-deploy`
+        error: there is no skill `docker-deploys`
 
         hint: did you mean `docker-deploy`?
     "#]],
