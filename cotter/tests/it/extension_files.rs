@@ -712,3 +712,17 @@ fn g14_where_the_list_has_too_little_room_the_nearest_keep_their_words() {
     let short: Vec<_> = lines.map(|line| line.replace(&"d".repeat(3000), "…")).collect();
     assert_eq!(short, ["- far1", "- far2", "- far3", "- near1: …", "- near2: …"]);
 }
+
+#[test]
+fn c9_a_folder_of_too_many_files_has_an_end() {
+    let folder = tree(&[]);
+    for (name, count) in [("skills", 4_100), ("commands", 10)] {
+        let below = folder.path().join(name);
+        fs::create_dir(&below).unwrap();
+        (0..count).for_each(|n| fs::write(below.join(format!("s{n}.md")), "x").unwrap());
+    }
+    let loaded = load(&folder);
+    assert_eq!((loaded.skills.len(), loaded.commands.len()), (4_000, 10));
+    let said = told(folder.path(), &loaded.diagnostics);
+    assert!(said.contains("rejected: skills: it holds too much: the rest is left out\n"), "{said}");
+}
