@@ -51,7 +51,6 @@ impl Command {
                 | Command::NamesList { .. }
                 | Command::HooksList { .. }
                 | Command::SkillsShow { .. }
-                | Command::SkillsMatch { .. }
                 | Command::Check { .. }
                 | Command::ModelsList { .. }
                 | Command::McpList { .. }

@@ -557,9 +557,12 @@ mod tests {
                 .and_then(|document| Settings::from_document(&document, Source::Project));
             expected.assert_eq(&outcome(settings.map(|_| "read".into())));
         };
-        check(r#"{"permissions": {"allow": ["bash"]}}"#, expect![[r#"
+        check(
+            r#"{"permissions": {"allow": ["bash"]}}"#,
+            expect![[r#"
             error: settings.json:1:27: $.permissions.allow: allow rules in a project's settings
-            hint: a project may only tighten: this belongs in your own settings"#]]);
+            hint: a project may only tighten: this belongs in your own settings"#]],
+        );
         check(r#"{"permissions": {"allow": [], "deny": ["bash"]}}"#, expect!["read"]);
         for key in NOT_OF_A_PROJECT {
             let document = Document::parse("settings.json", &format!(r#"{{"{key}": []}}"#));
@@ -583,28 +586,88 @@ mod tests {
             };
             expected.assert_eq(&outcome(settings.map(shown)));
         };
-        check(r#"{"tool.pre": [{"command": "./a.sh x"}, {"command": "./a.sh | b"}]}"#, expect![[r#"
+        check(
+            r#"{"tool.pre": [{"command": "./a.sh x"}, {"command": "./a.sh | b"}]}"#,
+            expect![[r#"
             a tool.pre Words(["./a.sh", "x"])
-            a#2 tool.pre Shell("./a.sh | b")"#]]);
-        check(r#"{"tool.pre": [{"name": "n", "command": ["a b", "c"]}]}"#, expect![[r#"n tool.pre Words(["a b", "c"])"#]]);
-        check(r#"{"tool.before": []}"#, expect![[r#"
+            a#2 tool.pre Shell("./a.sh | b")"#]],
+        );
+        check(
+            r#"{"tool.pre": [{"name": "n", "command": ["a b", "c"]}]}"#,
+            expect![[r#"n tool.pre Words(["a b", "c"])"#]],
+        );
+        check(
+            r#"{"tool.before": []}"#,
+            expect![[r#"
             error: settings.json:1:27: $.hooks["tool.before"]: there is no point `tool.before`
-            hint: there are session.open, session.start, user.prompt.submit, model.pre, model.post, tool.pre, permission.ask, tool.post, tool.refused, compact.pre, compact.post, subagent.start, subagent.end, turn.end, error, session.end, session.close"#]]);
-        check(r#"{"context": []}"#, expect!["error: settings.json:1:23: $.hooks.context: `context` is for hooks in Rust and for scripts"]);
-        check(r#"{"tool.pre": [{"command": ""}]}"#, expect![[r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: expected a string that is not empty, found an empty string"#]]);
-        check(r#"{"tool.pre": [{"command": []}]}"#, expect![[r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: there is nothing to run"#]]);
-        check(r#"{"tool.pre": [{"comand": "x"}]}"#, expect![[r#"
+            hint: there are session.open, session.start, user.prompt.submit, model.pre, model.post, tool.pre, permission.ask, tool.post, tool.refused, compact.pre, compact.post, subagent.start, subagent.end, turn.end, error, session.end, session.close"#]],
+        );
+        check(
+            r#"{"context": []}"#,
+            expect![
+                "error: settings.json:1:23: $.hooks.context: `context` is for hooks in Rust and for scripts"
+            ],
+        );
+        check(
+            r#"{"tool.pre": [{"command": ""}]}"#,
+            expect![[
+                r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: expected a string that is not empty, found an empty string"#
+            ]],
+        );
+        check(
+            r#"{"tool.pre": [{"command": []}]}"#,
+            expect![[
+                r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: there is nothing to run"#
+            ]],
+        );
+        check(
+            r#"{"tool.pre": [{"comand": "x"}]}"#,
+            expect![[r#"
             error: settings.json:1:26: $.hooks["tool.pre"][0].comand: unknown key `comand`
-            hint: did you mean `command`?"#]]);
-        check(r#"{"tool.pre": [{"command": "x", "tools": []}]}"#, expect![[r#"
+            hint: did you mean `command`?"#]],
+        );
+        check(
+            r#"{"tool.pre": [{"command": "x", "tools": []}]}"#,
+            expect![[r#"
             error: settings.json:1:51: $.hooks["tool.pre"][0].tools: an empty list of tools would match none
-            hint: leave `tools` out for every tool"#]]);
-        check(r#"{"tool.pre": [{"command": "x", "tools": ["["]}]}"#, expect![[r#"error: settings.json:1:51: $.hooks["tool.pre"][0].tools: error parsing glob '[': unclosed character class; missing ']'"#]]);
-        check(r#"{"session.end": [{"command": "x", "tools": ["read"]}]}"#, expect![[r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so none can be named"#]]);
-        check(r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#, expect![[r#"error: settings.json:1:55: $.hooks["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0"#]]);
-        check(r#"{"tool.pre": [{"command": "x", "power": "transform"}]}"#, expect![[r#"error: settings.json:1:51: $.hooks["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`"#]]);
-        check(r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#, expect![[r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is no variable's name"#]]);
-        check(r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#, expect![[r#"error: settings.json:1:55: $.hooks["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`"#]]);
+            hint: leave `tools` out for every tool"#]],
+        );
+        check(
+            r#"{"tool.pre": [{"command": "x", "tools": ["["]}]}"#,
+            expect![[
+                r#"error: settings.json:1:51: $.hooks["tool.pre"][0].tools: error parsing glob '[': unclosed character class; missing ']'"#
+            ]],
+        );
+        check(
+            r#"{"session.end": [{"command": "x", "tools": ["read"]}]}"#,
+            expect![[
+                r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so none can be named"#
+            ]],
+        );
+        check(
+            r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
+            expect![[
+                r#"error: settings.json:1:55: $.hooks["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0"#
+            ]],
+        );
+        check(
+            r#"{"tool.pre": [{"command": "x", "power": "transform"}]}"#,
+            expect![[
+                r#"error: settings.json:1:51: $.hooks["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`"#
+            ]],
+        );
+        check(
+            r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
+            expect![[
+                r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is no variable's name"#
+            ]],
+        );
+        check(
+            r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
+            expect![[
+                r#"error: settings.json:1:55: $.hooks["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`"#
+            ]],
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ fn help_shows_what_works() {
                cotter <COMMAND>
 
         Commands:
+          skills       List skills, look at one, see which a task brings in
           commands     List what may be typed after a slash
           agents       List the subagents the model may call
           models       List the models that can answer

@@ -14,6 +14,7 @@ mod models;
 mod providers;
 mod keys;
 mod sessions;
+mod skills;
 mod ledger;
 mod terminal;
 mod signals;
