@@ -24,7 +24,7 @@ use cotter::{
     ui::Ui,
 };
 use cotter_models::Providers;
-use cotter_tools::mcp::Servers;
+use cotter_tools::{mcp::Servers, process::Runner};
 use smol_str::SmolStr;
 
 use crate::{
@@ -189,8 +189,8 @@ impl Files {
     }
 
     /// Puts every file's permissions and hooks into the registry, then what flags say.
-    fn register(&self, agent: &Agent, mode: Option<Mode>) -> Result<(), Failure> {
-        let starts = Arc::new(tools::hooks(&self.values())?);
+    fn register(&self, agent: &Agent, runner: &Runner, mode: Option<Mode>) -> Result<(), Failure> {
+        let starts = Arc::new(tools::hooks(runner));
         for File { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
@@ -388,7 +388,7 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
-fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentBuilder, Failure> {
+fn builder(answering: Answering, place: Place, runner: &Runner) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
@@ -402,7 +402,7 @@ fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentB
         .extend(builtin::subagents)
         .extend(builtin::commands)
         .extend(builtin::skills);
-    tools::furnish(builder, values, &tools)
+    tools::furnish(builder, runner, &tools)
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
@@ -411,13 +411,14 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place, &standings)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;
+    let runner = tools::runner(&values)?;
     let extensions = Extensions::load(&files, &place, &standings);
     let place = extensions.readable(place);
-    let servers = tools::seen_servers(files.servers(&[], &place)?, &values, &place)?;
-    let builder = builder(Answering::nobody().0, place, &values)?;
+    let servers = tools::seen_servers(files.servers(&[], &place)?, &runner, &place)?;
+    let builder = builder(Answering::nobody().0, place, &runner)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
-    files.register(&agent, None)?;
+    files.register(&agent, &runner, None)?;
     extensions.register(&agent)?;
     Ok(agent)
 }
@@ -449,12 +450,13 @@ impl Setup {
         let values = self.files.values();
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
+        let runner = tools::runner(&values)?;
         let extensions = Extensions::load(&self.files, &place, &self.standings);
         let extensions = if args.safe_mode { extensions.safe() } else { extensions };
         let place = extensions.readable(place);
         let servers =
-            tools::servers(self.files.servers(&args.mcp, &place)?, &values, &place).await?;
-        let builder = builder(self.answering, place, &values)?;
+            tools::servers(self.files.servers(&args.mcp, &place)?, &runner, &place).await?;
+        let builder = builder(self.answering, place, &runner)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
             set.max_steps = args.max_turns.or(limits.max_turns);
@@ -471,7 +473,7 @@ impl Setup {
             None => builder.store(MemoryStore::new()),
         };
         let agent = builder.build()?;
-        self.files.register(&agent, args.mode)?;
+        self.files.register(&agent, &runner, args.mode)?;
         args.without.iter().try_for_each(|name| without(&agent, name))?;
         let told = extensions.register(&agent)?;
         for told in told.iter().filter(|told| told.severity > Severity::Warning) {

@@ -242,7 +242,7 @@ fn an_input_that_cannot_be_read_is_a_usage_error() {
             --- stderr
             error: there is no tool `nothing`
 
-            hint: there are read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_subagent
+            hint: there are read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent
         "#]],
     );
     check(

@@ -17,6 +17,7 @@ fn help_shows_what_works() {
 
         Commands:
           skills       List skills, look at one, see which a task brings in
+          hooks        List the hooks at every point of a run
           commands     List what may be typed after a slash
           agents       List the subagents the model may call
           models       List the models that can answer
@@ -51,6 +52,8 @@ fn help_shows_what_works() {
               --mcp <FILE>              MCP servers for this run, in a file; may be repeated
               --settings <FILE>         Settings for this run, nearer than your own
               --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
+              --without <NAME>          Run without a hook; may be repeated
+              --safe-mode               Use nothing that the project brings: no hooks, skills, servers, notes
               --require-trust           Do not run where something of the project is not trusted
               --color <WHEN>            Colour: auto, always, never
           -h, --help                    Print help
