@@ -385,7 +385,7 @@ fn run_args() -> Vec<Arg> {
         .value_parser(PossibleValuesParser::new(modes))
         .hide_possible_values(true),
         flag("ask", "Put questions on the terminal instead of refusing what would ask"),
-        value("max-turns", "N", "The most requests of this run")
+        value("max-turns", "N", "The most requests of this run, and of each subagent")
             .allow_negative_numbers(true)
             .value_parser(value_parser!(u32).range(1..)),
         value("max-budget-usd", "X", "The most this run may cost, in dollars")

@@ -45,7 +45,7 @@ fn help_shows_what_works() {
               --no-session              Keep nothing
               --permission-mode <MODE>  What becomes of calls that no rule decides: ask, accept-edits, plan, auto
               --ask                     Put questions on the terminal instead of refusing what would ask
-              --max-turns <N>           The most requests of this run
+              --max-turns <N>           The most requests of this run, and of each subagent
               --max-budget-usd <X>      The most this run may cost, in dollars
               --cwd <DIR>               The folder to work in
               --add-dir <DIR>           A further folder that may be read and written; may be repeated

@@ -6,6 +6,7 @@
 mod support;
 
 mod help;
+mod hooks;
 mod commands;
 mod run;
 mod stream;
