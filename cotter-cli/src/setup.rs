@@ -315,9 +315,13 @@ fn without(agent: &Agent, name: &str) -> Result<(), Failure> {
     if switch_off(agent, name) {
         return Ok(());
     }
-    let failure =
-        Failure::new(format!("there is no hook `{}` to leave out", text::show_line(name)));
     let hooks = agent.hooks();
+    let shown = text::show_line(name);
+    if hooks.iter().any(|hook| hook.name == name) {
+        let message = format!("hook `{shown}` is the kernel's, and nothing switches it off");
+        return Err(Failure::new(message));
+    }
+    let failure = Failure::new(format!("there is no hook `{shown}` to leave out"));
     Err(match text::nearest(name, hooks.iter().map(|hook| hook.name.as_str())) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => failure.with_hint("`cotter hooks list` shows those there are"),
