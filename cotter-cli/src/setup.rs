@@ -307,7 +307,7 @@ fn switch_off(agent: &Agent, name: &str) -> bool {
     };
     let hooks = agent.hooks();
     let ids: Vec<_> = hooks.iter().filter(|hook| named(hook)).map(|hook| hook.id).collect();
-    ids.into_iter().fold(false, |any, id| agent.set_enabled(id, false) || any)
+    ids.into_iter().filter(|id| agent.set_enabled(*id, false)).count() > 0
 }
 
 /// What a person says on the command line must name something.

@@ -573,96 +573,100 @@ mod tests {
         }
     }
 
+    fn check_hooks(hooks: &str, expected: Expect) {
+        let settings = Document::parse("settings.json", &format!(r#"{{"hooks": {hooks}}}"#))
+            .and_then(|document| Settings::from_document(&document, Source::User));
+        let shown = |settings: Settings| {
+            let row =
+                |hook: &CommandHook| format!("{} {} {:?}", hook.name, hook.point, hook.command);
+            settings.hooks.iter().map(row).collect::<Vec<_>>().join("\n")
+        };
+        expected.assert_eq(&outcome(settings.map(shown)));
+    }
+
     #[test]
     fn l7_hooks_are_read_strictly() {
-        let check = |hooks: &str, expected: Expect| {
-            let settings = Document::parse("settings.json", &format!(r#"{{"hooks": {hooks}}}"#))
-                .and_then(|document| Settings::from_document(&document, Source::User));
-            let shown = |settings: Settings| {
-                let hooks = settings.hooks.iter();
-                let row =
-                    |hook: &CommandHook| format!("{} {} {:?}", hook.name, hook.point, hook.command);
-                hooks.map(row).collect::<Vec<_>>().join("\n")
-            };
-            expected.assert_eq(&outcome(settings.map(shown)));
-        };
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": "./a.sh x"}, {"command": "./a.sh | b"}]}"#,
             expect![[r#"
             a tool.pre Words(["./a.sh", "x"])
             a#2 tool.pre Shell("./a.sh | b")"#]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"name": "n", "command": ["a b", "c"]}]}"#,
             expect![[r#"n tool.pre Words(["a b", "c"])"#]],
         );
-        check(
+        check_hooks(
             r#"{"tool.before": []}"#,
             expect![[r#"
             error: settings.json:1:27: $.hooks["tool.before"]: there is no point `tool.before`
             hint: there are session.open, session.start, user.prompt.submit, model.pre, model.post, tool.pre, permission.ask, tool.post, tool.refused, compact.pre, compact.post, subagent.start, subagent.end, turn.end, error, session.end, session.close"#]],
         );
-        check(
+        check_hooks(
             r#"{"context": []}"#,
             expect![
                 "error: settings.json:1:23: $.hooks.context: `context` is for hooks in Rust and for scripts"
             ],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": ""}]}"#,
             expect![[
                 r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: expected a string that is not empty, found an empty string"#
             ]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": []}]}"#,
             expect![[
                 r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: there is nothing to run"#
             ]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"comand": "x"}]}"#,
             expect![[r#"
             error: settings.json:1:26: $.hooks["tool.pre"][0].comand: unknown key `comand`
             hint: did you mean `command`?"#]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": "x", "tools": []}]}"#,
             expect![[r#"
             error: settings.json:1:51: $.hooks["tool.pre"][0].tools: an empty list of tools would match none
             hint: leave `tools` out for every tool"#]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": "x", "tools": ["["]}]}"#,
             expect![[
                 r#"error: settings.json:1:51: $.hooks["tool.pre"][0].tools: error parsing glob '[': unclosed character class; missing ']'"#
             ]],
         );
-        check(
+    }
+
+    #[test]
+    fn l7_what_hooks_are_limited_to_is_read_strictly() {
+        check_hooks(
             r#"{"session.end": [{"command": "x", "tools": ["read"]}]}"#,
             expect![[
                 r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so none can be named"#
             ]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
             expect![[
                 r#"error: settings.json:1:55: $.hooks["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0"#
             ]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": "x", "power": "transform"}]}"#,
             expect![[
                 r#"error: settings.json:1:51: $.hooks["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`"#
             ]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
             expect![[
                 r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is no variable's name"#
             ]],
         );
-        check(
+        check_hooks(
             r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
             expect![[
                 r#"error: settings.json:1:55: $.hooks["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`"#

@@ -170,7 +170,7 @@ mod tests {
             ("::1", "[[]::1[]]"),
             ("[::1]:80", "[[]::1[]]:80"),
             ("[::ffff:10.0.0.1]", "10.0.0.1"),
-            ("exampl[ef].com", "exampl[ef].com"),
+            ("host[ef].com", "host[ef].com"),
         ] {
             assert_eq!(pattern(written), expected, "{written}");
         }
