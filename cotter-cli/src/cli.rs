@@ -36,6 +36,7 @@ pub(crate) enum Command {
     PermissionsRevoke { rule: String },
     Trust { path: Option<PathBuf>, print: bool, rewrite: bool },
     TrustList { json: bool },
+    Init { folder: Option<PathBuf> },
     Untrust { path: Option<PathBuf> },
     Ledger { id: String },
     LedgerVerify { id: String, head: Option<String> },
@@ -195,6 +196,7 @@ fn definition() -> clap::Command {
         .subcommand(explain())
         .subcommand(mcp())
         .subcommand(permissions())
+        .subcommand(init())
         .subcommand(trust())
         .subcommand(untrust())
         .subcommand(sessions())
@@ -296,6 +298,17 @@ fn permissions() -> clap::Command {
             clap::Command::new("revoke").about("Take an allow rule out of your settings").arg(
                 Arg::new("rule").value_name("RULE").required(true).help("The rule as it is listed"),
             ),
+        )
+}
+
+fn init() -> clap::Command {
+    clap::Command::new("init")
+        .about("Begin a project's own folder: a hook, a rule, a skill, a command, an agent")
+        .arg(
+            Arg::new("folder")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("The folder to begin it in; without it, the project's root"),
         )
 }
 
@@ -489,6 +502,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
                 rewrite: matches.get_flag("rewrite"),
             },
         }),
+        Some(("init", matches)) => Ok(Command::Init { folder: path_of(matches, "folder") }),
         Some(("untrust", matches)) => Ok(Command::Untrust { path: path_of(matches, "path") }),
         Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {

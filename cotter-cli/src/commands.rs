@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod explain;
 pub(crate) mod hooks;
+pub(crate) mod init;
 pub(crate) mod ledger;
 pub(crate) mod mcp;
 pub(crate) mod models;

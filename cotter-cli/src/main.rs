@@ -77,6 +77,7 @@ fn main() -> ExitCode {
         Command::Trust { path, rewrite, .. } => {
             commands::trust::trust(path.as_deref(), rewrite, style)
         }
+        Command::Init { folder } => commands::init::init(folder.as_deref()),
         Command::TrustList { json } => commands::trust::list(json, style),
         Command::Untrust { path } => commands::trust::untrust(path.as_deref()),
         Command::Ledger { id } => commands::ledger::show(&id),

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use expect_test::expect;
 
-use crate::support::World;
+use crate::{support::World, terminal::Screen};
 
 const OWN: &str = r#"{
   "hooks": {
@@ -304,4 +304,58 @@ fn s3_a_project_that_loosens_does_not_load() {
         --- stderr
         refused: write: mode `plan` only looks (mode)
     "#]]);
+}
+
+/// The page in the README, as it stands there, in a terminal: from nothing to a hook that blocks a call.
+#[test]
+fn the_page_about_hooks_does_what_it_says() {
+    let readme = include_str!("../../../README.md");
+    let (_, page) = readme.split_once("<!-- run by a test, as it stands -->\n```sh\n").unwrap();
+    let (script, rest) = page.split_once("```").unwrap();
+    let promised = rest.split_once("```text\n").and_then(|(_, text)| text.split_once("```"));
+    let promised = promised.unwrap().0.trim_end();
+    let world = World::new().with_env("NO_COLOR", "1");
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_cotter")).parent().unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    let world = world.with_env("PATH", path);
+    let mut screen = Screen::of("/bin/bash", &world, &["--norc", "-ec", script]);
+    screen.wait_for("[y]es, [n]o:");
+    // Keys typed as soon as a question appears are not an answer.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    screen.type_keys("y\n");
+    let seen = screen.end(&world);
+    assert!(seen.starts_with("exit 0\n"), "{seen}");
+    assert!(seen.contains(promised), "{seen}");
+    assert!(world.path("project/shop/notes.txt").exists(), "{seen}");
+    assert!(!world.path("project/shop/prod.env").exists(), "{seen}");
+    let again = world.output(&["init", "shop"]);
+    assert_eq!(again.status.code(), Some(1));
+}
+
+#[test]
+fn the_starter_has_nothing_to_complain_about() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.check(&["init"], expect![[r#"
+        exit 0
+        --- stdout
+        [T]/project/.cotter is there:
+          settings.json
+          hooks/no-prod.sh
+          skills/house-style/SKILL.md
+          commands/review.md
+          agents/tester.md
+
+        Nothing in it runs before you trust it: `cotter trust` shows it and asks.
+    "#]]);
+    world.check(&["init"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter is there already
+
+        hint: `cotter init DIR` begins another; nothing was changed
+    "#]]);
+    for kind in ["skills", "commands", "agents"] {
+        let checked = world.output(&[kind, "check", &format!(".cotter/{kind}")]);
+        assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
 }
