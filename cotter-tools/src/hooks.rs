@@ -114,7 +114,8 @@ async fn collect(mut running: Running) -> Result<Ran, String> {
         let left = most.saturating_sub(kept.len()).min(chunk.bytes.len());
         kept.extend_from_slice(&chunk.bytes[..left]);
         if stdout.len() > MAX_OUTPUT {
-            running.end();
+            // Dropped, it is ended. What it says meanwhile nobody waits for: it may never stop.
+            return Ok(Ran { exit: command_hook::Exit::Signal(9), stdout, stderr });
         }
     }
     let ended = running.ended().await.map_err(|cause| cause.to_string())?;

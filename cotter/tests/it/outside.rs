@@ -1107,7 +1107,8 @@ async fn l11_who_answers_in_the_tools_stead_is_heard_also_after_a_question() {
         run.start r1
         ledger c1.1 work {"n":1} answer zone
         run.end r1 end_turn
-    "#]].assert_eq(&guarded(Zone::Safe, vec![guard("cache", user(), cached)]).await);
+    "#]]
+    .assert_eq(&guarded(Zone::Safe, vec![guard("cache", user(), cached)]).await);
     expect![[r#"
         cache is asked about {"n":1}
         person asked: work {"n":1} <- zone: zone `external` asks at level `standard`
