@@ -4,7 +4,7 @@
 use std::{ffi::OsString, fmt::Write, fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use cotter::{
-    Agent, FnTool, Origin, Owner, Place, Session, ToolSpec,
+    Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec,
     command_hook::{self, Base, CommandHook, Starts},
     permission::Zone,
     settings::Document,
@@ -50,25 +50,35 @@ impl Machine {
 
     /// An agent that calls `work` with each of these inputs, one a step, with a hook at `tool.pre`.
     async fn agent(&self, who: &Owner, entry: &Value, inputs: &[Value]) -> (Agent, Session) {
-        let work =
-            FnTool::new(ToolSpec::new("work", "works", json!({"type": "object"})), |_| async {
-                Ok("worked".into())
-            });
-        let calls = inputs.iter().map(|input| Step::call("work", input.clone()));
         let place = Place::new(&self.path("project")).with_closed([self.path("closed")]);
+        self.agent_in(place, self.path("hooks"), who, entry, inputs).await
+    }
+
+    /// The same, elsewhere.
+    async fn agent_in(
+        &self,
+        place: Place,
+        folder: PathBuf,
+        who: &Owner,
+        entry: &Value,
+        inputs: &[Value],
+    ) -> (Agent, Session) {
+        let spec = ToolSpec::new("work", "works", json!({"type": "object"}));
+        let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
+        let calls = inputs.iter().map(|input| Step::call("work", input.clone()));
         let agent = Agent::builder(Scripted::new(calls.chain([Step::text("done")])))
             .place(place)
             .tool(work.touching(Facts::zone(Zone::Safe)))
             .build()
             .unwrap();
         let text = json!({"tool.pre": [entry]}).to_string();
-        let hooks = CommandHook::read_all(Document::parse("settings.json", &text).unwrap().root());
+        let document = Document::parse("settings.json", &text).unwrap();
+        let hooks = CommandHook::read_all(document.root()).unwrap();
         let starts: Arc<dyn Starts> =
             Arc::new(HookRunner::new(self.runner.clone(), self.variables.clone()));
-        let base =
-            Base { folder: self.path("hooks"), confined: command_hook::is_confined(who), starts };
-        let hooks = hooks.unwrap();
-        agent.extend(who.clone(), |unit| command_hook::register_all(unit, &hooks, &base)).unwrap();
+        let base = Base { folder, confined: command_hook::is_confined(who), starts };
+        let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
+        agent.extend(who.clone(), put).unwrap();
         let session = agent.new_session().await.unwrap();
         (agent, session)
     }
@@ -142,68 +152,125 @@ async fn l8_a_program_that_cannot_be_started_blocks() {
     check("./missing", expect![[r#"
         result c1.1 (denied): cannot run OUTSIDE/hooks/./missing: No such file or directory (os error 2)
     "#]]).await;
-    check("./plain", expect![[r#"
+    check(
+        "./plain",
+        expect![[r#"
         result c1.1 (denied): cannot run OUTSIDE/hooks/./plain: Permission denied (os error 13)
-    "#]]).await;
-    check("./bad", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "./bad",
+        expect![[r#"
         result c1.1 (denied): cannot run OUTSIDE/hooks/./bad: No such file or directory (os error 2)
-    "#]]).await;
-    check("./bare", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "./bare",
+        expect![[r#"
         result c1.1 (denied): cannot run OUTSIDE/hooks/./bare: Exec format error (os error 8)
-    "#]]).await;
-    check("./empty", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "./empty",
+        expect![[r#"
         result c1.1 (denied): cannot run OUTSIDE/hooks/./empty: Exec format error (os error 8)
-    "#]]).await;
-    check("./folder", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "./folder",
+        expect![[r#"
         result c1.1 (denied): cannot run OUTSIDE/hooks/./folder: Permission denied (os error 13)
-    "#]]).await;
-    check("no-such-program", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "no-such-program",
+        expect![[r#"
         result c1.1 (denied): there is no program `no-such-program` in PATH
-    "#]]).await;
-    check("./missing && true", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "./missing && true",
+        expect![[r#"
         result c1.1 (denied): /bin/sh: 1: ./missing: not found
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn l8_exit_codes_and_signals() {
     let machine = Machine::new();
     let check = async |command: &str, expected: Expect| check(&machine, command, expected).await;
-    check("exit 0;", expect![[r#"
+    check(
+        "exit 0;",
+        expect![[r#"
         result c1.1: worked
-    "#]]).await;
-    check("exit 1;", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "exit 1;",
+        expect![[r#"
         result c1.1 (denied): hook hook exited with code 1
-    "#]]).await;
-    check("echo no prod >&2; exit 2", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "echo no prod >&2; exit 2",
+        expect![[r#"
         result c1.1 (denied): no prod
-    "#]]).await;
-    check("exit 255;", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "exit 255;",
+        expect![[r#"
         result c1.1 (denied): hook hook exited with code 255
-    "#]]).await;
-    check("kill -9 $$", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "kill -9 $$",
+        expect![[r#"
         result c1.1 (denied): it was ended by signal 9
-    "#]]).await;
-    check("kill -TERM $$", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "kill -TERM $$",
+        expect![[r#"
         result c1.1 (denied): it was ended by signal 15
-    "#]]).await;
-    check("kill -STOP $$ & kill -CONT $$; exit 0", expect![[r#"
-        result c1.1: worked
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn l8_what_a_program_says() {
     let machine = Machine::new();
     let check = async |command: &str, expected: Expect| check(&machine, command, expected).await;
-    check("echo fine", expect![[r#"
+    check(
+        "echo fine",
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": fine
-    "#]]).await;
-    check("printf '\\377fine'", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "printf '\\377fine'",
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": �fine
-    "#]]).await;
+    "#]],
+    )
+    .await;
     check("printf '{\"reason\": \"\\377\"}'", expect![[r#"
         result c1.1 (denied): what it said begins with `{` and is not JSON: invalid unicode code point at line 1 column 13
     "#]]).await;
@@ -213,33 +280,65 @@ async fn l8_what_a_program_says() {
     check("echo '{}'; echo '{\"continue\": false}'", expect![[r#"
         result c1.1 (denied): what it said begins with `{` and is not JSON: trailing characters at line 2 column 1
     "#]]).await;
-    check("echo ' {\"continue\": false, \"reason\": \"no\"} '", expect![[r#"
+    check(
+        "echo ' {\"continue\": false, \"reason\": \"no\"} '",
+        expect![[r#"
         result c1.1 (denied): no
-    "#]]).await;
-    check("echo '[1]'", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "echo '[1]'",
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": [1]
-    "#]]).await;
-    check("echo '{\"a\": 1, \"a\": 2, \"continue\": \"no\"}'", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "echo '{\"a\": 1, \"a\": 2, \"continue\": \"no\"}'",
+        expect![[r#"
         result c1.1 (denied): it gave no reason
-    "#]]).await;
-    check("head -c 1048576 /dev/zero | tr '\\0' x", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 1048576 /dev/zero | tr '\\0' x",
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": x{16384}… [1032192 bytes left out]
-    "#]]).await;
-    check("head -c 100000000 /dev/zero | tr '\\0' x", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 100000000 /dev/zero | tr '\\0' x",
+        expect![[r#"
         result c1.1 (denied): it said more than 1048576 bytes
-    "#]]).await;
-    check("head -c 10000000 /dev/zero | tr '\\0' e >&2; exit 1", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 10000000 /dev/zero | tr '\\0' e >&2; exit 1",
+        expect![[r#"
         result c1.1 (denied): e{3999}…
-    "#]]).await;
-    check("head -c 10000000 /dev/zero | tr '\\0' e >&2; echo ok", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 10000000 /dev/zero | tr '\\0' e >&2; echo ok",
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": ok
-    "#]]).await;
-    check("exec >&-; exec 2>&-", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "exec >&-; exec 2>&-",
+        expect![[r#"
         result c1.1: worked
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// Input of any size, for whoever reads it and for whoever does not.
@@ -283,22 +382,24 @@ async fn l8_ten_megabytes_of_input() {
 
 #[tokio::test]
 async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
+    let mut shown = String::new();
     for who in [user(), project()] {
         let machine = Machine::new();
         let pid = machine.path("project/pid");
         let leaves = format!("sleep 1000 & echo $! > {}; exit 0", pid.display());
-        expect![[r#"
-            result c1.1: worked
-        "#]
-            result c1.1: worked
-        "#]].assert_eq(&machine.calls(&who, &hook(leaves), &[json!({})]).await);
+        shown += &machine.calls(&who, &hook(leaves), &[json!({})]).await;
         gone(pid_in(&pid).await).await;
     }
+    expect![[r#"
+        result c1.1: worked
+        result c1.1: worked
+    "#]].assert_eq(&shown);
 }
 
 /// A person's own hook may leave something behind if it goes to lengths; a project's may not.
 #[tokio::test]
 async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
+    let mut shown = String::new();
     for who in [user(), project()] {
         let machine = Machine::new();
         let pid = machine.path("project/pid");
@@ -306,11 +407,7 @@ async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
         let leaves = format!(
             "setsid sh -c 'echo $$ > {file}; exec sleep 1000' & until [ -s {file} ]; do :; done"
         );
-        expect![[r#"
-            result c1.1: worked
-        "#]
-            result c1.1: worked
-        "#]].assert_eq(&machine.calls(&who, &hook(leaves), &[json!({})]).await);
+        shown += &machine.calls(&who, &hook(leaves), &[json!({})]).await;
         let pid = pid_in(&pid).await;
         if who == user() {
             assert!(alive(pid));
@@ -318,6 +415,10 @@ async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
         }
         gone(pid).await;
     }
+    expect![[r#"
+        result c1.1: worked
+        result c1.1: worked
+    "#]].assert_eq(&shown);
 }
 
 /// Somebody who left the group and never stops talking is not listened to for ever.
@@ -325,34 +426,25 @@ async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
 async fn s17_nobody_waits_for_who_left_and_goes_on_talking() {
     let mut shown = String::new();
     for who in [user(), project()] {
-        for stream in ["", ">&2"] {
-            let machine = Machine::new();
-            let pid = machine.path("project/pid");
-            let file = pid.display();
-            let talks = format!(
-                "setsid sh -c 'echo $$ > {file}; exec yes' {stream} & until [ -s {file} ]; do :; done"
-            );
-            let _ = writeln!(shown, "{} {stream}", who.origin);
-            let said = machine.calls(&who, &hook(talks), &[json!({})]).await;
-            let said = said.lines().filter(|line| *line != "y");
-            said.for_each(|line| _ = writeln!(shown, "{line}"));
-            gone(pid_in(&pid).await).await;
-        }
+        let machine = Machine::new();
+        let pid = machine.path("project/pid");
+        let file = pid.display();
+        let talks = format!(
+            "setsid sh -c 'echo $$ > {file}; exec yes' >&2 & until [ -s {file} ]; do :; done"
+        );
+        shown += &machine.calls(&who, &hook(talks), &[json!({})]).await;
+        gone(pid_in(&pid).await).await;
     }
     expect![[r#"
-        user 
-        result c1.1 (denied): it said more than 1048576 bytes
-        user >&2
         result c1.1: worked
-        project 
-        result c1.1 (denied): it said more than 1048576 bytes
-        project >&2
         result c1.1: worked
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 #[tokio::test]
 async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
+    let mut shown = String::new();
     for who in [user(), project()] {
         let machine = Machine::new();
         let pid = machine.path("project/pid");
@@ -361,21 +453,19 @@ async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
             "command": format!("trap '' TERM INT; echo $$ > {}; exec sleep 1000", pid.display()),
             "timeoutMs": 500,
         });
-        expect![[r#"
-            result c1.1 (denied): the hook timed out after 500ms
-        "#]
-            result c1.1 (denied): the hook timed out after 500ms
-        "#]].assert_eq(&machine.calls(&who, &entry, &[json!({})]).await);
+        shown += &machine.calls(&who, &entry, &[json!({})]).await;
         gone(pid_in(&pid).await).await;
         let passes = json!({
             "name": "hook", "command": "sleep 1000", "timeoutMs": 100, "onFailure": "pass",
         });
-        expect![[r#"
-            result c1.1: worked
-        "#]
-            result c1.1: worked
-        "#]].assert_eq(&machine.calls(&who, &passes, &[json!({})]).await);
+        shown += &machine.calls(&who, &passes, &[json!({})]).await;
     }
+    expect![[r#"
+        result c1.1 (denied): the hook timed out after 500ms
+        result c1.1: worked
+        result c1.1 (denied): the hook timed out after 500ms
+        result c1.1: worked
+    "#]].assert_eq(&shown);
 }
 
 #[tokio::test]
@@ -431,6 +521,7 @@ async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
     let mut shown = String::new();
     for who in [user(), project()] {
         let said = machine.calls(&who, &entry, &[json!({})]).await;
+        let said = said.replace(": COTTER_CALL=", ":\nCOTTER_CALL=");
         let masked = |line: &str| match line.split_once('=') {
             Some((name @ "COTTER_CALL", value)) if value != "forged" => format!("{name}=MARK\n"),
             Some((name @ "TMPDIR", value)) if value.starts_with("OUTSIDE/temp/") => {
@@ -439,11 +530,13 @@ async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
             _ => format!("{line}\n"),
         };
         let mut lines: Vec<_> = said.lines().map(masked).collect();
-        lines[1..].sort();
+        lines[2..].sort();
         shown += &lines.concat();
     }
     expect![[r#"
         result c1.1: worked
+        note: Output of hook "hook":
+        COTTER_CALL=MARK
         COTTER_PROJECT_DIR=OUTSIDE/project
         DEPLOY_TOKEN=named
         HOME=/home/me
@@ -454,8 +547,9 @@ async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
         TMPDIR=/tmp
         TZ=UTC
         USER=me
-        note: Output of hook "hook": COTTER_CALL=799217db20bd28517ab1d45bd0f1fd0e
         result c1.1: worked
+        note: Output of hook "hook" of this project:
+        COTTER_CALL=MARK
         COTTER_PROJECT_DIR=OUTSIDE/project
         DEPLOY_TOKEN=named
         HOME=/home/me
@@ -466,8 +560,8 @@ async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
         TMPDIR=PRIVATE
         TZ=UTC
         USER=me
-        note: Output of hook "hook" of this project: COTTER_CALL=d693117e9d8957e10773a5df60417981
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 #[tokio::test]
@@ -476,27 +570,47 @@ async fn l8_plain_words_are_executed_and_shell_syntax_is_the_shells() {
     machine.program("args", "#!/bin/sh\nprintf '%s,' \"$#\" \"$@\"\n");
     fs::write(machine.path("hooks/b.txt"), "").unwrap();
     let check = async |command: Value, expected: Expect| check(&machine, command, expected).await;
-    check(json!("./args one   two"), expect![[r#"
+    check(
+        json!("./args one   two"),
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": 2,one,two,
-    "#]]).await;
-    check(json!("./args 'one two'"), expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        json!("./args 'one two'"),
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": 1,one two,
-    "#]]).await;
-    check(json!("./args *.txt"), expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        json!("./args *.txt"),
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": 1,b.txt,
-    "#]]).await;
-    check(json!(["./args", "*.txt", "$HOME", "one two", ""]), expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        json!(["./args", "*.txt", "$HOME", "one two", ""]),
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": 4,*.txt,$HOME,one two,,
-    "#]]).await;
+    "#]],
+    )
+    .await;
     // A shell that a line gets names itself; plain words have none.
-    check(json!("./args $0"), expect![[r#"
+    check(
+        json!("./args $0"),
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": 1,/bin/sh,
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// Relative programs and files are meant from the folder that declares the hook.
@@ -506,18 +620,28 @@ async fn l8_a_hook_starts_in_the_folder_that_declares_it() {
     machine.program("where", "#!/bin/sh\npwd; echo \"$COTTER_PROJECT_DIR\"; cat beside\n");
     fs::write(machine.path("hooks/beside"), "beside\n").unwrap();
     fs::write(machine.path("project/where"), "#!/bin/sh\necho the wrong one\n").unwrap();
-    check(&machine, "./where", expect![[r#"
+    check(
+        &machine,
+        "./where",
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": OUTSIDE/hooks
         OUTSIDE/project
         beside
-    "#]]).await;
-    check(&machine, "../hooks/where", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        &machine,
+        "../hooks/where",
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": OUTSIDE/hooks
         OUTSIDE/project
         beside
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// A project's hook reads its own folder and works on the project, and that is all.
@@ -529,9 +653,6 @@ async fn s1_s6_a_projects_hook_is_closed_off() {
     }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    fs::write(machine.path("hooks/data"), "own").unwrap();
-    fs::write(machine.path("closed/key"), "secret").unwrap();
-    fs::write(machine.path("outside"), "outside").unwrap();
     let tries = format!(
         r#"try() {{ if ( eval "$2" ) 2> /dev/null; then echo "$1: yes"; else echo "$1: no"; fi; }}
 try 'reads its own folder' 'cat data > /dev/null'
@@ -547,20 +668,13 @@ try 'reaches the network' 'exec 3<> /dev/tcp/127.0.0.1/{port}'
 exit 0
 "#
     );
-    machine.program("tries", &format!("#!/bin/bash\n{tries}"));
     let mut shown = String::new();
     for (who, sandbox) in
         [(project(), Sandbox::Auto), (project(), Sandbox::Off), (user(), Sandbox::Auto)]
     {
         let _ = writeln!(shown, "{} with sandbox {}", who.origin, sandbox.as_str());
-        let machine = Machine {
-            scratch: Scratch::new(),
-            runner: machine.runner.clone().with_sandbox(sandbox),
-            variables: machine.variables.clone(),
-        };
-        for name in ["project/.git", "hooks", "closed"] {
-            fs::create_dir_all(machine.path(name)).unwrap();
-        }
+        let mut machine = Machine::new();
+        machine.runner = machine.runner.clone().with_sandbox(sandbox);
         fs::write(machine.path("hooks/data"), "own").unwrap();
         fs::write(machine.path("closed/key"), "secret").unwrap();
         fs::write(machine.path("outside"), "outside").unwrap();
@@ -604,7 +718,8 @@ exit 0
         writes outside: yes
         reads what is ours: yes
         reaches the network: yes
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// The hook's own folder lies where everything else is closed: with what is trusted, in the data home.
@@ -621,31 +736,8 @@ async fn s1_a_projects_hook_reads_its_own_folder_also_where_all_else_is_closed()
         fs::write(own.join("data"), "own\n").unwrap();
         fs::write(own.join("reads"), script).unwrap();
         fs::set_permissions(own.join("reads"), fs::Permissions::from_mode(0o755)).unwrap();
-        let (agent, session) = {
-            let (agent, _) = machine.agent(&user(), &hook("true"), &[]).await;
-            drop(agent);
-            let work =
-                FnTool::new(ToolSpec::new("work", "works", json!({"type": "object"})), |_| async {
-                    Ok("worked".into())
-                });
-            let agent =
-                Agent::builder(Scripted::new([Step::call("work", json!({})), Step::text("done")]))
-                    .place(place)
-                    .tool(work.touching(Facts::zone(Zone::Safe)))
-                    .build()
-                    .unwrap();
-            let text = json!({"tool.pre": [hook("./reads")]}).to_string();
-            let document = Document::parse("settings.json", &text).unwrap();
-            let hooks = CommandHook::read_all(document.root()).unwrap();
-            let starts: Arc<dyn Starts> =
-                Arc::new(HookRunner::new(machine.runner.clone(), machine.variables.clone()));
-            let base = Base { folder: own, confined: true, starts };
-            agent
-                .extend(project(), |unit| command_hook::register_all(unit, &hooks, &base))
-                .unwrap();
-            let session = agent.new_session().await.unwrap();
-            (agent, session)
-        };
+        let entry = hook("./reads");
+        let (agent, session) = machine.agent_in(place, own, &project(), &entry, &[json!({})]).await;
         session.prompt("go").await.unwrap();
         let _ = writeln!(shown, "{home}");
         shown += &machine.shown(&session);
@@ -660,7 +752,8 @@ async fn s1_a_projects_hook_reads_its_own_folder_also_where_all_else_is_closed()
         result c1.1: worked
         note: Output of hook "hook" of this project: own
         closed
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// A program that stays: what it does with each line, `$id` being the question's. It writes down that it
@@ -704,7 +797,9 @@ async fn check_warm(body: &str, expected: Expect) {
 
 #[tokio::test]
 async fn s23_one_process_answers_many_events() {
-    check_warm(r#"echo "{\"id\":$id,\"output\":\"$id\"}""#, expect![[r#"
+    check_warm(
+        r#"echo "{\"id\":$id,\"output\":\"$id\"}""#,
+        expect![[r#"
         result c1.1: worked
         note: Output of hook "hook": 1
         result c2.1: worked
@@ -712,19 +807,29 @@ async fn s23_one_process_answers_many_events() {
         result c3.1: worked
         note: Output of hook "hook": 3
         started 1 times
-    "#]]).await;
-    check_warm(r#"echo "{\"id\":$id,\"continue\":false,\"reason\":\"no\"}""#, expect![[r#"
+    "#]],
+    )
+    .await;
+    check_warm(
+        r#"echo "{\"id\":$id,\"continue\":false,\"reason\":\"no\"}""#,
+        expect![[r#"
         result c1.1 (denied): no
         result c2.1 (denied): no
         result c3.1 (denied): no
         started 1 times
-    "#]]).await;
-    check_warm(r#"echo said >&2; echo "{\"id\":$id}""#, expect![[r#"
+    "#]],
+    )
+    .await;
+    check_warm(
+        r#"echo said >&2; echo "{\"id\":$id}""#,
+        expect![[r#"
         result c1.1: worked
         result c2.1: worked
         result c3.1: worked
         started 1 times
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -733,84 +838,132 @@ async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() 
     let check = async |bad: &str, expected: Expect| {
         check_warm(&format!("if once; then {bad}; else {good}; fi"), expected).await;
     };
-    check(r#"echo "{\"id\":99}""#, expect![[r#"
+    check(
+        r#"echo "{\"id\":99}""#,
+        expect![[r#"
         result c1.1 (denied): what it answered is no answer to this question
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check(r#"echo "{\"id\":\"$id\"}""#, expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        r#"echo "{\"id\":\"$id\"}""#,
+        expect![[r#"
         result c1.1 (denied): what it answered is no answer to this question
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check(r#"echo "{}""#, expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        r#"echo "{}""#,
+        expect![[r#"
         result c1.1 (denied): what it answered is no answer to this question
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
+    "#]],
+    )
+    .await;
     check("echo", expect![[r#"
         result c1.1 (denied): what it answered is not JSON: EOF while parsing a value at line 1 column 0
         result c2.1: worked
         result c3.1: worked
         started 2 times
     "#]]).await;
-    check("echo garbage", expect![[r#"
+    check(
+        "echo garbage",
+        expect![[r#"
         result c1.1 (denied): what it answered is not JSON: expected value at line 1 column 1
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check("echo '[]'", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "echo '[]'",
+        expect![[r#"
         result c1.1 (denied): what it answered is no object
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check(r#"echo "{\"id\":$id} {}""#, expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        r#"echo "{\"id\":$id} {}""#,
+        expect![[r#"
         result c1.1 (denied): what it answered is not JSON: trailing characters at line 1 column 10
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check(r#"printf '{"id":'; exit 0"#, expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        r#"printf '{"id":'; exit 0"#,
+        expect![[r#"
         result c1.1 (denied): it has ended: it said nothing about it
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check("echo dying >&2; exit 1", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "echo dying >&2; exit 1",
+        expect![[r#"
         result c1.1 (denied): it has ended: dying
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check("kill -9 $$", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "kill -9 $$",
+        expect![[r#"
         result c1.1 (denied): it has ended: it said nothing about it
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check("head -c 2000000 /dev/zero | tr '\\0' x", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 2000000 /dev/zero | tr '\\0' x",
+        expect![[r#"
         result c1.1 (denied): it said more than 1048576 bytes
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check("exec 0<&-; sleep 1000", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "exec 0<&-; sleep 1000",
+        expect![[r#"
         result c1.1 (denied): the hook timed out after 1s
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check("sleep 1000", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "sleep 1000",
+        expect![[r#"
         result c1.1 (denied): the hook timed out after 1s
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// What is said too much, or too late, is never the answer to the next question.
@@ -818,14 +971,34 @@ async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() 
 async fn s23_what_is_said_unasked_blocks_the_next_call() {
     let good = r#"echo "{\"id\":$id}""#;
     let twice = format!("if once; then {good}; {good}; else {good}; fi");
-    check_warm(&twice, expect![[""]]).await;
+    check_warm(&twice, expect![[r#"
+        result c1.1: worked
+        result c2.1 (denied): it said something that nobody asked for
+        result c3.1: worked
+        started 2 times
+    "#]]).await;
     let ahead = format!(
         "if once; then printf '{{\"id\":%s}}\\n{{\"id\":%s}}\\n' $id $((id+1)); else {good}; fi"
     );
-    check_warm(&ahead, expect![[""]]).await;
-    check_warm(&format!("if once; then sleep 2; {good}; else {good}; fi"), expect![[""]]).await;
+    check_warm(&ahead, expect![[r#"
+        result c1.1: worked
+        result c2.1 (denied): it said something that nobody asked for
+        result c3.1: worked
+        started 2 times
+    "#]]).await;
+    check_warm(&format!("if once; then sleep 2; {good}; else {good}; fi"), expect![[r#"
+        result c1.1 (denied): the hook timed out after 1s
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]]).await;
     // It dies after an answer: the next call finds nobody there.
-    check_warm(&format!("if once; then {good}; exit 0; else {good}; fi"), expect![[""]]).await;
+    check_warm(&format!("if once; then {good}; exit 0; else {good}; fi"), expect![[r#"
+        result c1.1: worked
+        result c2.1 (denied): it has ended: it said nothing about it
+        result c3.1: worked
+        started 2 times
+    "#]]).await;
 }
 
 /// A question of ten megabytes for a program that answers before it has read it, and one that reads it.
@@ -840,5 +1013,6 @@ async fn s23_long_questions_do_not_stop_a_program_that_stays() {
     let long = json!({"text": "x".repeat(10 * 1024 * 1024)});
     expect![[r#"
         result c1.1: worked
-    "#]].assert_eq(&machine.calls(&user(), &entry, &[long]).await);
+    "#]]
+    .assert_eq(&machine.calls(&user(), &entry, &[long]).await);
 }
