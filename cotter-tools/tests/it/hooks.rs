@@ -393,7 +393,8 @@ async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
     expect![[r#"
         result c1.1: worked
         result c1.1: worked
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// A person's own hook may leave something behind if it goes to lengths; a project's may not.
@@ -418,7 +419,8 @@ async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
     expect![[r#"
         result c1.1: worked
         result c1.1: worked
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// Somebody who left the group and never stops talking is not listened to for ever.
@@ -465,7 +467,8 @@ async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
         result c1.1: worked
         result c1.1 (denied): the hook timed out after 500ms
         result c1.1: worked
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 #[tokio::test]
@@ -722,6 +725,34 @@ exit 0
     .assert_eq(&shown);
 }
 
+/// What a project's hook writes to a protected path is not there afterwards. One that stays is told nothing
+/// of a person's own changes: they are theirs.
+#[tokio::test]
+async fn s15_protected_paths_are_not_a_projects_hooks_to_write() {
+    let machine = Machine::new();
+    let (made, hooks) = (machine.path("project/.envrc"), machine.path("project/.git/hooks"));
+    let writes = "cd \"$COTTER_PROJECT_DIR\"; echo x > .envrc; mkdir -p .git/hooks; \
+                  echo x > .git/hooks/pre-commit; echo wrote";
+    let said = machine.calls(&project(), &hook(writes), &[json!({})]).await;
+    expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook" of this project: wrote
+    "#]].assert_eq(&said);
+    assert_eq!([made.exists(), hooks.join("pre-commit").exists()], [false, false]);
+
+    machine.program("serves", &serves("echo \"{\\\"id\\\":$id}\""));
+    let mut entry = hook("./serves");
+    entry["serve"] = true.into();
+    let (agent, session) = machine.agent(&project(), &entry, &[json!({})]).await;
+    session.prompt("go").await.unwrap();
+    fs::write(&made, "mine").unwrap();
+    let pid = pid_in(&machine.path("project/started")).await;
+    let minder = parent(pid);
+    drop((agent, session));
+    gone(minder).await;
+    assert_eq!(fs::read_to_string(&made).unwrap(), "mine");
+}
+
 /// The hook's own folder lies where everything else is closed: with what is trusted, in the data home.
 #[tokio::test]
 async fn s1_a_projects_hook_reads_its_own_folder_also_where_all_else_is_closed() {
@@ -764,6 +795,12 @@ fn serves(body: &str) -> String {
          once() {{ [ ! -e \"$COTTER_PROJECT_DIR/once\" ] && touch \"$COTTER_PROJECT_DIR/once\"; }}\n\
          while read -r line; do\nid=${{line##*'\"id\":'}}; id=${{id%'}}'}}\n{body}\ndone\n"
     )
+}
+
+/// The number of the process that minds a program: its parent.
+fn parent(pid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 /// What comes of three calls with a program that stays, how often it was started, and that nothing is left
@@ -970,35 +1007,52 @@ async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() 
 #[tokio::test]
 async fn s23_what_is_said_unasked_blocks_the_next_call() {
     let good = r#"echo "{\"id\":$id}""#;
-    let twice = format!("if once; then {good}; {good}; else {good}; fi");
-    check_warm(&twice, expect![[r#"
+    let twice =
+        format!("if once; then printf '{{\"id\":%s}}\\n{{\"id\":%s}}\\n' $id $id; else {good}; fi");
+    check_warm(
+        &twice,
+        expect![[r#"
         result c1.1: worked
         result c2.1 (denied): it said something that nobody asked for
         result c3.1: worked
         started 2 times
-    "#]]).await;
+    "#]],
+    )
+    .await;
     let ahead = format!(
         "if once; then printf '{{\"id\":%s}}\\n{{\"id\":%s}}\\n' $id $((id+1)); else {good}; fi"
     );
-    check_warm(&ahead, expect![[r#"
+    check_warm(
+        &ahead,
+        expect![[r#"
         result c1.1: worked
         result c2.1 (denied): it said something that nobody asked for
         result c3.1: worked
         started 2 times
-    "#]]).await;
-    check_warm(&format!("if once; then sleep 2; {good}; else {good}; fi"), expect![[r#"
+    "#]],
+    )
+    .await;
+    check_warm(
+        &format!("if once; then sleep 2; {good}; else {good}; fi"),
+        expect![[r#"
         result c1.1 (denied): the hook timed out after 1s
         result c2.1: worked
         result c3.1: worked
         started 2 times
-    "#]]).await;
+    "#]],
+    )
+    .await;
     // It dies after an answer: the next call finds nobody there.
-    check_warm(&format!("if once; then {good}; exit 0; else {good}; fi"), expect![[r#"
+    check_warm(
+        &format!("if once; then {good}; exit 0; else {good}; fi"),
+        expect![[r#"
         result c1.1: worked
         result c2.1 (denied): it has ended: it said nothing about it
         result c3.1: worked
         started 2 times
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 /// A question of ten megabytes for a program that answers before it has read it, and one that reads it.

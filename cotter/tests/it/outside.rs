@@ -5,16 +5,19 @@ use std::{
     collections::BTreeMap,
     fmt::Write,
     path::Path,
+    pin::Pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use cotter::{
     Agent, HookCx, Mention, Origin, Owner, Place, Session,
+    command_hook::{self, Base, CommandHook, Exit, Job, Ran, Server, Starts},
     ext::foreign::{Answer, Asked, Asking, Declared, Outside},
     model::ModelErrorKind,
     permission::{Rule, RuleKind, Zone},
     points::{POINTS, PointId, Power},
+    settings::Document,
     ui::{self, Answered, Question, Ui},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
@@ -1380,4 +1383,195 @@ async fn l8_payloads_are_as_the_formats_say() {
         {"v":1,"event":"session.end","sessionId":"SESSION","runId":"r2","step":1,"agentId":"main","cwd":"/project","projectDir":"/project","dryRun":false,"reason":"error"}
         {"v":1,"event":"session.close","sessionId":"SESSION","runId":"","step":0,"agentId":"main","cwd":"/project","projectDir":"/project","dryRun":false,"runs":2}
     "#]].assert_eq(&told.replace(session.id().as_str(), "SESSION"));
+}
+
+/// A program that is only pretended: what it says to the question with that number, and how often one was
+/// started.
+#[derive(Clone)]
+struct Pretended {
+    diary: Diary,
+    says: fn(u64) -> Result<Value, String>,
+}
+
+impl Starts for Pretended {
+    fn run(&self, job: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+        self.diary.add(format!("runs {:?} in {}", job.words, job.cwd.display()));
+        let said = (self.says)(0);
+        Box::pin(async move {
+            match said {
+                Ok(Value::Null) => std::future::pending().await,
+                Ok(said) => {
+                    let stdout = said.to_string().into_bytes();
+                    Ok(Ran { exit: Exit::Code(0), stdout, stderr: vec![] })
+                }
+                Err(why) => Err(why),
+            }
+        })
+    }
+
+    fn serve(&self, job: Job) -> Result<Box<dyn Server>, String> {
+        self.diary.add(format!("starts for {}", job.place.project().display()));
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Server for Pretended {
+    fn exchange<'a>(
+        &'a mut self,
+        line: &'a [u8],
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>> {
+        let asked: Value = serde_json::from_slice(line).unwrap();
+        let id = asked["id"].as_u64().unwrap();
+        let about = asked["callId"].as_str().unwrap_or("nothing").to_owned();
+        Box::pin(async move {
+            self.diary.add(format!("{id} asks about {about}"));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.diary.add(format!("{id} is answered"));
+            match (self.says)(id)? {
+                Value::Null => std::future::pending().await,
+                said => Ok(said.to_string().into_bytes()),
+            }
+        })
+    }
+}
+
+/// Registers the hooks of a section `hooks`.
+fn declare(agent: &Agent, owner: Owner, hooks: &Value, starts: Pretended) {
+    let document = Document::parse("settings.json", &hooks.to_string()).unwrap();
+    let hooks = CommandHook::read_all(document.root()).unwrap();
+    let confined = command_hook::is_confined(&owner);
+    let base = Base { folder: "/hooks".into(), confined, starts: Arc::new(starts) };
+    agent.extend(owner, |unit| command_hook::register_all(unit, &hooks, &base)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told() {
+    let mut shown = String::new();
+    let fails: fn(u64) -> Result<Value, String> = |_| Err("it is not there".into());
+    let silent: fn(u64) -> Result<Value, String> = |_| Ok(Value::Null);
+    for (says, serve) in [(fails, false), (silent, false), (fails, true), (silent, true)] {
+        for on_failure in ["block", "pass"] {
+            let diary = Diary::default();
+            let (agent, session) = call(Zone::Safe, &diary, 1).await;
+            let entry = json!({
+                "name": "hook", "command": "./check", "serve": serve, "onFailure": on_failure,
+            });
+            let starts = Pretended { diary: diary.clone(), says };
+            declare(&agent, user(), &json!({"tool.pre": [entry]}), starts);
+            let _ = session.prompt("go").await;
+            let _ = writeln!(shown, "# {on_failure}");
+            let said = transcript(&session);
+            let result = said.lines().find(|line| line.starts_with("result")).unwrap();
+            let _ = writeln!(shown, "{}{result}", diary.shown());
+        }
+    }
+    expect![[r##"
+        # block
+        runs ["./check"] in /hooks
+        result c1.1 (denied): Hook "hook" blocked the action: it is not there. Adjust your approach; do not retry the exact same call.
+        # pass
+        runs ["./check"] in /hooks
+        person told: hook `hook` failed and passes: it is not there
+        work {"n":1}
+        result c1.1: work ran
+        # block
+        runs ["./check"] in /hooks
+        result c1.1 (denied): Hook "hook" blocked the action: the hook timed out after 5s. Adjust your approach; do not retry the exact same call.
+        # pass
+        runs ["./check"] in /hooks
+        person told: hook `hook` failed and passes: it took longer than 5s
+        work {"n":1}
+        result c1.1: work ran
+        # block
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        result c1.1 (denied): Hook "hook" blocked the action: it is not there. Adjust your approach; do not retry the exact same call.
+        # pass
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        person told: hook `hook` failed and passes: it is not there
+        work {"n":1}
+        result c1.1: work ran
+        # block
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        result c1.1 (denied): Hook "hook" blocked the action: the hook timed out after 5s. Adjust your approach; do not retry the exact same call.
+        # pass
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        person told: hook `hook` failed and passes: it took longer than 5s
+        work {"n":1}
+        result c1.1: work ran
+    "##]].assert_eq(&shown);
+}
+
+/// Several calls at a time ask one program one after another, and each gets its own answer.
+#[tokio::test(start_paused = true)]
+async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
+    let diary = Diary::default();
+    let calls = Step::call("nap", json!({})).and_call("nap", json!({})).and_call("nap", json!({}));
+    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+        .place(Place::new(Path::new("/project")))
+        .tool(crate::kit::nap(&diary))
+        .build()
+        .unwrap();
+    let says = |id| Ok(json!({"id": id, "continue": id != 2, "reason": "no twos"}));
+    let entry = json!({"name": "hook", "command": "./check", "serve": true, "power": "gate"});
+    declare(
+        &agent,
+        user(),
+        &json!({"tool.pre": [entry]}),
+        Pretended { diary: diary.clone(), says },
+    );
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    expect![[r#"
+        starts for /project
+        1 asks about c1.1
+        1 is answered
+        2 asks about c1.2
+        2 is answered
+        3 asks about c1.3
+        3 is answered
+        c1.1 starts
+        c1.1 ends
+        c1.3 starts
+        c1.3 ends
+        user: go
+        call c1.1: nap {}
+        call c1.2: nap {}
+        call c1.3: nap {}
+        result c1.1: c1.1 rested
+        result c1.2 (denied): Hook "hook" blocked the action: no twos. Adjust your approach; do not retry the exact same call.
+        result c1.3: c1.3 rested
+        assistant: done
+    "#]].assert_eq(&(diary.shown() + &transcript(&session)));
+}
+
+/// Entries that are named alike, or after the same program, are told apart.
+#[test]
+fn l7_hooks_of_one_name_are_numbered() {
+    let hooks = json!({
+        "tool.pre": [
+            {"command": "./check.sh"},
+            {"command": "./check.sh --again"},
+            {"name": "audit", "command": "a"},
+        ],
+        "tool.post": [{"name": "audit", "command": "a"}, {"command": "cd x && ./y"}, {"command": "$X"}],
+    });
+    let document = Document::parse("settings.json", &hooks.to_string()).unwrap();
+    let hooks = CommandHook::read_all(document.root()).unwrap();
+    let names = hooks.iter().map(|hook| format!("{} {}\n", hook.point, hook.name));
+    expect![[r#"
+        tool.pre check
+        tool.pre check#2
+        tool.pre audit
+        tool.post audit#2
+        tool.post cd
+        tool.post tool.post
+    "#]].assert_eq(&names.collect::<String>());
 }
