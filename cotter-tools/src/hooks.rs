@@ -25,6 +25,15 @@ pub struct HookRunner {
     variables: Arc<[(OsString, OsString)]>,
 }
 
+/// How long a program is there.
+#[derive(Clone, Copy)]
+enum Span {
+    /// For one event.
+    Event,
+    /// For many. What changes meanwhile may be a person's doing, and is never put back.
+    Stays,
+}
+
 impl HookRunner {
     /// Confines by this runner what has to be. Of these variables hooks get the usual ones, and those
     /// their entries name.
@@ -34,7 +43,12 @@ impl HookRunner {
     }
 
     /// The program, its surroundings, and who starts it.
-    fn job(&self, job: &command_hook::Job, stdin: OwnedFd) -> Result<(&Runner, Job), String> {
+    fn job(
+        &self,
+        job: &command_hook::Job,
+        stdin: OwnedFd,
+        span: Span,
+    ) -> Result<(&Runner, Job), String> {
         let words = |cause: std::io::Error| cause.to_string();
         let mut named = job.named.clone();
         named.push("TMPDIR".into());
@@ -47,7 +61,11 @@ impl HookRunner {
                 environment.retain(|(name, _)| name != "TMPDIR");
                 environment.push(("TMPDIR".into(), self.runner.temp().map_err(words)?.into()));
                 let plan = Confinement::of_hook(&job.cwd, &job.place, &self.runner);
-                (&self.runner, plan.map_err(words)?)
+                let mut plan = plan.map_err(words)?;
+                if let (Span::Stays, Some(plan)) = (span, &mut plan) {
+                    plan.aside = None;
+                }
+                (&self.runner, plan)
             }
         };
         let (program, args) = job.words.split_first().ok_or("there is nothing to run")?;
@@ -74,7 +92,7 @@ impl Starts for HookRunner {
         let hooks = self.clone();
         Box::pin(async move {
             let stdin = held(&job.stdin).map_err(|cause| format!("no input for it: {cause}"))?;
-            let (runner, job) = hooks.job(&job, stdin)?;
+            let (runner, job) = hooks.job(&job, stdin, Span::Event)?;
             collect(runner.start(job).await.map_err(|cause| cause.to_string())?).await
         })
     }
@@ -114,7 +132,8 @@ async fn collect(mut running: Running) -> Result<Ran, String> {
         let left = most.saturating_sub(kept.len()).min(chunk.bytes.len());
         kept.extend_from_slice(&chunk.bytes[..left]);
         if stdout.len() > MAX_OUTPUT {
-            running.end();
+            // Dropped, it is ended. What it says meanwhile nobody waits for: it may never stop.
+            return Ok(Ran { exit: command_hook::Exit::Signal(9), stdout, stderr });
         }
     }
     let ended = running.ended().await.map_err(|cause| cause.to_string())?;
@@ -159,7 +178,7 @@ impl Talk {
     async fn begin(hooks: &HookRunner, job: &command_hook::Job) -> Result<Self, String> {
         let words = |cause: std::io::Error| cause.to_string();
         let (theirs, ours) = std::io::pipe().map_err(words)?;
-        let (runner, job) = hooks.job(job, theirs.into())?;
+        let (runner, job) = hooks.job(job, theirs.into(), Span::Stays)?;
         let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
         let input = Sender::from_owned_fd(ours.into()).map_err(words)?;
         Ok(Talk { running, input, said: vec![], remarked: vec![] })

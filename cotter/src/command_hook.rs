@@ -19,7 +19,7 @@ mod dialect;
 mod entry;
 mod warm;
 
-use std::{ffi::OsString, future::Future, path::PathBuf, pin::Pin, sync::Arc};
+use std::{ffi::OsString, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use self::warm::Warm;
 pub use self::{
@@ -27,7 +27,7 @@ pub use self::{
     entry::{CommandHook, CommandLine, OnFailure},
 };
 use crate::{
-    cx::Place,
+    cx::{Cx, Place},
     ext::{
         Owner, Registry,
         foreign::{Answer, Asked, Asking, Outside},
@@ -39,6 +39,8 @@ use crate::{
 pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The most that is kept of what a hook says on standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
+/// How much longer than its limit a hook is waited for whose failure passes.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// Makes the processes of hooks. The library starts none by itself.
 pub trait Starts: Send + Sync + 'static {
@@ -118,7 +120,17 @@ impl CommandHook {
             true => Arc::new(Warm::new(self.clone(), base.clone())),
             false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
         };
-        unit.outside(self.point, self.declared.clone(), hook);
+        let mut declared = self.declared.clone();
+        if self.on_failure == OnFailure::Pass {
+            // It is ended here, and passes; whoever asks would take its silence for a block.
+            declared.limit = Some(self.limit() + SLACK);
+        }
+        unit.outside(self.point, declared, hook);
+    }
+
+    /// How long it may take.
+    fn limit(&self) -> Duration {
+        self.declared.limit.unwrap_or(self.point.row().limit)
     }
 
     fn job(&self, base: &Base, asked: &Asked, stdin: Vec<u8>) -> Job {
@@ -140,14 +152,20 @@ impl CommandHook {
         }
     }
 
-    /// What a failure of the hook amounts to.
-    fn settled(&self, answer: Result<Answer, String>, asked: &Asked) -> Result<Answer, String> {
-        answer.or_else(|why| match self.on_failure {
-            OnFailure::Block => Err(why),
-            OnFailure::Pass => {
-                asked.cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
-                Ok(Answer::default())
-            }
+    /// What it says, or what its failure amounts to.
+    async fn settled(
+        &self,
+        cx: &Cx,
+        answer: impl Future<Output = Result<Answer, String>>,
+    ) -> Result<Answer, String> {
+        if self.on_failure == OnFailure::Block {
+            return answer.await;
+        }
+        let limit = self.limit();
+        let late = |_| Err(format!("it took longer than {limit:?}"));
+        tokio::time::timeout(limit, answer).await.unwrap_or_else(late).or_else(|why| {
+            cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
+            Ok(Answer::default())
         })
     }
 }
@@ -164,9 +182,11 @@ impl Outside for Cold {
         let (hook, starts) = (hook.clone(), base.starts.clone());
         let job = hook.job(base, &asked, hook.dialect.stdin(&asked.payload));
         Box::pin(async move {
-            let ran = starts.run(job).await;
-            let answer = ran.and_then(|ran| hook.dialect.answer(asked.point, &hook.name, &ran));
-            hook.settled(answer, &asked)
+            let answer = async {
+                let ran = starts.run(job).await?;
+                hook.dialect.answer(asked.point, &hook.name, &ran)
+            };
+            hook.settled(&asked.cx, answer).await
         })
     }
 }

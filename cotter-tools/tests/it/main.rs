@@ -18,6 +18,7 @@ mod bash;
 mod confine;
 mod attacks;
 mod background;
+mod hooks;
 mod files;
 mod races;
 mod fetch;

@@ -1,9 +1,12 @@
 //! Hooks that stay: started once, asked line by line. Each question has a number, which the answer must
 //! repeat: a late or foreign answer is never taken for this one's.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde_json::Value;
@@ -19,7 +22,13 @@ struct Kept {
     base: Base,
     next: AtomicU64,
     /// Taken out while it is asked: whoever is dropped half-way leaves none, and the next starts anew.
-    server: Mutex<Option<Box<dyn Server>>>,
+    server: Mutex<Option<Started>>,
+}
+
+/// A server, and the project it was started for: another's is not asked.
+struct Started {
+    project: PathBuf,
+    server: Box<dyn Server>,
 }
 
 impl Warm {
@@ -31,24 +40,25 @@ impl Warm {
 impl Outside for Warm {
     fn ask(&self, asked: Asked) -> Asking {
         let kept = self.0.clone();
-        Box::pin(async move {
-            let answer = kept.ask(&asked).await;
-            kept.hook.settled(answer, &asked)
-        })
+        Box::pin(async move { kept.hook.settled(&asked.cx, kept.ask(&asked)).await })
     }
 }
 
 impl Kept {
     async fn ask(&self, asked: &Asked) -> Result<Answer, String> {
         let mut place = self.server.lock().await;
-        let mut server = match place.take() {
-            Some(server) => server,
-            None => self.base.starts.serve(self.hook.job(&self.base, asked, vec![]))?,
+        let project = asked.cx.place().project();
+        let mut started = match place.take().filter(|started| started.project == project) {
+            Some(started) => started,
+            None => {
+                let job = self.hook.job(&self.base, asked, vec![]);
+                Started { project: project.into(), server: self.base.starts.serve(job)? }
+            }
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut payload = asked.payload.clone();
         payload["id"] = id.into();
-        let line = server.exchange(payload.to_string().as_bytes()).await?;
+        let line = started.server.exchange(payload.to_string().as_bytes()).await?;
         let said: Value = serde_json::from_slice(&line)
             .map_err(|cause| format!("what it answered is not JSON: {cause}"))?;
         let object = said.as_object().ok_or("what it answered is no object")?;
@@ -56,7 +66,7 @@ impl Kept {
             return Err("what it answered is no answer to this question".into());
         }
         let answer = Answer::read(asked.point, object)?;
-        *place = Some(server);
+        *place = Some(started);
         Ok(answer)
     }
 }

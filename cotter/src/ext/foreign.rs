@@ -13,7 +13,7 @@ mod glue;
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -28,10 +28,12 @@ pub(crate) use self::glue::Foreign;
 use super::{
     chain::Func,
     handler::{At, Failure, Options},
+    origin::{Origin, Owner},
     registry::Registry,
 };
 use crate::{
     cx::Cx,
+    notes::Speaker,
     points::{self, Point, PointId, Power},
 };
 
@@ -120,7 +122,7 @@ impl points::Visit for Register<'_> {
             return unit.fail(message, None);
         }
         // Both sides go by one name.
-        declared.name = Some(name);
+        declared.name = Some(name.clone());
         let most = match declared.detached {
             true => Power::Observe,
             false => declared.power.unwrap_or(Power::Answer),
@@ -128,21 +130,30 @@ impl points::Visit for Register<'_> {
         let owner = unit.owner.clone();
         let may =
             |power: Power| power <= most && P::ID.row().powers.contains(&power) && owner.may(power);
-        let may_change = may(Power::Transform);
-        let asker = Arc::new(Asker::<P> { hook, may_change, seen: Mutex::default() });
+        let hindrance = (!may(Power::Transform)).then(|| hindrance(&owner, most));
+        let may_change = hindrance.is_none();
+        let judges = may(Power::Gate);
+        let asker = Arc::new(Asker::<P> {
+            name: name.clone(),
+            hook,
+            hindrance,
+            judges,
+            speaker: OnceLock::new(),
+            seen: Mutex::default(),
+        });
         let options = declared.options();
         if may(Power::Answer) {
             return unit.bind_answer::<P>(options, asker.answers());
         }
         if may_change {
             unit.bind_transform::<P>(Options { beside: true, ..options.clone() }, asker.changes());
-            if may(Power::Gate) {
+            if judges {
                 let second = Options { second: true, quiet: true, ..options };
                 unit.bind_gate::<P>(second, asker.judges());
             }
             return;
         }
-        match may(Power::Gate) {
+        match judges {
             true => unit.bind_gate::<P>(options, asker.judges()),
             false => unit.bind_observer::<P>(
                 Options { detached: declared.detached, ..options },
@@ -152,17 +163,43 @@ impl points::Visit for Register<'_> {
     }
 }
 
+/// Why a hook may not change anything.
+fn hindrance(owner: &Owner, most: Power) -> &'static str {
+    match &owner.origin {
+        _ if most < Power::Transform => "its entry limits it to less",
+        Origin::Profile(_) => "a profile's hooks never do",
+        _ => "its owner was not granted `rewrite`",
+    }
+}
+
 /// A hook at its point, with what it said while it could still change something.
 struct Asker<P: Foreign> {
+    name: SmolStr,
     hook: Arc<dyn Outside>,
-    may_change: bool,
+    /// Why it may not change anything, where it may not.
+    hindrance: Option<&'static str>,
+    /// Whether it is heard as a gate.
+    judges: bool,
+    /// As whom it speaks, whichever of its sides is asked: the same words are told once.
+    speaker: OnceLock<Speaker>,
     seen: Mutex<Vec<Seen<P>>>,
 }
 
 /// An answer, and what it was given on.
 struct Seen<P: Point> {
+    session: SmolStr,
+    run: SmolStr,
+    step: u32,
     event: Arc<P::Event>,
     answer: Answer,
+    /// Whether its verdict was taken: it stands for one judgement.
+    taken: bool,
+}
+
+impl<P: Point> Seen<P> {
+    fn is_of(&self, cx: &Cx) -> bool {
+        self.session == cx.session_id() && self.run == cx.run_id() && self.step == cx.step()
+    }
 }
 
 /// The most answers that wait to be looked at again. What a chain ended before its gates leaves some.
@@ -177,25 +214,45 @@ impl<P: Foreign> Asker<P> {
         self.asked(|asker, answer, at| {
             let change = P::change(answer).map_err(Failure::Error)?;
             P::warn(answer, at.cx());
-            let mut seen = asker.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if seen.len() >= WAITING {
-                seen.remove(0);
+            if asker.judges {
+                asker.keep(answer, at);
             }
-            seen.push(Seen { event: at.event.clone(), answer: answer.clone() });
             Ok(change)
         })
+    }
+
+    /// Keeps an answer for the judgement to come. What was said at another step of the session is over.
+    fn keep(&self, answer: &Answer, at: &At<P>) {
+        let cx = at.cx();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|seen| seen.session != cx.session_id() || seen.is_of(cx));
+        if seen.len() >= WAITING {
+            seen.remove(0);
+        }
+        seen.push(Seen {
+            session: cx.session_id().into(),
+            run: cx.run_id().into(),
+            step: cx.step(),
+            event: at.event.clone(),
+            answer: answer.clone(),
+            taken: false,
+        });
     }
 
     /// Judges what is about to happen: by what it said of the very same, else by asking.
     fn judges(self: &Arc<Self>) -> Func<P, P::Verdict> {
         let asker = self.clone();
-        let asked = self.asked(|asker, answer, _| {
-            let blocked = match &answer.change {
-                Some(_) if asker.may_change => "it would change again what was changed after it",
-                Some(_) => "it may not change anything: its owner was not granted `rewrite`",
-                None => return P::verdict(answer).ok_or_else(senseless::<P>),
+        let asked = self.asked(|asker, answer, at| {
+            let blocked = match (&answer.change, asker.hindrance) {
+                (Some(change), _) if asker.changes_nothing(change, at) => None,
+                (Some(_), None) => {
+                    Some("it would change again what was changed after it".to_owned())
+                }
+                (Some(_), Some(why)) => Some(format!("it may not change anything: {why}")),
+                (None, _) => None,
             };
-            P::verdict(&Answer::blocked(blocked)).ok_or_else(senseless::<P>)
+            let blocked = blocked.map(Answer::blocked);
+            P::verdict(blocked.as_ref().unwrap_or(answer)).ok_or_else(senseless::<P>)
         });
         Func::Later(Box::new(move |at: At<P>| match (asker.said_before(&at), &asked) {
             (Some(answer), _) => {
@@ -208,10 +265,11 @@ impl<P: Foreign> Asker<P> {
     }
 
     fn observes(self: &Arc<Self>) -> Func<P, ()> {
-        self.asked(|_, answer, at| {
-            if answer.change.is_some() {
-                at.cx().note(format!(
-                    "Its answer would change something, which it may not at `{}`.",
+        self.asked(|asker, answer, at| {
+            if let (Some(_), Some(why)) = (&answer.change, asker.hindrance) {
+                let Asker { name, .. } = asker;
+                at.cx().notify(&format!(
+                    "hook `{name}` would change something at `{}`, which it may not: {why}",
                     P::ID
                 ));
             }
@@ -223,13 +281,28 @@ impl<P: Foreign> Asker<P> {
     /// What it said of an event like this one, or that this is what it made of it.
     fn said_before(&self, at: &At<P>) -> Option<Answer> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = seen.iter().position(|seen| match &seen.answer.change {
+        // The newest counts: it may have been asked twice.
+        let mut kept = seen.iter_mut().rev().filter(|seen| !seen.taken && seen.is_of(at.cx()));
+        let found = kept.find(|seen| match &seen.answer.change {
             Some(change) => P::is_made_of(&seen.event, change, &at.event),
             None => P::is_same(&seen.event, &at.event),
         })?;
-        let mut answer = seen.remove(found).answer;
-        answer.change = None;
-        Some(answer)
+        found.taken = true;
+        Some(Answer { change: None, ..found.answer.clone() })
+    }
+
+    /// Whether a change leaves things as they are: they are like that, or this very answer was carried
+    /// out already.
+    fn changes_nothing(&self, change: &Change, at: &At<P>) -> bool {
+        if P::leaves(&at.event, change) {
+            return true;
+        }
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = seen.iter().filter(|seen| seen.taken && seen.is_of(at.cx()));
+        kept.any(|seen| {
+            seen.answer.change.as_ref() == Some(change)
+                && P::is_made_of(&seen.event, change, &at.event)
+        })
     }
 
     /// Asks, passes its words on, and makes something of its answer.
@@ -243,7 +316,8 @@ impl<P: Foreign> Asker<P> {
             Box::pin(async move {
                 let asked = Asked { point: P::ID, payload: payload(&at)?, cx: at.cx().clone() };
                 let answer = asker.hook.ask(asked).await.map_err(Failure::Error)?;
-                answer.speak(at.cx());
+                let speaker = asker.speaker.get_or_init(|| at.cx().speaker.clone());
+                answer.speak(&at.cx().spoken_by(speaker.clone()));
                 make(&asker, &answer, &at)
             })
         }))

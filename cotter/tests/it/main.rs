@@ -24,6 +24,7 @@ mod thinking;
 mod limits;
 mod aborts;
 mod gates;
+mod outside;
 mod folding;
 mod pipeline;
 mod questions;

@@ -60,7 +60,9 @@ impl Answer {
     pub fn read(point: PointId, object: &Map<String, Value>) -> Result<Self, String> {
         let text = |key: &str| object.get(key).map(plain).filter(|text| !text.is_empty());
         let reason = text("reason");
-        let refuses = is_no(object.get("continue")) || is_yes(object.get("block"));
+        let decision = decision(point, object)?;
+        let gives_no = decision == Some(Decision::No) && reason.is_some();
+        let refuses = gives_no || is_no(object.get("continue")) || is_yes(object.get("block"));
         let asks = object.get("ask").filter(|ask| !ask.is_null() && **ask != Value::Bool(false));
         Ok(Answer {
             block: refuses.then(|| reason.clone().unwrap_or_default()),
@@ -70,7 +72,7 @@ impl Answer {
             }),
             change: change(point, object)?,
             go_on: text("goOn").filter(|_| point == PointId::TurnEnd),
-            decision: decision(point, object)?,
+            decision,
             output: text("output"),
             additional_context: text("additionalContext"),
         })

@@ -39,6 +39,11 @@ pub(crate) trait Foreign: Point {
         false
     }
 
+    /// Whether a change would leave things as they are.
+    fn leaves(_: &Self::Event, _: &Change) -> bool {
+        false
+    }
+
     /// What a refusal amounts to where nothing can be refused: nothing, unless there is somebody to tell.
     fn warn(_: &Answer, _: &Cx) {}
 }
@@ -86,8 +91,16 @@ impl Foreign for ToolPre {
     }
 
     fn is_made_of(then: &Self::Event, change: &Change, now: &Self::Event) -> bool {
-        then.call_id == now.call_id
-            && matches!(change, Change::Input(input) if *input == *now.tool_input)
+        match change {
+            Change::Input(input) => then.call_id == now.call_id && *input == *now.tool_input,
+            // Whoever answers in the tool's stead leaves the call as it is.
+            Change::Result(_) => Self::is_same(then, now),
+            _ => false,
+        }
+    }
+
+    fn leaves(now: &Self::Event, change: &Change) -> bool {
+        matches!(change, Change::Input(input) if *input == *now.tool_input)
     }
 }
 
@@ -109,6 +122,10 @@ impl Foreign for UserPromptSubmit {
     }
 
     fn is_made_of(_: &Self::Event, change: &Change, now: &Self::Event) -> bool {
+        Self::leaves(now, change)
+    }
+
+    fn leaves(now: &Self::Event, change: &Change) -> bool {
         matches!(change, Change::Prompt(prompt) if *prompt == now.prompt)
     }
 }
@@ -131,6 +148,10 @@ impl Foreign for CompactPre {
     }
 
     fn is_made_of(_: &Self::Event, change: &Change, now: &Self::Event) -> bool {
+        Self::leaves(now, change)
+    }
+
+    fn leaves(now: &Self::Event, change: &Change) -> bool {
         matches!(change, Change::Summary(text) if now.summary.as_ref() == Some(text))
     }
 }
@@ -162,9 +183,11 @@ impl Foreign for SubagentStart {
 
 impl Foreign for PermissionAsk {
     fn verdict(answer: &Answer) -> Option<Admit> {
-        Some(match answer.decision {
-            Some(Decision::No) => Admit::block(answer.block.clone().unwrap_or_default()),
-            _ => admitted(answer),
+        // Whoever wants a person asked has what they want.
+        Some(match (&answer.block, answer.decision) {
+            (Some(reason), _) => Admit::block(reason),
+            (None, Some(Decision::No)) => Admit::block("it answered no"),
+            _ => Admit::Pass,
         })
     }
 

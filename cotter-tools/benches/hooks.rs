@@ -1,0 +1,237 @@
+//! What command hooks add to a call, beside their programs alone, measured side by side in one run.
+//!
+//! `cargo bench -p cotter-tools --bench hooks`
+
+#![expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+
+fn main() {
+    #[cfg(target_os = "linux")]
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        fs,
+        io::{BufRead, BufReader, Seek, Write},
+        os::unix::fs::PermissionsExt,
+        path::{Path, PathBuf},
+        process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+        sync::Arc,
+        time::{Duration, Instant},
+    };
+
+    use cotter::{
+        Agent, FnTool, Origin, Owner, Place, ToolSpec,
+        command_hook::{self, Base, CommandHook},
+        permission::Zone,
+        settings::Document,
+        tool::Facts,
+    };
+    use cotter_test::{Scripted, Step};
+    use cotter_tools::{hooks::HookRunner, process::Runner};
+    use serde_json::{Value, json};
+
+    const ROUNDS: usize = 400;
+    /// For what takes next to no time.
+    const MANY_ROUNDS: usize = 20_000;
+    const GUARDS: usize = 10;
+    const DECLARED: usize = 50;
+    /// The word by which this program knows that it is to be a hook that stays.
+    const SERVES: &str = "--serves";
+    /// What a hook is told about the call below, but for a few characters.
+    const TOLD: &str = r#"{"v":1,"event":"tool.pre","sessionId":"0123456789abcdef","runId":"r1","step":1,"agentId":"main","cwd":"/project","projectDir":"/project","dryRun":false,"callId":"c1.1","toolName":"work","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"id":1}"#;
+
+    pub(crate) fn main() {
+        if std::env::args().any(|word| word == SERVES) {
+            return serve();
+        }
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            // As much memory as an agent at work may have: a fork of this process would show.
+            let mut ballast = vec![1u8; 256 * 1024 * 1024];
+            ballast.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
+            let folder = tempfile::tempdir().expect("a folder");
+            let folder = folder.path().canonicalize().expect("its path");
+            started(&folder).await;
+            stays(&folder).await;
+            unmatched(&folder).await;
+            drop(ballast);
+        });
+    }
+
+    /// Answers each line with its number, and nothing else.
+    fn serve() {
+        let (mut lines, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());
+        let mut line = String::new();
+        while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+            let id = line.rsplit_once("\"id\":").map_or("0", |(_, id)| id.trim_end());
+            let _ = out.write_all(format!("{{\"id\":{}}}\n", id.trim_end_matches('}')).as_bytes());
+            let _ = out.flush();
+            line.clear();
+        }
+    }
+
+    /// One hook, and ten, beside the script they run.
+    async fn started(folder: &Path) {
+        let script = folder.join("check");
+        fs::write(&script, "#!/bin/sh\nread -r line\nexit 0\n").expect("a script");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a program");
+        let hook = |number: usize| json!({"name": format!("h{number}"), "command": "./check"});
+        let hooks = |count: usize| (0..count).map(hook).collect::<Vec<_>>();
+        let agents = [0, 1, GUARDS].map(|count| agent(folder, &hooks(count), ROUNDS));
+        let (mut alone, mut took, mut cpu) = (vec![], [vec![], vec![], vec![]], Duration::ZERO);
+        for _ in 0..ROUNDS {
+            let before = children();
+            alone.push(bare(&script));
+            cpu += children() - before;
+            for (agent, took) in agents.iter().zip(&mut took) {
+                took.push(run(agent).await);
+            }
+        }
+        let [none, one, ten] = took.map(|mut took| median(&mut took));
+        let (alone, cpu) = (median(&mut alone), cpu / u32::try_from(ROUNDS).expect("few rounds"));
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let work = cpu * u32::try_from(GUARDS).expect("ten") / u32::try_from(cores).expect("few");
+        let floor = alone.max(work);
+        tell("the script, spawned by hand", alone, None);
+        tell("a command hook adds", one.saturating_sub(none), Some((alone, 1.15)));
+        tell("max(the script, the CPU of ten by core)", floor, None);
+        tell("ten command hooks add", ten.saturating_sub(none), Some((floor, 1.4)));
+    }
+
+    /// A hook that stays, beside a line to the same program and back.
+    async fn stays(folder: &Path) {
+        let program = std::env::current_exe().expect("this program");
+        let entry = json!({"name": "warm", "command": [program, SERVES], "serve": true});
+        let agents = [vec![], vec![entry]].map(|hooks| agent(folder, &hooks, ROUNDS));
+        let mut pipe = Pipe::open(&program);
+        let (mut alone, mut took) = (vec![], [vec![], vec![]]);
+        for _ in 0..ROUNDS {
+            alone.push(pipe.round_trip());
+            for (agent, took) in agents.iter().zip(&mut took) {
+                took.push(run(agent).await);
+            }
+        }
+        let [none, one] = took.map(|mut took| median(&mut took));
+        let alone = median(&mut alone);
+        tell("a line through a pipe and back", alone, None);
+        tell("a hook that stays adds", one.saturating_sub(none), Some((alone, 1.5)));
+    }
+
+    /// Hooks for other tools than the one that is called.
+    async fn unmatched(folder: &Path) {
+        let hook = |number| json!({"name": format!("h{number}"), "tools": ["other"], "command": "no"});
+        let hooks: Vec<_> = (0..DECLARED).map(hook).collect();
+        let agents = [vec![], hooks].map(|hooks| agent(folder, &hooks, MANY_ROUNDS));
+        let mut took = [vec![], vec![]];
+        for _ in 0..MANY_ROUNDS {
+            for (agent, took) in agents.iter().zip(&mut took) {
+                took.push(run(agent).await);
+            }
+        }
+        let [none, fifty] = took.map(|mut took| median(&mut took));
+        let added = fifty.saturating_sub(none);
+        println!("{:<44} {:>6} ns  (goal: less than 1000)", "fifty hooks of which none matches add", added.as_nanos());
+    }
+
+    /// An agent whose every run is one call and one reply, with these hooks before the call.
+    fn agent(folder: &Path, hooks: &[Value], rounds: usize) -> Agent {
+        let spec = ToolSpec::new("work", "works", json!({"type": "object"}));
+        let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
+        let steps = || [Step::call("work", json!({"n": 1})), Step::text("done")];
+        let agent = Agent::builder(Scripted::new((0..rounds).flat_map(move |_| steps())))
+            .place(Place::new(&folder.join("project")))
+            .tool(work.touching(Facts::zone(Zone::Safe)))
+            .build()
+            .expect("an agent");
+        let text = json!({ "tool.pre": hooks }).to_string();
+        let document = Document::parse("settings.json", &text).expect("JSON");
+        let hooks = CommandHook::read_all(document.root()).expect("hooks");
+        let starts = HookRunner::new(Runner::direct(), std::env::vars_os());
+        let base = Base { folder: folder.into(), confined: false, starts: Arc::new(starts) };
+        let owner = Owner::new(Origin::User, "settings.json");
+        agent
+            .extend(owner, |unit| command_hook::register_all(unit, &hooks, &base))
+            .expect("hooks that fit");
+        agent
+    }
+
+    async fn run(agent: &Agent) -> Duration {
+        let session = agent.new_session().await.expect("a session");
+        let begun = Instant::now();
+        session.prompt("go").await.expect("a reply");
+        begun.elapsed()
+    }
+
+    fn bare(script: &PathBuf) -> Duration {
+        let begun = Instant::now();
+        let mut input = tempfile::tempfile().expect("a file");
+        input.write_all(TOLD.as_bytes()).expect("room");
+        input.rewind().expect("a file");
+        let done = Command::new(script).stdin(input).output().expect("the script");
+        assert!(done.status.success());
+        begun.elapsed()
+    }
+
+    /// A program that stays, by hand.
+    struct Pipe {
+        child: Child,
+        input: ChildStdin,
+        output: BufReader<ChildStdout>,
+        said: String,
+    }
+
+    impl Pipe {
+        fn open(program: &Path) -> Self {
+            let mut command = Command::new(program);
+            command.arg(SERVES).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("this program");
+            let input = child.stdin.take().expect("a pipe");
+            let output = BufReader::new(child.stdout.take().expect("a pipe"));
+            Pipe { child, input, output, said: String::new() }
+        }
+
+        fn round_trip(&mut self) -> Duration {
+            let begun = Instant::now();
+            self.input.write_all(format!("{TOLD}\n").as_bytes()).expect("it listens");
+            self.said.clear();
+            self.output.read_line(&mut self.said).expect("it answers");
+            assert_eq!(self.said, "{\"id\":1}\n");
+            begun.elapsed()
+        }
+    }
+
+    impl Drop for Pipe {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// The time that children who have ended had on a core.
+    fn children() -> Duration {
+        let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
+        let (_, fields) = stat.rsplit_once(") ").expect("its form");
+        let ticks = fields.split(' ').skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
+        // A tick is a hundredth of a second; over all rounds that is fine enough.
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
+    fn tell(what: &str, took: Duration, beside: Option<(Duration, f64)>) {
+        let took_us = took.as_nanos() as f64 / 1000.0;
+        match beside {
+            None => println!("{what:<44} {took_us:>8.1} µs"),
+            Some((floor, goal)) => {
+                let ratio = took.as_secs_f64() / floor.as_secs_f64();
+                println!("{what:<44} {took_us:>8.1} µs  {ratio:.2} x  (goal: {goal} x)");
+            }
+        }
+    }
+
+    fn median(took: &mut [Duration]) -> Duration {
+        took.sort_unstable();
+        took[took.len() / 2]
+    }
+}

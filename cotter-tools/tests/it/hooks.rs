@@ -1,0 +1,1072 @@
+//! Command hooks as real processes: whatever a program does, its call has an outcome, and nothing of it is
+//! left.
+
+use std::{ffi::OsString, fmt::Write, fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
+
+use cotter::{
+    Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec,
+    command_hook::{self, Base, CommandHook, Starts},
+    permission::Zone,
+    settings::Document,
+    tool::Facts,
+};
+use cotter_test::{Scripted, Step, transcript};
+use cotter_tools::{confine::Sandbox, hooks::HookRunner, process::Runner};
+use expect_test::{Expect, expect};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::machine::{Scratch, alive, gone, pid_in, runner};
+
+/// A project, and a folder beside it that declares hooks.
+struct Machine {
+    scratch: Scratch,
+    runner: Runner,
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        for name in ["project/.git", "hooks", "closed", "temp"] {
+            fs::create_dir_all(scratch.path().join(name)).unwrap();
+        }
+        let runner = runner().with_temp_below(&scratch.path().join("temp"));
+        let path = std::env::var_os("PATH").unwrap();
+        Machine { scratch, runner, variables: vec![("PATH".into(), path)] }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// A program in the folder that declares hooks.
+    fn program(&self, name: &str, text: &str) -> &Self {
+        let path = self.path("hooks").join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    /// An agent that calls `work` with each of these inputs, one a step, with a hook at `tool.pre`.
+    async fn agent(&self, who: &Owner, entry: &Value, inputs: &[Value]) -> (Agent, Session) {
+        let place = Place::new(&self.path("project")).with_closed([self.path("closed")]);
+        self.agent_in(place, self.path("hooks"), who, entry, inputs).await
+    }
+
+    /// The same, elsewhere.
+    async fn agent_in(
+        &self,
+        place: Place,
+        folder: PathBuf,
+        who: &Owner,
+        entry: &Value,
+        inputs: &[Value],
+    ) -> (Agent, Session) {
+        let spec = ToolSpec::new("work", "works", json!({"type": "object"}));
+        let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
+        let calls = inputs.iter().map(|input| Step::call("work", input.clone()));
+        let agent = Agent::builder(Scripted::new(calls.chain([Step::text("done")])))
+            .place(place)
+            .tool(work.touching(Facts::zone(Zone::Safe)))
+            .build()
+            .unwrap();
+        let text = json!({"tool.pre": [entry]}).to_string();
+        let document = Document::parse("settings.json", &text).unwrap();
+        let hooks = CommandHook::read_all(document.root()).unwrap();
+        let starts: Arc<dyn Starts> =
+            Arc::new(HookRunner::new(self.runner.clone(), self.variables.clone()));
+        let base = Base { folder, confined: command_hook::is_confined(who), starts };
+        let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
+        agent.extend(who.clone(), put).unwrap();
+        let session = agent.new_session().await.unwrap();
+        (agent, session)
+    }
+
+    /// What comes of calls with a hook before them: results, and what the model is told.
+    async fn calls(&self, who: &Owner, entry: &Value, inputs: &[Value]) -> String {
+        let (_agent, session) = self.agent(who, entry, inputs).await;
+        session.prompt("go").await.unwrap();
+        self.shown(&session)
+    }
+
+    fn shown(&self, session: &Session) -> String {
+        let said = transcript(session);
+        let said = said.replace("<system-reminder>\n", "").replace("\n</system-reminder>", "");
+        let adjust = ". Adjust your approach; do not retry the exact same call.";
+        let said = said.replace(adjust, "").replace("Hook \"hook\" blocked the action: ", "");
+        let said = said.replace(&*self.scratch.path().to_string_lossy(), "OUTSIDE");
+        let mut shown = String::new();
+        for line in said.lines().filter(|line| !line.is_empty()) {
+            if !line.starts_with("user:") && !line.starts_with("call") && line != "assistant: done"
+            {
+                let _ = writeln!(shown, "{}", squeezed(line));
+            }
+        }
+        shown
+    }
+}
+
+/// Long runs of one character as their number.
+fn squeezed(line: &str) -> String {
+    let chars: Vec<char> = line.chars().collect();
+    let runs = chars.chunk_by(|a, b| a == b);
+    runs.map(|run| match run.len() {
+        ..20 => run.iter().collect(),
+        many => format!("{}{{{many}}}", run[0]),
+    })
+    .collect()
+}
+
+fn user() -> Owner {
+    Owner::new(Origin::User, "settings.json")
+}
+
+fn project() -> Owner {
+    Owner::new(Origin::Project, "settings.json")
+}
+
+fn hook(command: impl Into<Value>) -> Value {
+    json!({"name": "hook", "command": command.into(), "timeoutMs": 60_000})
+}
+
+/// What comes of one call with a hook before it, which is the same for a person's hook and a project's.
+async fn check(machine: &Machine, command: impl Into<Value>, expected: Expect) {
+    let (entry, input) = (hook(command), [json!({"n": 1})]);
+    let [mine, theirs] = [user(), project()];
+    let mine = machine.calls(&mine, &entry, &input).await;
+    let theirs = machine.calls(&theirs, &entry, &input).await;
+    let theirs = theirs.replace("hook \"hook\" of this project", "hook \"hook\"");
+    expected.assert_eq(&mine);
+    assert_eq!(theirs, mine, "a project's hook is like a person's");
+}
+
+#[tokio::test]
+async fn l8_a_program_that_cannot_be_started_blocks() {
+    let machine = Machine::new();
+    machine.program("bad", "#!/nowhere/shell\n").program("bare", "echo {}\n");
+    machine.program("plain", "#!/bin/sh\n").program("empty", "");
+    fs::set_permissions(machine.path("hooks/plain"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::create_dir(machine.path("hooks/folder")).unwrap();
+    let check = async |command: &str, expected: Expect| check(&machine, command, expected).await;
+    check("./missing", expect![[r#"
+        result c1.1 (denied): cannot run OUTSIDE/hooks/./missing: No such file or directory (os error 2)
+    "#]]).await;
+    check(
+        "./plain",
+        expect![[r#"
+        result c1.1 (denied): cannot run OUTSIDE/hooks/./plain: Permission denied (os error 13)
+    "#]],
+    )
+    .await;
+    check(
+        "./bad",
+        expect![[r#"
+        result c1.1 (denied): cannot run OUTSIDE/hooks/./bad: No such file or directory (os error 2)
+    "#]],
+    )
+    .await;
+    check(
+        "./bare",
+        expect![[r#"
+        result c1.1 (denied): cannot run OUTSIDE/hooks/./bare: Exec format error (os error 8)
+    "#]],
+    )
+    .await;
+    check(
+        "./empty",
+        expect![[r#"
+        result c1.1 (denied): cannot run OUTSIDE/hooks/./empty: Exec format error (os error 8)
+    "#]],
+    )
+    .await;
+    check(
+        "./folder",
+        expect![[r#"
+        result c1.1 (denied): cannot run OUTSIDE/hooks/./folder: Permission denied (os error 13)
+    "#]],
+    )
+    .await;
+    check(
+        "no-such-program",
+        expect![[r#"
+        result c1.1 (denied): there is no program `no-such-program` in PATH
+    "#]],
+    )
+    .await;
+    check(
+        "./missing && true",
+        expect![[r#"
+        result c1.1 (denied): /bin/sh: 1: ./missing: not found
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn l8_exit_codes_and_signals() {
+    let machine = Machine::new();
+    let check = async |command: &str, expected: Expect| check(&machine, command, expected).await;
+    check(
+        "exit 0;",
+        expect![[r#"
+        result c1.1: worked
+    "#]],
+    )
+    .await;
+    check(
+        "exit 1;",
+        expect![[r#"
+        result c1.1 (denied): hook hook exited with code 1
+    "#]],
+    )
+    .await;
+    check(
+        "echo no prod >&2; exit 2",
+        expect![[r#"
+        result c1.1 (denied): no prod
+    "#]],
+    )
+    .await;
+    check(
+        "exit 255;",
+        expect![[r#"
+        result c1.1 (denied): hook hook exited with code 255
+    "#]],
+    )
+    .await;
+    check(
+        "kill -9 $$",
+        expect![[r#"
+        result c1.1 (denied): it was ended by signal 9
+    "#]],
+    )
+    .await;
+    check(
+        "kill -TERM $$",
+        expect![[r#"
+        result c1.1 (denied): it was ended by signal 15
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn l8_what_a_program_says() {
+    let machine = Machine::new();
+    let check = async |command: &str, expected: Expect| check(&machine, command, expected).await;
+    check(
+        "echo fine",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": fine
+    "#]],
+    )
+    .await;
+    check(
+        "printf '\\377fine'",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": �fine
+    "#]],
+    )
+    .await;
+    check("printf '{\"reason\": \"\\377\"}'", expect![[r#"
+        result c1.1 (denied): what it said begins with `{` and is not JSON: invalid unicode code point at line 1 column 13
+    "#]]).await;
+    check("printf '{\"continue\": fal'", expect![[r#"
+        result c1.1 (denied): what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 16
+    "#]]).await;
+    check("echo '{}'; echo '{\"continue\": false}'", expect![[r#"
+        result c1.1 (denied): what it said begins with `{` and is not JSON: trailing characters at line 2 column 1
+    "#]]).await;
+    check(
+        "echo ' {\"continue\": false, \"reason\": \"no\"} '",
+        expect![[r#"
+        result c1.1 (denied): no
+    "#]],
+    )
+    .await;
+    check(
+        "echo '[1]'",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": [1]
+    "#]],
+    )
+    .await;
+    check(
+        "echo '{\"a\": 1, \"a\": 2, \"continue\": \"no\"}'",
+        expect![[r#"
+        result c1.1 (denied): it gave no reason
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 1048576 /dev/zero | tr '\\0' x",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": x{16384}… [1032192 bytes left out]
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 100000000 /dev/zero | tr '\\0' x",
+        expect![[r#"
+        result c1.1 (denied): it said more than 1048576 bytes
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 10000000 /dev/zero | tr '\\0' e >&2; exit 1",
+        expect![[r#"
+        result c1.1 (denied): e{3999}…
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 10000000 /dev/zero | tr '\\0' e >&2; echo ok",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": ok
+    "#]],
+    )
+    .await;
+    check(
+        "exec >&-; exec 2>&-",
+        expect![[r#"
+        result c1.1: worked
+    "#]],
+    )
+    .await;
+}
+
+/// Input of any size, for whoever reads it and for whoever does not.
+#[tokio::test]
+async fn l8_ten_megabytes_of_input() {
+    let machine = Machine::new();
+    let input = [json!({"text": "x".repeat(10 * 1024 * 1024)})];
+    let mut shown = String::new();
+    for command in ["cat > /dev/null; echo read", "exec 0<&-; echo closed", "true", "head -c 20;"] {
+        for who in [user(), project()] {
+            let _ = writeln!(shown, "{}: {command}", who.origin);
+            shown += &machine.calls(&who, &hook(command), &input).await;
+        }
+    }
+    let size = machine.calls(&user(), &hook("wc -c;"), &input).await;
+    let size: usize = size.lines().find_map(|line| line.rsplit_once(": ")?.1.parse().ok()).unwrap();
+    assert!(size > 10 * 1024 * 1024);
+    expect![[r#"
+        user: cat > /dev/null; echo read
+        result c1.1: worked
+        note: Output of hook "hook": read
+        project: cat > /dev/null; echo read
+        result c1.1: worked
+        note: Output of hook "hook" of this project: read
+        user: exec 0<&-; echo closed
+        result c1.1: worked
+        note: Output of hook "hook": closed
+        project: exec 0<&-; echo closed
+        result c1.1: worked
+        note: Output of hook "hook" of this project: closed
+        user: true
+        result c1.1: worked
+        project: true
+        result c1.1: worked
+        user: head -c 20;
+        result c1.1 (denied): what it said begins with `{` and is not JSON: EOF while parsing a string at line 1 column 20
+        project: head -c 20;
+        result c1.1 (denied): what it said begins with `{` and is not JSON: EOF while parsing a string at line 1 column 20
+    "#]].assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
+    let mut shown = String::new();
+    for who in [user(), project()] {
+        let machine = Machine::new();
+        let pid = machine.path("project/pid");
+        let leaves = format!("sleep 1000 & echo $! > {}; exit 0", pid.display());
+        shown += &machine.calls(&who, &hook(leaves), &[json!({})]).await;
+        gone(pid_in(&pid).await).await;
+    }
+    expect![[r#"
+        result c1.1: worked
+        result c1.1: worked
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// A person's own hook may leave something behind if it goes to lengths; a project's may not.
+#[tokio::test]
+async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
+    let mut shown = String::new();
+    for who in [user(), project()] {
+        let machine = Machine::new();
+        let pid = machine.path("project/pid");
+        let file = pid.display();
+        let leaves = format!(
+            "setsid sh -c 'echo $$ > {file}; exec sleep 1000' & until [ -s {file} ]; do :; done"
+        );
+        shown += &machine.calls(&who, &hook(leaves), &[json!({})]).await;
+        let pid = pid_in(&pid).await;
+        if who == user() {
+            assert!(alive(pid));
+            kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+        }
+        gone(pid).await;
+    }
+    expect![[r#"
+        result c1.1: worked
+        result c1.1: worked
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// Somebody who left the group and never stops talking is not listened to for ever.
+#[tokio::test]
+async fn s17_nobody_waits_for_who_left_and_goes_on_talking() {
+    let mut shown = String::new();
+    for who in [user(), project()] {
+        let machine = Machine::new();
+        let pid = machine.path("project/pid");
+        let file = pid.display();
+        let talks = format!(
+            "setsid sh -c 'echo $$ > {file}; exec yes' >&2 & until [ -s {file} ]; do :; done"
+        );
+        shown += &machine.calls(&who, &hook(talks), &[json!({})]).await;
+        gone(pid_in(&pid).await).await;
+    }
+    expect![[r#"
+        result c1.1: worked
+        result c1.1: worked
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
+    let mut shown = String::new();
+    for who in [user(), project()] {
+        let machine = Machine::new();
+        let pid = machine.path("project/pid");
+        let entry = json!({
+            "name": "hook",
+            "command": format!("trap '' TERM INT; echo $$ > {}; exec sleep 1000", pid.display()),
+            "timeoutMs": 500,
+        });
+        shown += &machine.calls(&who, &entry, &[json!({})]).await;
+        gone(pid_in(&pid).await).await;
+        let passes = json!({
+            "name": "hook", "command": "sleep 1000", "timeoutMs": 100, "onFailure": "pass",
+        });
+        shown += &machine.calls(&who, &passes, &[json!({})]).await;
+    }
+    expect![[r#"
+        result c1.1 (denied): the hook timed out after 500ms
+        result c1.1: worked
+        result c1.1 (denied): the hook timed out after 500ms
+        result c1.1: worked
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn s17_an_abort_during_a_hook_leaves_no_process() {
+    for (who, serve) in [(user(), false), (project(), false), (user(), true), (project(), true)] {
+        let machine = Machine::new();
+        let pid = machine.path("project/pid");
+        let waits = format!("echo $$ > {}; exec sleep 1000", pid.display());
+        let mut entry = hook(waits);
+        entry["serve"] = serve.into();
+        let (agent, session) = machine.agent(&who, &entry, &[json!({})]).await;
+        let task = tokio::spawn(async move { session.prompt("go").await });
+        let pid = pid_in(&pid).await;
+        assert!(alive(pid));
+        task.abort();
+        gone(pid).await;
+        drop(agent);
+    }
+}
+
+#[tokio::test]
+async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
+    let mut machine = Machine::new();
+    fs::create_dir(machine.path("project/bin")).unwrap();
+    let path = format!("bin:.:{}:/usr/bin:/bin", machine.path("project/bin").display());
+    machine.variables = [
+        ("PATH", path.as_str()),
+        ("HOME", "/home/me"),
+        ("USER", "me"),
+        ("LANG", "C"),
+        ("LC_ALL", "C"),
+        ("TZ", "UTC"),
+        ("TERM", "dumb"),
+        ("TMPDIR", "/tmp"),
+        ("ANTHROPIC_API_KEY", "secret"),
+        ("LD_PRELOAD", "x.so"),
+        ("LD_LIBRARY_PATH", "."),
+        ("BASH_ENV", "x"),
+        ("ENV", "x"),
+        ("BASH_FUNC_ls%%", "() { :; }"),
+        ("PYTHONPATH", "."),
+        ("PYTHONSTARTUP", "x"),
+        ("NODE_OPTIONS", "-r x"),
+        ("GIT_DIR", "/x"),
+        ("DEPLOY_TOKEN", "named"),
+        ("COTTER_CALL", "forged"),
+        ("COTTER_PROJECT_DIR", "forged"),
+    ]
+    .map(|(name, value)| (name.into(), value.into()))
+    .into();
+    let mut entry = hook(json!(["/usr/bin/env"]));
+    entry["env"] = json!(["DEPLOY_TOKEN", "NOT_SET"]);
+    let mut shown = String::new();
+    for who in [user(), project()] {
+        let said = machine.calls(&who, &entry, &[json!({})]).await;
+        let said = said.replace(": COTTER_CALL=", ":\nCOTTER_CALL=");
+        let masked = |line: &str| match line.split_once('=') {
+            Some((name @ "COTTER_CALL", value)) if value != "forged" => format!("{name}=MARK\n"),
+            Some((name @ "TMPDIR", value)) if value.starts_with("OUTSIDE/temp/") => {
+                format!("{name}=PRIVATE\n")
+            }
+            _ => format!("{line}\n"),
+        };
+        let mut lines: Vec<_> = said.lines().map(masked).collect();
+        lines[2..].sort();
+        shown += &lines.concat();
+    }
+    expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook":
+        COTTER_CALL=MARK
+        COTTER_PROJECT_DIR=OUTSIDE/project
+        DEPLOY_TOKEN=named
+        HOME=/home/me
+        LANG=C
+        LC_ALL=C
+        PATH=/usr/bin:/bin
+        TERM=dumb
+        TMPDIR=/tmp
+        TZ=UTC
+        USER=me
+        result c1.1: worked
+        note: Output of hook "hook" of this project:
+        COTTER_CALL=MARK
+        COTTER_PROJECT_DIR=OUTSIDE/project
+        DEPLOY_TOKEN=named
+        HOME=/home/me
+        LANG=C
+        LC_ALL=C
+        PATH=/usr/bin:/bin
+        TERM=dumb
+        TMPDIR=PRIVATE
+        TZ=UTC
+        USER=me
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn l8_plain_words_are_executed_and_shell_syntax_is_the_shells() {
+    let machine = Machine::new();
+    machine.program("args", "#!/bin/sh\nprintf '%s,' \"$#\" \"$@\"\n");
+    fs::write(machine.path("hooks/b.txt"), "").unwrap();
+    let check = async |command: Value, expected: Expect| check(&machine, command, expected).await;
+    check(
+        json!("./args one   two"),
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": 2,one,two,
+    "#]],
+    )
+    .await;
+    check(
+        json!("./args 'one two'"),
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": 1,one two,
+    "#]],
+    )
+    .await;
+    check(
+        json!("./args *.txt"),
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": 1,b.txt,
+    "#]],
+    )
+    .await;
+    check(
+        json!(["./args", "*.txt", "$HOME", "one two", ""]),
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": 4,*.txt,$HOME,one two,,
+    "#]],
+    )
+    .await;
+    // A shell that a line gets names itself; plain words have none.
+    check(
+        json!("./args $0"),
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": 1,/bin/sh,
+    "#]],
+    )
+    .await;
+}
+
+/// Relative programs and files are meant from the folder that declares the hook.
+#[tokio::test]
+async fn l8_a_hook_starts_in_the_folder_that_declares_it() {
+    let machine = Machine::new();
+    machine.program("where", "#!/bin/sh\npwd; echo \"$COTTER_PROJECT_DIR\"; cat beside\n");
+    fs::write(machine.path("hooks/beside"), "beside\n").unwrap();
+    fs::write(machine.path("project/where"), "#!/bin/sh\necho the wrong one\n").unwrap();
+    check(
+        &machine,
+        "./where",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": OUTSIDE/hooks
+        OUTSIDE/project
+        beside
+    "#]],
+    )
+    .await;
+    check(
+        &machine,
+        "../hooks/where",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": OUTSIDE/hooks
+        OUTSIDE/project
+        beside
+    "#]],
+    )
+    .await;
+}
+
+/// A project's hook reads its own folder and works on the project, and that is all.
+#[tokio::test]
+async fn s1_s6_a_projects_hook_is_closed_off() {
+    let machine = Machine::new();
+    if let Some(why) = machine.runner.cannot_confine() {
+        panic!("this machine cannot confine: {why}");
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let tries = format!(
+        r#"try() {{ if ( eval "$2" ) 2> /dev/null; then echo "$1: yes"; else echo "$1: no"; fi; }}
+try 'reads its own folder' 'cat data > /dev/null'
+try 'writes its own folder' 'echo x > new'
+try 'reads the project' 'ls "$COTTER_PROJECT_DIR" > /dev/null'
+try 'writes the project' 'echo x > "$COTTER_PROJECT_DIR/made"'
+try 'writes into .git/hooks' 'mkdir -p "$COTTER_PROJECT_DIR/.git/hooks" && echo x > "$COTTER_PROJECT_DIR/.git/hooks/pre-commit"'
+try 'writes to its temp folder' 'echo x > "$TMPDIR/x"'
+try 'reads outside' 'cat ../outside > /dev/null'
+try 'writes outside' 'echo x > ../outside'
+try 'reads what is ours' 'cat ../closed/key > /dev/null'
+try 'reaches the network' 'exec 3<> /dev/tcp/127.0.0.1/{port}'
+exit 0
+"#
+    );
+    let mut shown = String::new();
+    for (who, sandbox) in
+        [(project(), Sandbox::Auto), (project(), Sandbox::Off), (user(), Sandbox::Auto)]
+    {
+        let _ = writeln!(shown, "{} with sandbox {}", who.origin, sandbox.as_str());
+        let mut machine = Machine::new();
+        machine.runner = machine.runner.clone().with_sandbox(sandbox);
+        fs::write(machine.path("hooks/data"), "own").unwrap();
+        fs::write(machine.path("closed/key"), "secret").unwrap();
+        fs::write(machine.path("outside"), "outside").unwrap();
+        machine.program("tries", &format!("#!/bin/bash\n{tries}"));
+        shown += &machine.calls(&who, &hook("./tries"), &[json!({})]).await;
+    }
+    expect![[r#"
+        project with sandbox auto
+        result c1.1: worked
+        note: Output of hook "hook" of this project: reads its own folder: yes
+        writes its own folder: no
+        reads the project: yes
+        writes the project: yes
+        writes into .git/hooks: yes
+        writes to its temp folder: yes
+        reads outside: no
+        writes outside: no
+        reads what is ours: no
+        reaches the network: no
+        project with sandbox off
+        result c1.1: worked
+        note: Output of hook "hook" of this project: reads its own folder: yes
+        writes its own folder: yes
+        reads the project: yes
+        writes the project: yes
+        writes into .git/hooks: yes
+        writes to its temp folder: yes
+        reads outside: yes
+        writes outside: yes
+        reads what is ours: yes
+        reaches the network: yes
+        user with sandbox auto
+        result c1.1: worked
+        note: Output of hook "hook": reads its own folder: yes
+        writes its own folder: yes
+        reads the project: yes
+        writes the project: yes
+        writes into .git/hooks: yes
+        writes to its temp folder: yes
+        reads outside: yes
+        writes outside: yes
+        reads what is ours: yes
+        reaches the network: yes
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// What a project's hook writes to a protected path is not there afterwards. One that stays is told nothing
+/// of a person's own changes: they are theirs.
+#[tokio::test]
+async fn s15_protected_paths_are_not_a_projects_hooks_to_write() {
+    let machine = Machine::new();
+    let (made, hooks) = (machine.path("project/.envrc"), machine.path("project/.git/hooks"));
+    let writes = "cd \"$COTTER_PROJECT_DIR\"; echo x > .envrc; mkdir -p .git/hooks; \
+                  echo x > .git/hooks/pre-commit; echo wrote";
+    let said = machine.calls(&project(), &hook(writes), &[json!({})]).await;
+    expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook" of this project: wrote
+    "#]].assert_eq(&said);
+    assert_eq!([made.exists(), hooks.join("pre-commit").exists()], [false, false]);
+
+    machine.program("serves", &serves("echo \"{\\\"id\\\":$id}\""));
+    let mut entry = hook("./serves");
+    entry["serve"] = true.into();
+    let (agent, session) = machine.agent(&project(), &entry, &[json!({})]).await;
+    session.prompt("go").await.unwrap();
+    fs::write(&made, "mine").unwrap();
+    let pid = pid_in(&machine.path("project/started")).await;
+    let minder = parent(pid);
+    drop((agent, session));
+    gone(minder).await;
+    assert_eq!(fs::read_to_string(&made).unwrap(), "mine");
+}
+
+/// The hook's own folder lies where everything else is closed: with what is trusted, in the data home.
+#[tokio::test]
+async fn s1_a_projects_hook_reads_its_own_folder_also_where_all_else_is_closed() {
+    let mut shown = String::new();
+    for home in ["closed", "project/closed"] {
+        let machine = Machine::new();
+        let own = machine.path(home).join("store/abc");
+        fs::create_dir_all(&own).unwrap();
+        fs::write(machine.path(home).join("key"), "secret").unwrap();
+        let place = Place::new(&machine.path("project")).with_closed([machine.path(home)]);
+        let script = "#!/bin/sh\ncat data; cat ../../key 2> /dev/null || echo closed\n";
+        fs::write(own.join("data"), "own\n").unwrap();
+        fs::write(own.join("reads"), script).unwrap();
+        fs::set_permissions(own.join("reads"), fs::Permissions::from_mode(0o755)).unwrap();
+        let entry = hook("./reads");
+        let (agent, session) = machine.agent_in(place, own, &project(), &entry, &[json!({})]).await;
+        session.prompt("go").await.unwrap();
+        let _ = writeln!(shown, "{home}");
+        shown += &machine.shown(&session);
+        drop(agent);
+    }
+    expect![[r#"
+        closed
+        result c1.1: worked
+        note: Output of hook "hook" of this project: own
+        closed
+        project/closed
+        result c1.1: worked
+        note: Output of hook "hook" of this project: own
+        closed
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// A program that stays: what it does with each line, `$id` being the question's. It writes down that it
+/// was started.
+fn serves(body: &str) -> String {
+    format!(
+        "#!/bin/sh\necho $$ >> \"$COTTER_PROJECT_DIR/started\"\n\
+         once() {{ [ ! -e \"$COTTER_PROJECT_DIR/once\" ] && touch \"$COTTER_PROJECT_DIR/once\"; }}\n\
+         while read -r line; do\nid=${{line##*'\"id\":'}}; id=${{id%'}}'}}\n{body}\ndone\n"
+    )
+}
+
+/// The number of the process that minds a program: its parent.
+fn parent(pid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// What comes of three calls with a program that stays, how often it was started, and that nothing is left
+/// when the agent is gone.
+async fn check_warm(body: &str, expected: Expect) {
+    let mut shown = String::new();
+    for who in [user(), project()] {
+        let machine = Machine::new();
+        machine.program("serves", &serves(body));
+        let entry = json!({
+            "name": "hook", "command": "./serves", "serve": true, "timeoutMs": 1000,
+        });
+        let inputs = [json!({"n": 1}), json!({"n": 2}), json!({"n": 3})];
+        let (agent, session) = machine.agent(&who, &entry, &inputs).await;
+        session.prompt("go").await.unwrap();
+        let said = machine.shown(&session);
+        let started = fs::read_to_string(machine.path("project/started")).unwrap();
+        let said = said.replace(" of this project", "")
+            + &format!("started {} times\n", started.lines().count());
+        drop((agent, session));
+        for pid in started.lines() {
+            gone(pid.parse().unwrap()).await;
+        }
+        match shown.is_empty() {
+            true => shown = said,
+            false => assert_eq!(said, shown, "a project's hook is like a person's"),
+        }
+    }
+    expected.assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn s23_one_process_answers_many_events() {
+    check_warm(
+        r#"echo "{\"id\":$id,\"output\":\"$id\"}""#,
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": 1
+        result c2.1: worked
+        note: Output of hook "hook": 2
+        result c3.1: worked
+        note: Output of hook "hook": 3
+        started 1 times
+    "#]],
+    )
+    .await;
+    check_warm(
+        r#"echo "{\"id\":$id,\"continue\":false,\"reason\":\"no\"}""#,
+        expect![[r#"
+        result c1.1 (denied): no
+        result c2.1 (denied): no
+        result c3.1 (denied): no
+        started 1 times
+    "#]],
+    )
+    .await;
+    check_warm(
+        r#"echo said >&2; echo "{\"id\":$id}""#,
+        expect![[r#"
+        result c1.1: worked
+        result c2.1: worked
+        result c3.1: worked
+        started 1 times
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() {
+    let good = r#"echo "{\"id\":$id}""#;
+    let check = async |bad: &str, expected: Expect| {
+        check_warm(&format!("if once; then {bad}; else {good}; fi"), expected).await;
+    };
+    check(
+        r#"echo "{\"id\":99}""#,
+        expect![[r#"
+        result c1.1 (denied): what it answered is no answer to this question
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        r#"echo "{\"id\":\"$id\"}""#,
+        expect![[r#"
+        result c1.1 (denied): what it answered is no answer to this question
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        r#"echo "{}""#,
+        expect![[r#"
+        result c1.1 (denied): what it answered is no answer to this question
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check("echo", expect![[r#"
+        result c1.1 (denied): what it answered is not JSON: EOF while parsing a value at line 1 column 0
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]]).await;
+    check(
+        "echo garbage",
+        expect![[r#"
+        result c1.1 (denied): what it answered is not JSON: expected value at line 1 column 1
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        "echo '[]'",
+        expect![[r#"
+        result c1.1 (denied): what it answered is no object
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        r#"echo "{\"id\":$id} {}""#,
+        expect![[r#"
+        result c1.1 (denied): what it answered is not JSON: trailing characters at line 1 column 10
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        r#"printf '{"id":'; exit 0"#,
+        expect![[r#"
+        result c1.1 (denied): it has ended: it said nothing about it
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        "echo dying >&2; exit 1",
+        expect![[r#"
+        result c1.1 (denied): it has ended: dying
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        "kill -9 $$",
+        expect![[r#"
+        result c1.1 (denied): it has ended: it said nothing about it
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        "head -c 2000000 /dev/zero | tr '\\0' x",
+        expect![[r#"
+        result c1.1 (denied): it said more than 1048576 bytes
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        "exec 0<&-; sleep 1000",
+        expect![[r#"
+        result c1.1 (denied): the hook timed out after 1s
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check(
+        "sleep 1000",
+        expect![[r#"
+        result c1.1 (denied): the hook timed out after 1s
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+}
+
+/// What is said too much, or too late, is never the answer to the next question.
+#[tokio::test]
+async fn s23_what_is_said_unasked_blocks_the_next_call() {
+    let good = r#"echo "{\"id\":$id}""#;
+    let twice =
+        format!("if once; then printf '{{\"id\":%s}}\\n{{\"id\":%s}}\\n' $id $id; else {good}; fi");
+    check_warm(
+        &twice,
+        expect![[r#"
+        result c1.1: worked
+        result c2.1 (denied): it said something that nobody asked for
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    let ahead = format!(
+        "if once; then printf '{{\"id\":%s}}\\n{{\"id\":%s}}\\n' $id $((id+1)); else {good}; fi"
+    );
+    check_warm(
+        &ahead,
+        expect![[r#"
+        result c1.1: worked
+        result c2.1 (denied): it said something that nobody asked for
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    check_warm(
+        &format!("if once; then sleep 2; {good}; else {good}; fi"),
+        expect![[r#"
+        result c1.1 (denied): the hook timed out after 1s
+        result c2.1: worked
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+    // It dies after an answer: the next call finds nobody there.
+    check_warm(
+        &format!("if once; then {good}; exit 0; else {good}; fi"),
+        expect![[r#"
+        result c1.1: worked
+        result c2.1 (denied): it has ended: it said nothing about it
+        result c3.1: worked
+        started 2 times
+    "#]],
+    )
+    .await;
+}
+
+/// A question of ten megabytes for a program that answers before it has read it, and one that reads it.
+#[tokio::test]
+async fn s23_long_questions_do_not_stop_a_program_that_stays() {
+    let machine = Machine::new();
+    machine.program(
+        "serves",
+        "#!/bin/sh\nn=1\nwhile :; do echo \"{\\\"id\\\":$n}\"; head -n 1 > /dev/null || exit; n=$((n+1)); done\n",
+    );
+    let entry = json!({"name": "hook", "command": "./serves", "serve": true, "timeoutMs": 60_000});
+    let long = json!({"text": "x".repeat(10 * 1024 * 1024)});
+    expect![[r#"
+        result c1.1: worked
+    "#]]
+    .assert_eq(&machine.calls(&user(), &entry, &[long]).await);
+}
