@@ -320,8 +320,6 @@ fn the_page_about_hooks_does_what_it_says() {
     let world = world.with_env("PATH", path);
     let mut screen = Screen::of("/bin/bash", &world, &["--norc", "-ec", script]);
     screen.wait_for("[y]es, [n]o:");
-    // Keys typed as soon as a question appears are not an answer.
-    std::thread::sleep(std::time::Duration::from_millis(700));
     screen.type_keys("y\n");
     let seen = screen.end(&world);
     assert!(seen.starts_with("exit 0\n"), "{seen}");
