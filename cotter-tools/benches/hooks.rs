@@ -122,7 +122,8 @@ mod linux {
 
     /// Hooks for other tools than the one that is called.
     async fn unmatched(folder: &Path) {
-        let hook = |number| json!({"name": format!("h{number}"), "tools": ["other"], "command": "no"});
+        let hook =
+            |number| json!({"name": format!("h{number}"), "tools": ["other"], "command": "no"});
         let hooks: Vec<_> = (0..DECLARED).map(hook).collect();
         let agents = [vec![], hooks].map(|hooks| agent(folder, &hooks, MANY_ROUNDS));
         let mut took = [vec![], vec![]];
@@ -133,7 +134,11 @@ mod linux {
         }
         let [none, fifty] = took.map(|mut took| median(&mut took));
         let added = fifty.saturating_sub(none);
-        println!("{:<44} {:>6} ns  (goal: less than 1000)", "fifty hooks of which none matches add", added.as_nanos());
+        println!(
+            "{:<44} {:>6} ns  (goal: less than 1000)",
+            "fifty hooks of which none matches add",
+            added.as_nanos()
+        );
     }
 
     /// An agent whose every run is one call and one reply, with these hooks before the call.
@@ -214,7 +219,8 @@ mod linux {
     fn children() -> Duration {
         let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
         let (_, fields) = stat.rsplit_once(") ").expect("its form");
-        let ticks = fields.split(' ').skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
+        let ticks =
+            fields.split(' ').skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
         // A tick is a hundredth of a second; over all rounds that is fine enough.
         Duration::from_millis(ticks.sum::<u64>() * 10)
     }

@@ -333,7 +333,9 @@ fn the_page_about_hooks_does_what_it_says() {
 #[test]
 fn the_starter_has_nothing_to_complain_about() {
     let world = World::new().with_env("NO_COLOR", "1");
-    world.check(&["init"], expect![[r#"
+    world.check(
+        &["init"],
+        expect![[r#"
         exit 0
         --- stdout
         [T]/project/.cotter is there:
@@ -344,14 +346,18 @@ fn the_starter_has_nothing_to_complain_about() {
           agents/tester.md
 
         Nothing in it runs before you trust it: `cotter trust` shows it and asks.
-    "#]]);
-    world.check(&["init"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["init"],
+        expect![[r#"
         exit 1
         --- stderr
         error: [T]/project/.cotter is there already
 
         hint: `cotter init DIR` begins another; nothing was changed
-    "#]]);
+    "#]],
+    );
     for kind in ["skills", "commands", "agents"] {
         let checked = world.output(&[kind, "check", &format!(".cotter/{kind}")]);
         assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));

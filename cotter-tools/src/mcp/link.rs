@@ -132,13 +132,9 @@ impl Connection {
         let (service, process) = match &server.transport {
             Transport::Stdio { .. } => {
                 let job = job(&server.transport, &around)?;
-                let program = job.program.clone();
                 let started = launch::start(&around.runner, job, &tail).await;
                 let (process, pipes) = started.map_err(|cause| {
-                    format!(
-                        "{} cannot be started: {cause}",
-                        text::show_line(&program.to_string_lossy())
-                    )
+                    format!("it cannot be started: {}", text::show_line(&cause))
                 })?;
                 let output = Bounded {
                     from: pipes.output,

@@ -559,6 +559,7 @@ async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
         LANG=C
         LC_ALL=C
         PATH=/usr/bin:/bin
+        PYTHONDONTWRITEBYTECODE=1
         TERM=dumb
         TMPDIR=PRIVATE
         TZ=UTC
@@ -737,7 +738,8 @@ async fn s15_protected_paths_are_not_a_projects_hooks_to_write() {
     expect![[r#"
         result c1.1: worked
         note: Output of hook "hook" of this project: wrote
-    "#]].assert_eq(&said);
+    "#]]
+    .assert_eq(&said);
     assert_eq!([made.exists(), hooks.join("pre-commit").exists()], [false, false]);
 
     machine.program("serves", &serves("echo \"{\\\"id\\\":$id}\""));

@@ -519,7 +519,7 @@ async fn a_server_that_does_not_start_is_left_out_with_a_word() {
     )
     .await;
     check(json!({"command": "./no/such"}), expect![[r#"
-        ! MCP server `fake`: its tools are left out: /project/./no/such cannot be started: No such file or directory (os error 2)
+        ! MCP server `fake`: its tools are left out: it cannot be started: cannot run /project/./no/such: No such file or directory (os error 2)
     "#]]).await;
     check(
         json!({"env": {"A": "${NOT_THERE}"}}),

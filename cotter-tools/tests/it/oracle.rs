@@ -315,9 +315,10 @@ impl Bench {
                 symlink(path, bin.join(name)).unwrap();
             }
         }
-        // Each writes into the folder it is run in, so that what is late does not count for the next.
+        // Each writes into the folder it is run in, so that what is late does not count for the next, and
+        // into a file of its own: two at once would write into each other's words.
         let stub = format!(
-            "#!{} --norc\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" $'\\x01' >> log\nexit 1\n",
+            "#!{} --norc\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" $'\\x01' >> log.$$\nexit 1\n",
             bash.display(),
         );
         for name in ["frob", "cat", "sudo"] {
@@ -343,7 +344,9 @@ impl Bench {
             .stderr(Stdio::null())
             .status();
         child.unwrap();
-        let log = fs::read(work.join("log")).unwrap_or_default();
+        let logs = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().path());
+        let logs = logs.filter(|path| path.to_string_lossy().contains("/log."));
+        let log: Vec<u8> = logs.flat_map(|path| fs::read(path).unwrap()).collect();
         let words: Vec<_> = log.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
         let commands = words.split(|word| word == "\u{1}");
         let commands = commands.map(|words| words.iter().map(ToString::to_string).collect());

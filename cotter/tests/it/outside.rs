@@ -1573,5 +1573,6 @@ fn l7_hooks_of_one_name_are_numbered() {
         tool.post audit#2
         tool.post cd
         tool.post tool.post
-    "#]].assert_eq(&names.collect::<String>());
+    "#]]
+    .assert_eq(&names.collect::<String>());
 }
