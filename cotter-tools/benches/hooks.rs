@@ -15,7 +15,7 @@ mod linux {
         fs,
         io::{BufRead, BufReader, Seek, Write},
         os::unix::fs::PermissionsExt,
-        path::{Path, PathBuf},
+        path::Path,
         process::{Child, ChildStdin, ChildStdout, Command, Stdio},
         sync::Arc,
         time::{Duration, Instant},
@@ -82,9 +82,11 @@ mod linux {
         let hooks = |count: usize| (0..count).map(hook).collect::<Vec<_>>();
         let agents = [0, 1, GUARDS].map(|count| agent(folder, &hooks(count), ROUNDS));
         let (mut alone, mut took, mut cpu) = (vec![], [vec![], vec![], vec![]], Duration::ZERO);
+        let mut input = tempfile::tempfile().expect("a file");
+        input.write_all(TOLD.as_bytes()).expect("room");
         for _ in 0..ROUNDS {
             let before = children();
-            alone.push(bare(&script));
+            alone.push(bare(&script, &input));
             cpu += children() - before;
             for (agent, took) in agents.iter().zip(&mut took) {
                 took.push(run(agent).await);
@@ -122,7 +124,8 @@ mod linux {
 
     /// Hooks for other tools than the one that is called.
     async fn unmatched(folder: &Path) {
-        let hook = |number| json!({"name": format!("h{number}"), "tools": ["other"], "command": "no"});
+        let hook =
+            |number| json!({"name": format!("h{number}"), "tools": ["other"], "command": "no"});
         let hooks: Vec<_> = (0..DECLARED).map(hook).collect();
         let agents = [vec![], hooks].map(|hooks| agent(folder, &hooks, MANY_ROUNDS));
         let mut took = [vec![], vec![]];
@@ -133,7 +136,11 @@ mod linux {
         }
         let [none, fifty] = took.map(|mut took| median(&mut took));
         let added = fifty.saturating_sub(none);
-        println!("{:<44} {:>6} ns  (goal: less than 1000)", "fifty hooks of which none matches add", added.as_nanos());
+        println!(
+            "{:<44} {:>6} ns  (goal: less than 1000)",
+            "fifty hooks of which none matches add",
+            added.as_nanos()
+        );
     }
 
     /// An agent whose every run is one call and one reply, with these hooks before the call.
@@ -165,12 +172,11 @@ mod linux {
         begun.elapsed()
     }
 
-    fn bare(script: &PathBuf) -> Duration {
-        let begun = Instant::now();
-        let mut input = tempfile::tempfile().expect("a file");
-        input.write_all(TOLD.as_bytes()).expect("room");
+    fn bare(script: &Path, mut input: &fs::File) -> Duration {
         input.rewind().expect("a file");
-        let done = Command::new(script).stdin(input).output().expect("the script");
+        let stdin = input.try_clone().expect("a file");
+        let begun = Instant::now();
+        let done = Command::new(script).stdin(stdin).output().expect("the script");
         assert!(done.status.success());
         begun.elapsed()
     }
@@ -214,7 +220,8 @@ mod linux {
     fn children() -> Duration {
         let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
         let (_, fields) = stat.rsplit_once(") ").expect("its form");
-        let ticks = fields.split(' ').skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
+        let ticks =
+            fields.split(' ').skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
         // A tick is a hundredth of a second; over all rounds that is fine enough.
         Duration::from_millis(ticks.sum::<u64>() * 10)
     }

@@ -737,7 +737,8 @@ async fn s15_protected_paths_are_not_a_projects_hooks_to_write() {
     expect![[r#"
         result c1.1: worked
         note: Output of hook "hook" of this project: wrote
-    "#]].assert_eq(&said);
+    "#]]
+    .assert_eq(&said);
     assert_eq!([made.exists(), hooks.join("pre-commit").exists()], [false, false]);
 
     machine.program("serves", &serves("echo \"{\\\"id\\\":$id}\""));

@@ -1573,5 +1573,105 @@ fn l7_hooks_of_one_name_are_numbered() {
         tool.post audit#2
         tool.post cd
         tool.post tool.post
-    "#]].assert_eq(&names.collect::<String>());
+    "#]]
+    .assert_eq(&names.collect::<String>());
+}
+
+/// What an entry says, or the place of what is wrong with it.
+fn check_entry(text: &str, expected: Expect) {
+    let document = Document::parse("settings.json", text).unwrap();
+    let read = CommandHook::read_all(document.root());
+    let shown = match read {
+        Ok(hooks) => hooks.iter().map(|hook| format!("{hook:?}\n")).collect(),
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn l19_entries_are_read_strictly() {
+    check_entry(r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#, expect![[r#"
+        CommandHook { name: "check", point: ToolPre, declared: Declared { name: Some("check"), description: "", tools: None, limit: None, power: None, detached: false }, command: Words(["./check.sh", "--fast"]), env: [], serve: false, on_failure: Block, dialect: Cotter }
+    "#]]);
+    check_entry(
+        r#"{"tool.post": [{"name": "n", "description": "d", "tools": ["a*"], "command": ["x", ""],
+            "timeoutMs": 7, "power": "observe", "async": true, "serve": true, "env": ["A_1"],
+            "onFailure": "pass"}]}"#,
+        expect![[r#"
+            CommandHook { name: "n", point: ToolPost, declared: Declared { name: Some("n"), description: "d", tools: Some(["a*"]), limit: Some(7ms), power: Some(Observe), detached: true }, command: Words(["x", ""]), env: ["A_1"], serve: true, on_failure: Pass, dialect: Cotter }
+        "#]],
+    );
+    let wrong = [
+        r#"{"tool.per": []}"#,
+        r#"{"context": [{"command": "x"}]}"#,
+        r#"{"tool.pre": {"command": "x"}}"#,
+        r#"{"tool.pre": [{}]}"#,
+        r#"{"tool.pre": [{"command": ""}]}"#,
+        r#"{"tool.pre": [{"command": "  "}]}"#,
+        r#"{"tool.pre": [{"command": []}]}"#,
+        r#"{"tool.pre": [{"command": [""]}]}"#,
+        r#"{"tool.pre": [{"command": ["x", 1]}]}"#,
+        r#"{"tool.pre": [{"command": "a\u0000b"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "tools": []}]}"#,
+        r#"{"tool.pre": [{"command": "x", "tools": ["[a"]}]}"#,
+        r#"{"model.pre": [{"command": "x", "tools": ["a"]}]}"#,
+        r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
+        r#"{"tool.pre": [{"command": "x", "timeoutMs": 3600001}]}"#,
+        r#"{"tool.pre": [{"command": "x", "power": "transform"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
+        r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "comand": "y"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": ""}]}"#,
+    ];
+    let mut shown = String::new();
+    for text in wrong {
+        let document = Document::parse("settings.json", text).unwrap();
+        let read = CommandHook::read_all(document.root());
+        let _ = match read {
+            Ok(hooks) => writeln!(shown, "{text}\n  {hooks:?}"),
+            Err(error) => writeln!(shown, "{text}\n  {error}"),
+        };
+    }
+    expect![[r#"
+        {"tool.per": []}
+          settings.json:1:14: $["tool.per"]: there is no point `tool.per`
+        {"context": [{"command": "x"}]}
+          settings.json:1:13: $.context: `context` is for hooks in Rust and for scripts
+        {"tool.pre": {"command": "x"}}
+          settings.json:1:14: $["tool.pre"]: expected a list, found an object
+        {"tool.pre": [{}]}
+          settings.json:1:15: $["tool.pre"][0]: missing key `command`
+        {"tool.pre": [{"command": ""}]}
+          settings.json:1:27: $["tool.pre"][0].command: expected a string that is not empty, found an empty string
+        {"tool.pre": [{"command": "  "}]}
+          settings.json:1:27: $["tool.pre"][0].command: expected a string that is not empty, found the string `  `
+        {"tool.pre": [{"command": []}]}
+          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+        {"tool.pre": [{"command": [""]}]}
+          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+        {"tool.pre": [{"command": ["x", 1]}]}
+          settings.json:1:33: $["tool.pre"][0].command[1]: expected a string, found the number 1
+        {"tool.pre": [{"command": "a\u0000b"}]}
+          [CommandHook { name: "tool.pre", point: ToolPre, declared: Declared { name: Some("tool.pre"), description: "", tools: None, limit: None, power: None, detached: false }, command: Words(["a\0b"]), env: [], serve: false, on_failure: Block, dialect: Cotter }]
+        {"tool.pre": [{"command": "x", "tools": []}]}
+          settings.json:1:41: $["tool.pre"][0].tools: an empty list of tools would match none
+        {"tool.pre": [{"command": "x", "tools": ["[a"]}]}
+          settings.json:1:41: $["tool.pre"][0].tools: error parsing glob '[a': unclosed character class; missing ']'
+        {"model.pre": [{"command": "x", "tools": ["a"]}]}
+          settings.json:1:42: $["model.pre"][0].tools: `model.pre` is not about tools, so none can be named
+        {"tool.pre": [{"command": "x", "timeoutMs": 0}]}
+          settings.json:1:45: $["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0
+        {"tool.pre": [{"command": "x", "timeoutMs": 3600001}]}
+          settings.json:1:45: $["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 3600001
+        {"tool.pre": [{"command": "x", "power": "transform"}]}
+          settings.json:1:41: $["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`
+        {"tool.pre": [{"command": "x", "env": ["A=B"]}]}
+          settings.json:1:40: $["tool.pre"][0].env[0]: `A=B` is no variable's name
+        {"tool.pre": [{"command": "x", "onFailure": "ignore"}]}
+          settings.json:1:45: $["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`
+        {"tool.pre": [{"command": "x", "comand": "y"}]}
+          settings.json:1:32: $["tool.pre"][0].comand: unknown key `comand`
+        {"tool.pre": [{"command": "x", "name": ""}]}
+          settings.json:1:40: $["tool.pre"][0].name: expected a string that is not empty, found an empty string
+    "#]].assert_eq(&shown);
 }
