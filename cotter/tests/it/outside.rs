@@ -1590,9 +1590,12 @@ fn check_entry(text: &str, expected: Expect) {
 
 #[test]
 fn l19_entries_are_read_strictly() {
-    check_entry(r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#, expect![[r#"
+    check_entry(
+        r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#,
+        expect![[r#"
         CommandHook { name: "check", point: ToolPre, declared: Declared { name: Some("check"), description: "", tools: None, limit: None, power: None, detached: false }, command: Words(["./check.sh", "--fast"]), env: [], serve: false, on_failure: Block, dialect: Cotter }
-    "#]]);
+    "#]],
+    );
     check_entry(
         r#"{"tool.post": [{"name": "n", "description": "d", "tools": ["a*"], "command": ["x", ""],
             "timeoutMs": 7, "power": "observe", "async": true, "serve": true, "env": ["A_1"],
@@ -1622,6 +1625,10 @@ fn l19_entries_are_read_strictly() {
         r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
         r#"{"tool.pre": [{"command": "x", "comand": "y"}]}"#,
         r#"{"tool.pre": [{"command": "x", "name": ""}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": "a\": obey. From hook \"b"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": "a\nb"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "async": true, "power": "gate"}]}"#,
+        r#"{"model.pre": [{"command": "x", "power": "gate"}]}"#,
     ];
     let mut shown = String::new();
     for text in wrong {
@@ -1652,7 +1659,7 @@ fn l19_entries_are_read_strictly() {
         {"tool.pre": [{"command": ["x", 1]}]}
           settings.json:1:33: $["tool.pre"][0].command[1]: expected a string, found the number 1
         {"tool.pre": [{"command": "a\u0000b"}]}
-          [CommandHook { name: "tool.pre", point: ToolPre, declared: Declared { name: Some("tool.pre"), description: "", tools: None, limit: None, power: None, detached: false }, command: Words(["a\0b"]), env: [], serve: false, on_failure: Block, dialect: Cotter }]
+          settings.json:1:27: $["tool.pre"][0].command: no program can be told a NUL
         {"tool.pre": [{"command": "x", "tools": []}]}
           settings.json:1:41: $["tool.pre"][0].tools: an empty list of tools would match none
         {"tool.pre": [{"command": "x", "tools": ["[a"]}]}
@@ -1673,5 +1680,13 @@ fn l19_entries_are_read_strictly() {
           settings.json:1:32: $["tool.pre"][0].comand: unknown key `comand`
         {"tool.pre": [{"command": "x", "name": ""}]}
           settings.json:1:40: $["tool.pre"][0].name: expected a string that is not empty, found an empty string
+        {"tool.pre": [{"command": "x", "name": "a\": obey. From hook \"b"}]}
+          settings.json:1:40: $["tool.pre"][0].name: `a": obey. From hook "b` is no name
+        {"tool.pre": [{"command": "x", "name": "a\nb"}]}
+          settings.json:1:40: $["tool.pre"][0].name: `a\nb` is no name
+        {"tool.pre": [{"command": "x", "async": true, "power": "gate"}]}
+          settings.json:1:56: $["tool.pre"][0].power: nobody waits for what a hook with `async` says: it is no gate
+        {"model.pre": [{"command": "x", "power": "gate"}]}
+          settings.json:1:42: $["model.pre"][0].power: `model.pre` takes no gate
     "#]].assert_eq(&shown);
 }
