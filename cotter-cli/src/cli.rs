@@ -20,6 +20,7 @@ pub(crate) struct Parsed {
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
+    HooksList { json: bool },
     NamesList { kind: Kind, json: bool },
     SkillsShow { name: String, json: bool },
     SkillsMatch { task: String, json: bool },
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     PermissionsRevoke { rule: String },
     Trust { path: Option<PathBuf>, print: bool, rewrite: bool },
     TrustList { json: bool },
+    Init { folder: Option<PathBuf> },
     Untrust { path: Option<PathBuf> },
     Ledger { id: String },
     LedgerVerify { id: String, head: Option<String> },
@@ -48,8 +50,8 @@ impl Command {
             Command::Explain { .. }
                 | Command::ExplainBatch { .. }
                 | Command::NamesList { .. }
+                | Command::HooksList { .. }
                 | Command::SkillsShow { .. }
-                | Command::SkillsMatch { .. }
                 | Command::Check { .. }
                 | Command::ModelsList { .. }
                 | Command::McpList { .. }
@@ -82,6 +84,10 @@ pub(crate) struct RunArgs {
     pub(crate) mcp: Vec<PathBuf>,
     pub(crate) settings: Option<PathBuf>,
     pub(crate) trust: TrustArgs,
+    /// Whether nothing that a project or a space brings is used.
+    pub(crate) safe_mode: bool,
+    /// Hooks that do not run, by name.
+    pub(crate) without: Vec<String>,
     pub(crate) ask: bool,
 }
 
@@ -169,6 +175,11 @@ fn definition() -> clap::Command {
                 .help("Colour: auto, always, never"),
         )
         .subcommand(skills())
+        .subcommand(names(
+            "hooks",
+            "List the hooks at every point of a run",
+            "The hooks there are, where each is bound and whose it is",
+        ))
         .subcommand(
             names("commands", "List what may be typed after a slash", "The commands there are")
                 .subcommand(check("commands")),
@@ -185,6 +196,7 @@ fn definition() -> clap::Command {
         .subcommand(explain())
         .subcommand(mcp())
         .subcommand(permissions())
+        .subcommand(init())
         .subcommand(trust())
         .subcommand(untrust())
         .subcommand(sessions())
@@ -289,6 +301,17 @@ fn permissions() -> clap::Command {
         )
 }
 
+fn init() -> clap::Command {
+    clap::Command::new("init")
+        .about("Begin a project's own folder: a hook, a rule, a skill, a command, an agent")
+        .arg(
+            Arg::new("folder")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("The folder to begin it in; without it, the project's root"),
+        )
+}
+
 fn trust() -> clap::Command {
     clap::Command::new("trust")
         .about("Show what a project brings, and let it run")
@@ -375,7 +398,7 @@ fn run_args() -> Vec<Arg> {
         .value_parser(PossibleValuesParser::new(modes))
         .hide_possible_values(true),
         flag("ask", "Put questions on the terminal instead of refusing what would ask"),
-        value("max-turns", "N", "The most requests of this run")
+        value("max-turns", "N", "The most requests of this run, and of each subagent")
             .allow_negative_numbers(true)
             .value_parser(value_parser!(u32).range(1..)),
         value("max-budget-usd", "X", "The most this run may cost, in dollars")
@@ -396,6 +419,9 @@ fn run_args() -> Vec<Arg> {
             .default_missing_value("")
             .action(ArgAction::Append)
             .value_parser(trusted),
+        value("without", "NAME", "Run without a hook; may be repeated").action(ArgAction::Append),
+        flag("safe-mode", "Use nothing that the project brings: no hooks, skills, servers, notes")
+            .conflicts_with_all(["trust", "require-trust"]),
         flag("require-trust", "Do not run where something of the project is not trusted"),
     ]
 }
@@ -430,6 +456,9 @@ fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
 
 fn command(matches: &ArgMatches) -> Result<Command, Failure> {
     match matches.subcommand() {
+        Some(("hooks", matches)) => Ok(Command::HooksList {
+            json: matches.subcommand().is_some_and(|(_, list)| list.get_flag("json")),
+        }),
         Some((word @ ("skills" | "commands" | "agents"), matches)) => Ok(named(word, matches)),
         Some(("models", matches)) => {
             let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
@@ -473,6 +502,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
                 rewrite: matches.get_flag("rewrite"),
             },
         }),
+        Some(("init", matches)) => Ok(Command::Init { folder: path_of(matches, "folder") }),
         Some(("untrust", matches)) => Ok(Command::Untrust { path: path_of(matches, "path") }),
         Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {
@@ -542,6 +572,8 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
         settings: path_of(matches, "settings"),
         trust: trust_of(matches),
+        safe_mode: matches.get_flag("safe-mode"),
+        without: matches.get_many("without").into_iter().flatten().cloned().collect(),
         ask: matches.get_flag("ask"),
     })
 }

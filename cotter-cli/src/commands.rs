@@ -2,6 +2,8 @@
 
 pub(crate) mod check;
 pub(crate) mod explain;
+pub(crate) mod hooks;
+pub(crate) mod init;
 pub(crate) mod ledger;
 pub(crate) mod mcp;
 pub(crate) mod models;

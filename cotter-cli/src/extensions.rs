@@ -30,6 +30,14 @@ impl Extensions {
     /// The person's own, the project's, and the memory files of the place. What lies in the project is the
     /// project's, whoever names it.
     pub(crate) fn load(files: &Files, place: &Place, standings: &Standings) -> Self {
+        let memory = |own: Option<&Path>| {
+            let denied = files.denied();
+            let allows = |path: &Path| {
+                let facts = Facts::reads([path.to_owned()]);
+                !denied.iter().any(|rule| rule.matches("read", &facts, place))
+            };
+            memory::load(place, own, &allows)
+        };
         let own = home::config().filter(|folder| !home::is_brought_by(folder, place.project()));
         let mut folders = vec![];
         if let Some(folder) = &own {
@@ -50,13 +58,14 @@ impl Extensions {
             named_as_found(&mut loaded.diagnostics, folder, &found.source);
             folders.push(Folder { owner: Owner::new(Origin::Project, unit), loaded });
         }
-        let denied = files.denied();
-        let allows = |path: &Path| {
-            let facts = Facts::reads([path.to_owned()]);
-            !denied.iter().any(|rule| rule.matches("read", &facts, place))
-        };
-        let memory = memory::load(place, own.as_deref(), &allows);
-        Extensions { folders, memory }
+        Extensions { memory: memory(own.as_deref()), folders }
+    }
+
+    /// The same without anything of the project's.
+    pub(crate) fn safe(mut self) -> Self {
+        self.folders.retain(|folder| folder.owner.origin != Origin::Project);
+        self.memory = Memory::default();
+        self
     }
 
     /// The folders of skills, which calls may read though ours are closed.

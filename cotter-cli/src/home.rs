@@ -144,10 +144,11 @@ pub(crate) fn trust() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
 }
 
-/// The nearest folder upward with `.git` or `.cotter`, else the folder itself.
+/// The nearest folder upward with `.git`; without one, that with `.cotter`; else the folder itself. So a
+/// `.cotter` further down in a repository does not hide the one at its root, which may have gates.
 pub(crate) fn project_root(folder: &Path) -> &Path {
-    let marked = |folder: &&Path| [".git", ".cotter"].iter().any(|mark| folder.join(mark).exists());
-    folder.ancestors().find(marked).unwrap_or(folder)
+    let marked = |mark: &str| folder.ancestors().find(|above| above.join(mark).exists());
+    marked(".git").or_else(|| marked(".cotter")).unwrap_or(folder)
 }
 
 /// A base folder of the XDG kind; what is not absolute does not count there.

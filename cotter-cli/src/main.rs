@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         Command::SkillsShow { name, json } => commands::skills::show(&name, json, style),
         Command::SkillsMatch { task, json } => commands::skills::matching(&task, json, style),
         Command::Check { kind, path, json } => commands::check::files(kind, &path, json, style),
+        Command::HooksList { json } => commands::hooks::list(json, style),
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::Trust { path, rewrite, .. } => {
             commands::trust::trust(path.as_deref(), rewrite, style)
         }
+        Command::Init { folder } => commands::init::init(folder.as_deref()),
         Command::TrustList { json } => commands::trust::list(json, style),
         Command::Untrust { path } => commands::trust::untrust(path.as_deref()),
         Command::Ledger { id } => commands::ledger::show(&id),

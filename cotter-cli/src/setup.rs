@@ -12,6 +12,7 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base},
+    ext::HookInfo,
     files::Severity,
     permission::{Level, Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
@@ -23,7 +24,7 @@ use cotter::{
     ui::Ui,
 };
 use cotter_models::Providers;
-use cotter_tools::mcp::Servers;
+use cotter_tools::{mcp::Servers, process::Runner};
 use smol_str::SmolStr;
 
 use crate::{
@@ -188,8 +189,8 @@ impl Files {
     }
 
     /// Puts every file's permissions and hooks into the registry, then what flags say.
-    fn register(&self, agent: &Agent, mode: Option<Mode>) -> Result<(), Failure> {
-        let starts = Arc::new(tools::hooks(&self.values())?);
+    fn register(&self, agent: &Agent, runner: &Runner, mode: Option<Mode>) -> Result<(), Failure> {
+        let starts = Arc::new(tools::hooks(runner));
         for File { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
@@ -200,6 +201,12 @@ impl Files {
                 fill(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &base);
             })?;
+        }
+        for Written { text, place } in self.0.iter().flat_map(|file| &file.settings.disable) {
+            if !switch_off(agent, text) {
+                let words = format!("there is no hook `{text}` to switch off");
+                warn(&place.error(words));
+            }
         }
         if let Some(mode) = mode {
             let owner = Owner::new(Origin::User, "command line");
@@ -292,6 +299,35 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     texts.map(parse).collect()
 }
 
+/// Switches off the hooks of that name, or of that origin and name: `lint`, `project/lint`. Whether there
+/// were any. The kernel's stay.
+fn switch_off(agent: &Agent, name: &str) -> bool {
+    let named = |hook: &HookInfo| {
+        hook.name == name || format!("{}/{}", hook.owner.origin, hook.name) == name
+    };
+    let hooks = agent.hooks();
+    let ids: Vec<_> = hooks.iter().filter(|hook| named(hook)).map(|hook| hook.id).collect();
+    ids.into_iter().filter(|id| agent.set_enabled(*id, false)).count() > 0
+}
+
+/// What a person says on the command line must name something.
+fn without(agent: &Agent, name: &str) -> Result<(), Failure> {
+    if switch_off(agent, name) {
+        return Ok(());
+    }
+    let hooks = agent.hooks();
+    let shown = text::show_line(name);
+    if hooks.iter().any(|hook| hook.name == name) {
+        let message = format!("hook `{shown}` is the kernel's, and nothing switches it off");
+        return Err(Failure::new(message));
+    }
+    let failure = Failure::new(format!("there is no hook `{shown}` to leave out"));
+    Err(match text::nearest(name, hooks.iter().map(|hook| hook.name.as_str())) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter hooks list` shows those there are"),
+    })
+}
+
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.
 const SOMETIMES: [&str; 5] = ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
@@ -356,7 +392,7 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
-fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentBuilder, Failure> {
+fn builder(answering: Answering, place: Place, runner: &Runner) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
@@ -370,7 +406,7 @@ fn builder(answering: Answering, place: Place, values: &Values) -> Result<AgentB
         .extend(builtin::subagents)
         .extend(builtin::commands)
         .extend(builtin::skills);
-    tools::furnish(builder, values, &tools)
+    tools::furnish(builder, runner, &tools)
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
@@ -379,13 +415,14 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let files = Files::load(None, &place, &standings)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;
+    let runner = tools::runner(&values)?;
     let extensions = Extensions::load(&files, &place, &standings);
     let place = extensions.readable(place);
-    let servers = tools::seen_servers(files.servers(&[], &place)?, &values, &place)?;
-    let builder = builder(Answering::nobody().0, place, &values)?;
+    let servers = tools::seen_servers(files.servers(&[], &place)?, &runner, &place)?;
+    let builder = builder(Answering::nobody().0, place, &runner)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
-    files.register(&agent, None)?;
+    files.register(&agent, &runner, None)?;
     extensions.register(&agent)?;
     Ok(agent)
 }
@@ -417,11 +454,13 @@ impl Setup {
         let values = self.files.values();
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
+        let runner = tools::runner(&values)?;
         let extensions = Extensions::load(&self.files, &place, &self.standings);
+        let extensions = if args.safe_mode { extensions.safe() } else { extensions };
         let place = extensions.readable(place);
         let servers =
-            tools::servers(self.files.servers(&args.mcp, &place)?, &values, &place).await?;
-        let builder = builder(self.answering, place, &values)?;
+            tools::servers(self.files.servers(&args.mcp, &place)?, &runner, &place).await?;
+        let builder = builder(self.answering, place, &runner)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
             set.max_steps = args.max_turns.or(limits.max_turns);
@@ -438,7 +477,8 @@ impl Setup {
             None => builder.store(MemoryStore::new()),
         };
         let agent = builder.build()?;
-        self.files.register(&agent, args.mode)?;
+        self.files.register(&agent, &runner, args.mode)?;
+        args.without.iter().try_for_each(|name| without(&agent, name))?;
         let told = extensions.register(&agent)?;
         for told in told.iter().filter(|told| told.severity > Severity::Warning) {
             crate::screen::tell(&format!("warning: {}", text::show_line(&told.to_string())));

@@ -20,15 +20,14 @@ use crate::{failure::Failure, home, roots};
 /// Gives an agent its tools, but for those of servers.
 pub(crate) fn furnish(
     builder: AgentBuilder,
-    values: &Values,
+    runner: &Runner,
     place: &Place,
 ) -> Result<AgentBuilder, Failure> {
-    let runner = runner(values)?;
     let builder = builder
         .extend(files::tools)
         .extend(fetch::tools)
         .tool(Bash::new(runner.clone()))
-        .extend(background(runner))
+        .extend(background(runner.clone()))
         .hook(AskUser::default())
         .hook(Delegate);
     let Some(folder) = home::memory() else { return Ok(builder) };
@@ -40,7 +39,7 @@ pub(crate) fn furnish(
 }
 
 /// How commands run: with little of our environment, confined as settings say.
-fn runner(values: &Values) -> Result<Runner, Failure> {
+pub(crate) fn runner(values: &Values) -> Result<Runner, Failure> {
     let named: Vec<_> = values.reach.environment.iter().map(|name| name.text.as_str()).collect();
     let runner = Runner::new(this_program())
         .with_sandbox(values.sandbox.unwrap_or_default())
@@ -51,21 +50,21 @@ fn runner(values: &Values) -> Result<Runner, Failure> {
 }
 
 /// Who starts the programs of hooks.
-pub(crate) fn hooks(values: &Values) -> Result<HookRunner, Failure> {
-    Ok(HookRunner::new(runner(values)?, env::vars_os()))
+pub(crate) fn hooks(runner: &Runner) -> HookRunner {
+    HookRunner::new(runner.clone(), env::vars_os())
 }
 
 /// The tools of servers. Those that were not seen before are started; what is the matter with one is
 /// told on standard error.
 pub(crate) async fn servers(
     servers: Servers,
-    values: &Values,
+    runner: &Runner,
     place: &Place,
 ) -> Result<Option<Mcp>, Failure> {
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::open(servers, surroundings(values, place)?).await;
+    let mcp = Mcp::open(servers, surroundings(runner, place)).await;
     let mcp = mcp.map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
         crate::screen::tell(&format!("warning: {}", text::show_line(&diagnostic.to_string())));
@@ -76,24 +75,23 @@ pub(crate) async fn servers(
 /// The tools of servers that were seen before. None is started.
 pub(crate) fn seen_servers(
     servers: Servers,
-    values: &Values,
+    runner: &Runner,
     place: &Place,
 ) -> Result<Option<Mcp>, Failure> {
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::seen(servers, surroundings(values, place)?);
+    let mcp = Mcp::seen(servers, surroundings(runner, place));
     mcp.map(Some).map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))
 }
 
-fn surroundings(values: &Values, place: &Place) -> Result<Surroundings, Failure> {
-    let around = Surroundings::new(place.clone())
-        .with_variables(env::vars_os())
-        .with_runner(runner(values)?);
-    Ok(match home::mcp_definitions() {
+fn surroundings(runner: &Runner, place: &Place) -> Surroundings {
+    let around =
+        Surroundings::new(place.clone()).with_variables(env::vars_os()).with_runner(runner.clone());
+    match home::mcp_definitions() {
         Some(file) => around.with_definitions(file),
         None => around,
-    })
+    }
 }
 
 /// The program that is running; on Linux also after its file was replaced.

@@ -31,7 +31,7 @@ pub(crate) fn possible_sources(place: &Place) -> Vec<PathBuf> {
 /// Those that are there.
 pub(crate) fn sources(place: &Place) -> Vec<PathBuf> {
     let mut sources = possible_sources(place);
-    sources.retain(|source| source.symlink_metadata().is_ok());
+    sources.retain(|source| is_there(source));
     sources
 }
 
@@ -66,6 +66,11 @@ impl Found {
 }
 
 impl Standings {
+    /// Nothing is looked at.
+    pub(crate) fn nothing() -> Self {
+        Standings(vec![])
+    }
+
     /// What is left out, and why: a line each.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|Found { source, standing }| {
@@ -93,22 +98,26 @@ pub(crate) async fn standings(
     args: &TrustArgs,
     when: When,
 ) -> Result<Standings, Failure> {
+    let store = store(place.project());
+    let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
+    let mut asking = Asking { args, when, terminal: None, unused: args.hashes.clone() };
     let mut standings = Standings(vec![]);
-    let mut unused = args.hashes.clone();
-    let mut asking = Asking { args, when, terminal: None };
-    for source in sources(place) {
-        let standing = match (Snapshot::take(&source), store(place.project())) {
-            (Ok(snapshot), _) if snapshot.is_empty() => continue,
+    for source in possible_sources(place) {
+        let was_trusted = known.iter().any(|record| record.source == source);
+        if !is_there(&source) {
+            let missed = was_trusted.then(|| Found { source, standing: gone() });
+            standings.0.extend(missed);
+            continue;
+        }
+        let standing = match (Snapshot::take(&source), &store) {
+            (Ok(snapshot), _) if snapshot.is_empty() && !was_trusted => continue,
             (Err(error), _) => unknown(&error.into()),
-            (Ok(_), Err(failure)) => unknown(&failure),
-            (Ok(snapshot), Ok(store)) => {
-                unused.retain(|hash| *hash != snapshot.hash());
-                asking.settle(&store, &snapshot).await?
-            }
+            (Ok(_), Err(failure)) => unknown(failure),
+            (Ok(snapshot), Ok(store)) => asking.settle(store, &snapshot).await?,
         };
         standings.0.push(Found { source, standing });
     }
-    check(&standings, &unused, args)?;
+    check(&standings, &asking.unused, args)?;
     Ok(standings)
 }
 
@@ -124,11 +133,23 @@ pub(crate) fn seen(place: &Place) -> Standings {
     Standings(sources(place).into_iter().filter_map(found).collect())
 }
 
+/// What somebody trusted is looked for, and missed: a gate may have been in it.
+fn gone() -> Standing {
+    let word = "it was trusted, and is gone (`cotter untrust` forgets it)";
+    Standing::Unknown { word: Some(word.into()) }
+}
+
+fn is_there(source: &Path) -> bool {
+    source.symlink_metadata().is_ok()
+}
+
 /// What the command line says about sources, and the terminal once somebody was asked.
 struct Asking<'a> {
     args: &'a TrustArgs,
     when: When,
     terminal: Option<Terminal>,
+    /// Hashes that nothing had so far.
+    unused: Vec<Hash>,
 }
 
 impl Asking<'_> {
@@ -137,6 +158,7 @@ impl Asking<'_> {
         store: &TrustStore,
         snapshot: &Snapshot,
     ) -> Result<Standing, Failure> {
+        self.unused.retain(|hash| *hash != snapshot.hash());
         match store.standing(snapshot) {
             trusted @ Standing::Trusted { .. } => Ok(trusted),
             _ if self.args.hashes.contains(&snapshot.hash()) => Ok(store.admit(snapshot)?),

@@ -41,6 +41,7 @@ pub struct ScriptedUi {
     questions: Arc<Mutex<Vec<Arc<Question>>>>,
     /// What was put to them beside permissions, as text.
     put: Arc<Mutex<String>>,
+    told: Arc<Mutex<String>>,
 }
 
 impl ScriptedUi {
@@ -64,6 +65,11 @@ impl ScriptedUi {
     /// What they were asked beside permissions: titles, with an option per line.
     pub fn was_put(&self) -> String {
         self.put.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What they were told without being asked, a line each.
+    pub fn was_told(&self) -> String {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every question so far.
@@ -121,6 +127,11 @@ impl Ui for ScriptedUi {
                 }),
             }
         })
+    }
+
+    fn notify(&self, text: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.push_str(&format!("{text}\n"));
     }
 
     fn confirm(&self, text: &str) -> Asking<'_, bool> {

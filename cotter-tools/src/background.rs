@@ -1,37 +1,40 @@
 //! `bash_background`: commands that outlive their call, each with a name, a log and an end.
+//!
+//! Nobody may look at a process for long, so what a person should know of one is told without being
+//! asked for: with the next request to the model, and when a run or the session ends.
+
+mod process;
 
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
+    io,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use cotter::{
-    Cx, Place, Registry, Tool, ToolError, ToolSpec, named,
+    At, Cx, Place, Registry, Tool, ToolError, ToolSpec,
+    builtin::is_protected,
+    named,
     permission::Zone,
-    points::{SessionClose, SessionClosed},
+    points::{ModelPre, SessionClose, SessionEnd, SessionEnded, ToolPost, ToolRan},
     tool::{ErrorKind, Facts, Output, Permit, Working},
 };
 use serde_json::{Value, json};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinHandle,
-};
 
+use self::process::{Process, tail};
 use crate::{
     bash,
-    process::{Ended, Runner, Running},
+    confine::{makes_repository, protect},
+    process::Runner,
 };
 
 /// The most that run at a time.
 const MOST: usize = 8;
-/// The most of a log.
-const MOST_LOG: u64 = 64 * 1024 * 1024;
-/// The most of a log that one call shows.
-const SHOWN: u64 = 16 * 1024;
+/// The most that are remembered after their end.
+const MOST_ENDED: usize = 8;
 /// How long a start waits for a command that fails at once.
 const FIRST_LOOK: Duration = Duration::from_millis(300);
 
@@ -40,13 +43,34 @@ pub fn background(runner: Runner) -> impl FnOnce(&mut Registry) {
     move |registry| {
         let processes = Processes::default();
         let ending = processes.clone();
-        let close = named("background", move |_: &SessionClosed, cx: &Cx| {
-            ending.lock().retain(|(session, _), _| session != cx.session_id());
+        let close = named("background", move |at: At<SessionClose>| {
+            let ending = ending.clone();
+            async move { ending.end_of(at.cx()).await }
         });
         registry.observe(
             SessionClose,
             close.description("Ends background processes with their session."),
         );
+        let telling = processes.clone();
+        let before = named("background-news", move |at: At<ModelPre>| {
+            let telling = telling.clone();
+            async move {
+                telling.wait_for_ending(at.cx()).await;
+                telling.tell(at.cx(), true);
+            }
+        });
+        let telling = processes.clone();
+        let after =
+            named("background-end", move |_: &SessionEnded, cx: &Cx| telling.tell(cx, true));
+        let what = "Tells what background processes did that nobody approved.";
+        registry.observe(ModelPre, before.description(what).quiet());
+        registry.observe(SessionEnd, after.description(what).quiet());
+        let approving = processes.clone();
+        let approved =
+            named("background-approvals", move |ran: &ToolRan, cx: &Cx| approving.approve(ran, cx))
+                .description("What a call was approved to write is no background process's doing.")
+                .tools(["write", "edit", "bash", "bash_background"]);
+        registry.observe(ToolPost, approved.quiet());
         registry.tool(Background { spec: spec(), runner, processes });
     }
 }
@@ -65,20 +89,76 @@ impl Processes {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Process>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// One process. Dropped, it is ended.
-struct Process {
-    command: String,
-    log: PathBuf,
-    stop: mpsc::Sender<()>,
-    ended: watch::Receiver<Option<String>>,
-    listening: JoinHandle<()>,
-}
+    /// Makes room for one more that has ended. One with something to tell stays until it is told.
+    fn forget_oldest(&self) {
+        let mut processes = self.lock();
+        let ended = processes.iter().filter(|(_, process)| process.end_told);
+        let mut ended: Vec<_> =
+            ended.map(|(key, process)| (process.started, key.clone())).collect();
+        ended.sort_unstable();
+        for (_, key) in ended.iter().rev().skip(MOST_ENDED - 1) {
+            processes.remove(key);
+        }
+    }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.listening.abort();
+    /// Tells the person what is new of a session's processes, and the model too if it is to be told.
+    fn tell(&self, cx: &Cx, model_too: bool) {
+        let mut news = vec![];
+        for ((session, name), process) in self.lock().iter_mut() {
+            if session == cx.session_id() {
+                news.extend(process.news(name));
+            }
+        }
+        for text in news {
+            cx.notify(&text);
+            if model_too {
+                cx.note(text);
+            }
+        }
+    }
+
+    /// Waits for those that are ended because a secret was read: the model goes on without them.
+    async fn wait_for_ending(&self, cx: &Cx) {
+        let ending: Vec<_> = {
+            let processes = self.lock();
+            let own = processes.iter().filter(|((session, _), _)| session == cx.session_id());
+            own.filter(|(_, process)| process.is_ending()).map(|(_, p)| p.ended.clone()).collect()
+        };
+        for mut ended in ending {
+            let _ = ended.wait_for(Option::is_some).await;
+        }
+    }
+
+    /// Ends the processes of a session, and tells what there is to tell of them.
+    async fn end_of(&self, cx: &Cx) {
+        let own: Vec<_> = {
+            let processes = self.lock();
+            let own = processes.iter().filter(|((session, _), _)| session == cx.session_id());
+            own.map(|(_, process)| process.stop()).collect()
+        };
+        for mut ended in own {
+            let _ = ended.wait_for(Option::is_some).await;
+        }
+        self.tell(cx, false);
+        self.lock().retain(|(session, _), _| session != cx.session_id());
+    }
+
+    /// What a call was approved to write stays when a process ends, whoever's it is.
+    fn approve(&self, ran: &ToolRan, cx: &Cx) {
+        let mut processes = self.lock();
+        if processes.is_empty() {
+            return;
+        }
+        let place = cx.place();
+        let protected = ran.facts.writes.iter().filter(|path| is_protected(path, place));
+        let mut paths: Vec<PathBuf> = protected.cloned().collect();
+        if makes_repository(&ran.facts) {
+            paths.extend(protect::folders(place).iter().map(|folder| folder.join(".git")));
+        }
+        if !paths.is_empty() {
+            processes.values_mut().for_each(|process| process.approve(&paths));
+        }
     }
 }
 
@@ -129,8 +209,8 @@ impl Tool for Background {
             };
             match permit.input()["action"].as_str().unwrap_or_default() {
                 "start" => self.start(&permit, (session, name)).await,
-                "log" => self.log((session, needed()?)),
-                "stop" => self.stop((session, needed()?)).await,
+                "log" => self.log(permit.cx(), (session, needed()?)),
+                "stop" => self.stop(permit.cx(), (session, needed()?)).await,
                 _ => Ok(self.list(&session).into()),
             }
         })
@@ -149,36 +229,42 @@ impl Background {
         let name = self.free_name(&session, name)?;
         let mut job = bash::job(permit, &self.runner)?;
         if let Some(confinement) = &mut job.confinement {
-            confinement.aside = None;
+            confinement.outlives = true;
         }
         let log =
             self.new_log(&session, &name).map_err(|cause| ToolError::failed(cause.to_string()))?;
-        let running = self.runner.start(job).await.map_err(bash::not_started)?;
-        let (process, mut ended) = Process::new(command, log, running)?;
-        let path = process.log.clone();
+        // One that was approved after a secret was read was approved with that in mind.
+        let secret = permit.cx().until_secret_read();
+        let ends = permit.facts().reaches_out() && !secret.is_cancelled();
+        let secret = ends.then(|| secret.clone());
+        let process = Process::start(command, log, job, (&self.runner, secret)).await?;
+        let (path, mut ended) = (process.log.clone(), process.ended.clone());
+        self.processes.tell(permit.cx(), false);
+        self.processes.forget_oldest();
         self.processes.lock().insert((session, name.clone()), process);
         // What fails at once is worth a moment.
         let early = tokio::time::timeout(FIRST_LOOK, ended.wait_for(Option::is_some)).await;
         let status = match early {
             Ok(Ok(end)) => {
-                format!("`{name}` was started and has ended: {}", end.clone().unwrap_or_default())
+                let end = end.as_ref().map(|end| end.told()).unwrap_or_default();
+                format!("`{name}` was started and has ended: {end}")
             }
             _ => format!("`{name}` is running; its log is {}", path.display()),
         };
+        self.processes.tell(permit.cx(), false);
         Ok(format!("{status}\n{}", tail(&path)).trim_end().to_owned().into())
     }
 
     /// The name asked for, or the first that is free.
     fn free_name(&self, session: &str, name: Option<String>) -> Result<String, ToolError> {
         let processes = self.processes.lock();
-        let running = |process: &Process| process.ended.borrow().is_none();
-        if processes.values().filter(|process| running(process)).count() >= MOST {
+        if processes.values().filter(|process| process.is_running()).count() >= MOST {
             let message = format!("{MOST} processes are running already; stop one first");
             return Err(ToolError::new(ErrorKind::Unavailable, message));
         }
         let taken = |name: &str| {
             let key = (session.to_owned(), name.to_owned());
-            processes.get(&key).is_some_and(running)
+            processes.get(&key).is_some_and(Process::is_running)
         };
         match name {
             Some(name) if taken(&name) => {
@@ -205,7 +291,8 @@ impl Background {
         Ok((path, file))
     }
 
-    fn log(&self, key: (String, String)) -> Result<Output, ToolError> {
+    fn log(&self, cx: &Cx, key: (String, String)) -> Result<Output, ToolError> {
+        self.processes.tell(cx, false);
         let processes = self.processes.lock();
         let process = processes.get(&key).ok_or_else(|| unknown(&key.1))?;
         Ok(format!("{}\n{}", process.status(&key.1), tail(&process.log))
@@ -214,15 +301,13 @@ impl Background {
             .into())
     }
 
-    async fn stop(&self, key: (String, String)) -> Result<Output, ToolError> {
-        let (stop, mut ended) = {
+    async fn stop(&self, cx: &Cx, key: (String, String)) -> Result<Output, ToolError> {
+        let mut ended = {
             let processes = self.processes.lock();
-            let process = processes.get(&key).ok_or_else(|| unknown(&key.1))?;
-            (process.stop.clone(), process.ended.clone())
+            processes.get(&key).ok_or_else(|| unknown(&key.1))?.stop()
         };
-        let _ = stop.try_send(());
         let _ = ended.wait_for(Option::is_some).await;
-        let said = self.log(key.clone());
+        let said = self.log(cx, key.clone());
         self.processes.lock().remove(&key);
         said
     }
@@ -240,77 +325,4 @@ impl Background {
 fn unknown(name: &str) -> ToolError {
     let message = format!("there is no background process `{name}`; `list` shows the names");
     ToolError::new(ErrorKind::NotFound, message)
-}
-
-type Ending = watch::Receiver<Option<String>>;
-
-impl Process {
-    fn new(
-        command: &str,
-        (log, file): (PathBuf, File),
-        running: Running,
-    ) -> Result<(Self, Ending), ToolError> {
-        let (stop, stopped) = mpsc::channel(1);
-        let (tell, ended) = watch::channel(None);
-        let listening = tokio::spawn(async move {
-            let end = listen(running, file, stopped).await;
-            tell.send_replace(Some(end));
-        });
-        let process =
-            Process { command: command.into(), log, stop, ended: ended.clone(), listening };
-        Ok((process, ended))
-    }
-
-    fn status(&self, name: &str) -> String {
-        match &*self.ended.borrow() {
-            None => format!("`{name}` is running"),
-            Some(end) => format!("`{name}` has ended: {end}"),
-        }
-    }
-}
-
-/// Writes what a process says to its log until it ends, and says how that was.
-async fn listen(mut running: Running, mut log: File, mut stopped: mpsc::Receiver<()>) -> String {
-    let mut room = MOST_LOG;
-    loop {
-        let chunk = tokio::select! {
-            Some(()) = stopped.recv() => {
-                running.end();
-                continue;
-            }
-            chunk = running.next() => chunk,
-        };
-        let Some(chunk) = chunk else { break };
-        let length = chunk.bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let _ = log.write_all(&chunk.bytes[..length]);
-        if room > 0 && length < chunk.bytes.len() {
-            let _ = log.write_all(b"\n[the log is full; what follows is left out]\n");
-        }
-        room -= length as u64;
-    }
-    match running.ended().await {
-        Err(cause) => cause.to_string(),
-        Ok(Ended { exit, remarks }) => {
-            let ending = bash::ending(exit).unwrap_or_else(|| "exit code 0".into());
-            std::iter::once(ending).chain(remarks).collect::<Vec<_>>().join("; ")
-        }
-    }
-}
-
-/// The end of a log.
-fn tail(log: &Path) -> String {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(log)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN)))?;
-        let mut bytes = vec![];
-        file.take(SHOWN).read_to_end(&mut bytes)?;
-        let cut = if length > SHOWN {
-            format!("… [{} bytes before]\n", length - SHOWN)
-        } else {
-            String::new()
-        };
-        Ok(cut + &bash::shown(&bytes))
-    };
-    read().unwrap_or_else(|cause| format!("(its log cannot be read: {cause})"))
 }

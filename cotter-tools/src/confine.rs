@@ -10,9 +10,11 @@
 //!   the machine allows no such namespace, closed folders are left out of what is opened, entry by
 //!   entry; protected paths are written down before the call, and put back after it, when none of its
 //!   processes is left. The same holds everywhere for protected paths that do not exist yet: who makes
-//!   one finds it gone after the call, and is told. What is taken away is set aside, not destroyed. A
-//!   command that outlives its call is told of, and nothing is put back after it: a person may have
-//!   written there meanwhile.
+//!   one finds it gone after the call, and is told. What is taken away is set aside, not destroyed.
+//! - For a command that outlives its call the same holds at its end, but for what was there before it
+//!   and is otherwise now: a person may have written there meanwhile, so it is told and left. What is
+//!   made while it runs is told as long as it runs; what another call was approved to write meanwhile
+//!   stays.
 //!
 //! Not covered: repositories further down in the project than its root and the folders on the way to
 //! the working folder; a pseudo-terminal, which confined commands cannot open; a protected path that a
@@ -116,9 +118,11 @@ pub struct Confinement {
     pub closed: Vec<PathBuf>,
     /// Not to be written, also inside of what may be written.
     pub protected: Vec<PathBuf>,
-    /// Where goes what it wrote there all the same, when it is put back. `None` for a command that
-    /// outlives its call: what changes meanwhile may be a person's doing, so it is told and left.
+    /// Where goes what it wrote there all the same, when it is put back. Without one nothing is put back.
     pub aside: Option<PathBuf>,
+    /// Whether it outlives its call. What was there before it and changes meanwhile may be a person's
+    /// doing: it is told and left. What was not there is taken away like after any other.
+    pub outlives: bool,
 }
 
 impl Confinement {
@@ -149,6 +153,7 @@ impl Confinement {
             closed: vec![],
             protected: vec![],
             aside: Some(runner.aside()?.into()),
+            outlives: false,
         };
         if facts.zone > Zone::Safe {
             plan.writes.extend(place.write_roots().map(PathBuf::from));
@@ -203,6 +208,7 @@ impl Confinement {
             closed,
             protected: vec![],
             aside: None,
+            outlives: false,
         }
     }
 
@@ -231,6 +237,7 @@ impl Confinement {
     pub(crate) fn from_lists(
         calls: Calls,
         network: Network,
+        outlives: bool,
         lists: Vec<Vec<PathBuf>>,
     ) -> Option<Self> {
         let [reads, writes, guarded_writes, closed, protected, aside] = lists.try_into().ok()?;
@@ -244,12 +251,13 @@ impl Confinement {
             closed,
             protected,
             aside,
+            outlives,
         })
     }
 }
 
 /// Whether a call is git making a repository, and nothing else that could write into it.
-fn makes_repository(facts: &Facts) -> bool {
+pub(crate) fn makes_repository(facts: &Facts) -> bool {
     let says = |command: &Command, at: usize, word: &str| {
         command.words.get(at).is_some_and(|said| said.text == word)
     };

@@ -5,7 +5,7 @@
 //! followed on the same host only: another host is another call, which is decided on by itself. Nothing
 //! is read from the environment, no proxy and no cookie.
 
-mod address;
+pub(crate) mod address;
 mod html;
 
 use std::{
@@ -32,6 +32,7 @@ use rustls::ClientConfig;
 use serde_json::{Value, json};
 
 use self::address::Address;
+use crate::picture;
 
 const DEFAULT_BYTES: u64 = 1024 * 1024;
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
@@ -212,10 +213,11 @@ async fn told(response: Response, url: &Url, most: u64) -> Result<Output, ToolEr
     let media = kind.split(';').next().unwrap_or_default().trim();
     if status.is_success()
         && !is_cut
-        && matches!(media, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+        && media.starts_with("image/")
+        && let Some((picture, kind)) = picture::of(&bytes)
     {
-        let words = format!("{url}, {media}, {} bytes", bytes.len());
-        return Ok(vec![Part::Text(words), Part::picture(media, &bytes)].into());
+        let words = format!("{url}, {kind}, {} bytes", bytes.len());
+        return Ok(vec![Part::Text(words), picture].into());
     }
     let what = if media.is_empty() { "binary data" } else { media }.to_owned();
     let size = match is_cut {

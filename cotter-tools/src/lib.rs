@@ -20,6 +20,7 @@ pub mod hooks;
 #[cfg(unix)]
 pub mod files;
 pub mod fetch;
+mod picture;
 pub mod ask_user;
 pub mod delegate;
 #[cfg(feature = "memory")]

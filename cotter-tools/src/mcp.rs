@@ -24,6 +24,7 @@
 //! person's voice, and descriptions of tools say what is needed. What it logs is quoted when something
 //! fails.
 
+mod backlog;
 mod config;
 mod definition;
 mod http;
@@ -43,7 +44,7 @@ use std::{
 
 use cotter::{
     AgentConfig, Hook, Permit, Place, ToolError, ToolSpec,
-    permission::Zone,
+    permission::{Zone, host_name},
     text,
     tool::{ErrorKind, Facts, Output, Working},
 };
@@ -62,10 +63,7 @@ pub use self::{
     definition::Definition,
     pins::{Pinned, Pins, PinsError},
 };
-use self::{
-    definition::Offered,
-    link::{Connection, Listed},
-};
+use self::{definition::Offered, link::Connection};
 
 /// How often in a row a server may fail before it is left alone.
 const TRIES: u32 = 3;
@@ -329,7 +327,7 @@ impl Server {
     /// The host that calls go to.
     fn host(&self) -> Option<String> {
         match &self.entry.transport {
-            Transport::Http { url, .. } => url.host_str().map(str::to_owned),
+            Transport::Http { url, .. } => url.host_str().map(host_name),
             Transport::Stdio { .. } => None,
         }
     }
@@ -354,9 +352,16 @@ impl Server {
 
     async fn call(&self, offered: &Offered, permit: Permit) -> Result<Output, ToolError> {
         let connection = self.connection().await?;
-        if connection.take_changed() {
-            connection.list().await.map_err(|why| self.unavailable(&why))?;
-            self.see(&connection).await.map_err(|cause| self.unavailable(&cause.to_string()))?;
+        match connection.refresh(self.entry.start_timeout).await {
+            Ok(false) => {}
+            Ok(true) => {
+                let seen = self.see(&connection).await;
+                seen.map_err(|cause| self.unavailable(&cause.to_string()))?;
+            }
+            Err(why) => {
+                self.give_up(&connection, &why).await;
+                return Err(self.unavailable(&why));
+            }
         }
         match connection.listed().tools.get(offered.name.as_str()) {
             Some(now) if now.digest() == offered.digest => {}
@@ -366,6 +371,16 @@ impl Server {
             None => return Err(self.unavailable("the server does not offer it any more")),
         }
         connection.call(&offered.name, &permit, self.entry.timeout).await
+    }
+
+    /// The connection is of no use any more: the next call makes another, a few times.
+    async fn give_up(&self, connection: &Arc<Connection>, why: &str) {
+        let mut link = self.link.lock().await;
+        if link.up.as_ref().is_some_and(|up| Arc::ptr_eq(up, connection)) {
+            link.up = None;
+            link.failures += 1;
+            link.why = why.to_owned();
+        }
     }
 
     fn unavailable(&self, why: &str) -> ToolError {
@@ -410,16 +425,19 @@ impl Server {
 
     /// Takes in what the server lists: pins what is seen for the first time, and has the rest wait.
     async fn see(&self, connection: &Connection) -> Result<Pinned, PinsError> {
-        let Listed { tools, twice, too_many } = connection.listed();
-        for name in &twice {
+        let listed = connection.listed();
+        for name in &listed.twice {
             self.tell(Some(name), "it is left out: the server has several of that name");
         }
-        if too_many {
+        for name in &listed.too_large {
+            self.tell(Some(name), "it is left out: its definition is too long");
+        }
+        if listed.too_many {
             self.tell(None, "it has more tools than are taken; the rest is left out");
         }
         let (name, identity) = (self.entry.name().to_string(), self.entry.identity());
         let see = move |pins: &mut Pins| {
-            pins.see(&name, &identity, &tools);
+            pins.see(&name, &identity, &listed.tools);
             pins.servers.get(&name).cloned().unwrap_or_default()
         };
         let pinned = match self.around.definitions.clone() {

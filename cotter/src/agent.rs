@@ -114,7 +114,8 @@ struct Inner {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The most requests of one run.
+    /// The most requests of one run. An agent that works for it has as many of its own: what all of them
+    /// do together is bounded by money and tokens.
     pub max_steps: Option<u32>,
     /// The most one run may cost, in dollars. A price that is not known ends the run.
     pub max_budget_usd: Option<f64>,

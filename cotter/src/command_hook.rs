@@ -136,11 +136,16 @@ impl CommandHook {
     fn job(&self, base: &Base, asked: &Asked, stdin: Vec<u8>) -> Job {
         let place = asked.cx.place().clone();
         let project = place.project().as_os_str().to_owned();
+        let mut variables = vec![("COTTER_PROJECT_DIR".into(), project)];
+        if base.confined {
+            // What is trusted stays as it is.
+            variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+        }
         Job {
             words: self.command.words(),
             cwd: base.folder.clone(),
             named: self.env.clone(),
-            variables: vec![("COTTER_PROJECT_DIR".into(), project)],
+            variables,
             stdin: stdin.into(),
             confined: base.confined,
             place,

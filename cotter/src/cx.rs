@@ -174,6 +174,11 @@ impl Cx {
         self.root_session().mark_secret_read(what);
     }
 
+    /// Fires when a secret is read in this session; has fired where one was.
+    pub fn until_secret_read(&self) -> &CancellationToken {
+        self.root_session().until_secret_read()
+    }
+
     /// What the model has seen of files in this session.
     pub fn seen(&self) -> &Seen {
         &self.session().shared.seen

@@ -151,6 +151,8 @@ mod origin;
 mod registry;
 mod tool_hook;
 
+#[cfg(feature = "files")]
+pub(crate) use self::directory::check_name;
 pub use self::{
     callable::BoxError,
     directive_hook::{HookCx, HookResult, IntoHookResult, ShortCircuit},
@@ -164,7 +166,7 @@ pub use self::{
 pub(crate) use self::{
     callable::{Callable, failed},
     chain::{Chain, Meta},
-    directory::{Called, check_name, nearness},
+    directory::{Called, nearness},
     dispatch::{Decided, Ran, dispatch, panic_words},
     foreign::Foreign,
     generation::{Generation, Live, ToolRow},

@@ -14,7 +14,6 @@ use crate::{
     mention::InvokeSubagent,
     prefix::{self, Outline},
     session::{ActiveSkills, Session},
-    skill::InvokeSkill,
     tool::ToolSet,
 };
 
@@ -170,11 +169,9 @@ impl Face {
         };
         let [skill_tool, subagent_tool] = names;
         let mut rows = vec![];
-        let skills: Vec<_> = self.exposed_skills().collect();
-        if !skills.is_empty() && shown(skill_tool, !self.config.skills.is_empty()) {
-            let listed = skills.iter().map(|skill| (&*skill.name, skill.description.as_str()));
-            let tool = InvokeSkill::new(skill_tool.clone(), listed);
-            rows.push(self.generation.row_for(Arc::new(tool)));
+        let has_skills = self.exposed_skills().next().is_some();
+        if has_skills && shown(skill_tool, !self.config.skills.is_empty()) {
+            rows.push(self.generation.row_for(Arc::new(self.invoke_skill(skill_tool))));
         }
         let subagents: Vec<_> = self.subagents().collect();
         if !subagents.is_empty() && shown(subagent_tool, !self.config.agents.is_empty()) {

@@ -535,6 +535,7 @@
 //! | conversations and where they are kept | [`session`] | `axum_service` |
 //! | watching a run | [`events`], [`Run`] | `axum_service` |
 //! | what happened, and why | [`ledger`] | |
+//! | what a repository brings, and who trusts it | `trust` (feature `files`) | |
 //! | models | [`model`]; over HTTP, by name: the crate `cotter-models` (`Providers`) | |
 //!
 //! The examples are in `cotter/examples`.

@@ -36,6 +36,7 @@
 
 mod commands;
 mod guard;
+mod host;
 pub(crate) mod offer;
 mod paths;
 mod rule;
@@ -49,6 +50,7 @@ use serde_json::Value;
 use self::rule::Part;
 pub use self::{
     guard::Guard,
+    host::{host_address, host_name},
     rule::{Rule, RuleError, RuleKind},
     words::{Level, Mode, Sandbox, UnknownWord},
 };

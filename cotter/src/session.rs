@@ -132,6 +132,8 @@ pub(crate) struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) notes: Arc<Notes>,
     pub(crate) seen: Seen,
+    /// Fires when a secret is read; made when somebody asks for it.
+    secret: OnceLock<CancellationToken>,
 }
 
 impl Session {
@@ -145,6 +147,7 @@ impl Session {
             hub: hub.unwrap_or_default(),
             notes: Arc::default(),
             seen: Seen::default(),
+            secret: OnceLock::new(),
         };
         Session { agent, shared: Arc::new(shared) }
     }
@@ -303,10 +306,25 @@ impl Session {
         if self.has_read_secret() {
             return;
         }
-        let mut state = self.state();
-        state.choose().secret_read = Some(true);
-        // A session that cannot be written runs nothing either.
-        let _ = state.add(Body::SecretRead(what.into()), By::Others);
+        {
+            let mut state = self.state();
+            state.choose().secret_read = Some(true);
+            // A session that cannot be written runs nothing either.
+            let _ = state.add(Body::SecretRead(what.into()), By::Others);
+        }
+        if let Some(waiting) = self.shared.secret.get() {
+            waiting.cancel();
+        }
+    }
+
+    /// Fires when a secret is read, or has fired.
+    pub(crate) fn until_secret_read(&self) -> &CancellationToken {
+        let waiting = self.shared.secret.get_or_init(CancellationToken::new);
+        // Looked at after it is there: who marks the session meanwhile finds it.
+        if self.has_read_secret() {
+            waiting.cancel();
+        }
+        waiting
     }
 
     /// The skills that triggers brought in.

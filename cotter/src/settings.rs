@@ -534,7 +534,7 @@ mod tests {
             r#"{"theme": "dark"}"#,
             expect![[r#"
                 error: settings.json:1:2: $.theme: unknown key `theme`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`"#]],
         );
         check(
             r#"{"limits": {"max-turns": 3}}"#,
@@ -546,17 +546,131 @@ mod tests {
             "{\"a\\u001b[31m\u{202e}\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["a\u001b[31m\u{202e}"]: unknown key `a\u{1b}[31m\u{202e}`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`"#]],
         );
     }
 
     #[test]
-    fn keys_of_later_versions_are_errors() {
+    fn s3_a_project_may_only_tighten() {
+        let check = |text: &str, expected: Expect| {
+            let settings = Document::parse("settings.json", text)
+                .and_then(|document| Settings::from_document(&document, Source::Project));
+            expected.assert_eq(&outcome(settings.map(|_| "read".into())));
+        };
         check(
-            r#"{"model": 3, "hooks": {}}"#,
+            r#"{"permissions": {"allow": ["bash"]}}"#,
             expect![[r#"
-                error: settings.json:1:14: $.hooks: `hooks` is not supported yet by this version
-                hint: remove it: this version would not run what it declares"#]],
+            error: settings.json:1:27: $.permissions.allow: allow rules in a project's settings
+            hint: a project may only tighten: this belongs in your own settings"#]],
+        );
+        check(r#"{"permissions": {"allow": [], "deny": ["bash"]}}"#, expect!["read"]);
+        for key in NOT_OF_A_PROJECT {
+            let document = Document::parse("settings.json", &format!(r#"{{"{key}": []}}"#));
+            let read =
+                document.and_then(|document| Settings::from_document(&document, Source::Project));
+            let message = read.expect_err("it may loosen").message().to_owned();
+            assert_eq!(message, format!("`{key}` in a project's settings"));
+        }
+    }
+
+    fn check_hooks(hooks: &str, expected: Expect) {
+        let settings = Document::parse("settings.json", &format!(r#"{{"hooks": {hooks}}}"#))
+            .and_then(|document| Settings::from_document(&document, Source::User));
+        let shown = |settings: Settings| {
+            let row =
+                |hook: &CommandHook| format!("{} {} {:?}", hook.name, hook.point, hook.command);
+            settings.hooks.iter().map(row).collect::<Vec<_>>().join("\n")
+        };
+        expected.assert_eq(&outcome(settings.map(shown)));
+    }
+
+    #[test]
+    fn l7_hooks_are_read_strictly() {
+        check_hooks(
+            r#"{"tool.pre": [{"command": "./a.sh x"}, {"command": "./a.sh | b"}]}"#,
+            expect![[r#"
+            a tool.pre Words(["./a.sh", "x"])
+            a#2 tool.pre Shell("./a.sh | b")"#]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"name": "n", "command": ["a b", "c"]}]}"#,
+            expect![[r#"n tool.pre Words(["a b", "c"])"#]],
+        );
+        check_hooks(
+            r#"{"tool.before": []}"#,
+            expect![[r#"
+            error: settings.json:1:27: $.hooks["tool.before"]: there is no point `tool.before`
+            hint: there are session.open, session.start, user.prompt.submit, model.pre, model.post, tool.pre, permission.ask, tool.post, tool.refused, compact.pre, compact.post, subagent.start, subagent.end, turn.end, error, session.end, session.close"#]],
+        );
+        check_hooks(
+            r#"{"context": []}"#,
+            expect![
+                "error: settings.json:1:23: $.hooks.context: `context` is for hooks in Rust and for scripts"
+            ],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": ""}]}"#,
+            expect![[
+                r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: expected a string that is not empty, found an empty string"#
+            ]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": []}]}"#,
+            expect![[
+                r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: there is nothing to run"#
+            ]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"comand": "x"}]}"#,
+            expect![[r#"
+            error: settings.json:1:26: $.hooks["tool.pre"][0].comand: unknown key `comand`
+            hint: did you mean `command`?"#]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": "x", "tools": []}]}"#,
+            expect![[r#"
+            error: settings.json:1:51: $.hooks["tool.pre"][0].tools: an empty list of tools would match none
+            hint: leave `tools` out for every tool"#]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": "x", "tools": ["["]}]}"#,
+            expect![[
+                r#"error: settings.json:1:51: $.hooks["tool.pre"][0].tools: error parsing glob '[': unclosed character class; missing ']'"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn l7_what_hooks_are_limited_to_is_read_strictly() {
+        check_hooks(
+            r#"{"session.end": [{"command": "x", "tools": ["read"]}]}"#,
+            expect![[
+                r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so none can be named"#
+            ]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
+            expect![[
+                r#"error: settings.json:1:55: $.hooks["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0"#
+            ]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": "x", "power": "transform"}]}"#,
+            expect![[
+                r#"error: settings.json:1:51: $.hooks["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`"#
+            ]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
+            expect![[
+                r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is no variable's name"#
+            ]],
+        );
+        check_hooks(
+            r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
+            expect![[
+                r#"error: settings.json:1:55: $.hooks["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`"#
+            ]],
         );
     }
 
@@ -943,7 +1057,7 @@ mod tests {
             "{\"日本\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["日本"]: unknown key `日本`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`"#]],
         );
     }
 

@@ -321,18 +321,22 @@ impl Face {
         }
     }
 
-    /// The skills this agent's model may call for, those of the nearest first: where a list has too
-    /// little room, the others are the ones to lose their descriptions.
+    /// The skills this agent's model may call for.
     pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
-        let exposed = self.in_force(Kind::Skill).filter_map(|called| match called {
+        self.in_force(Kind::Skill).filter_map(|called| match called {
             Called::Skill(skill) if skill.exposed => Some(skill),
             _ => None,
+        })
+    }
+
+    /// The tool by which the model calls for them. Where the list has too little room, those of the
+    /// nearest origin keep their words longest.
+    pub(crate) fn invoke_skill(&self, tool: &SmolStr) -> InvokeSkill {
+        let ranked = self.exposed_skills().map(|skill| {
+            let origin = self.owner_of(Kind::Skill, &skill.name).origin;
+            (skill.name.as_str(), skill.description.as_str(), nearness(&origin))
         });
-        let mut exposed: Vec<_> = exposed.collect();
-        exposed.sort_by_key(|skill| {
-            std::cmp::Reverse(nearness(&self.owner_of(Kind::Skill, &skill.name).origin))
-        });
-        exposed.into_iter()
+        InvokeSkill::listing(tool.clone(), &ranked_list(ranked.collect(), LIST_BYTES))
     }
 }
 
@@ -452,9 +456,12 @@ impl InvokeSkill {
     /// The tool of that name for skills given as name and description.
     pub(crate) fn new<'a>(
         tool: impl Into<SmolStr>,
-        skills: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+        skills: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        let listed = list(skills.clone(), LIST_BYTES);
+        InvokeSkill::listing(tool, &list(skills, LIST_BYTES))
+    }
+
+    fn listing(tool: impl Into<SmolStr>, listed: &str) -> Self {
         let description = format!(
             "Calls for a skill: its instructions or content come back as the result and hold for \
              the rest of the conversation. Skills:\n{listed}"
@@ -483,21 +490,31 @@ pub fn create_skill_invoke_tool<'a>(
 /// Names with descriptions, within a budget: every name first, then the descriptions that still fit,
 /// in order. Names that do not fit are counted.
 pub(crate) fn list<'a>(things: impl Iterator<Item = (&'a str, &'a str)>, bytes: usize) -> String {
+    ranked_list(things.map(|(name, description)| (name, description, 0)).collect(), bytes)
+}
+
+/// The same where those of a higher rank are fitted in first. The order of the list stays.
+fn ranked_list(all: Vec<(&str, &str, u8)>, bytes: usize) -> String {
     let mut room = bytes;
     let mut fits = |length: usize| {
         let fits = length < room;
         room -= if fits { length } else { 0 };
         fits
     };
-    let all: Vec<_> = things.collect();
-    let named: Vec<_> = all.iter().filter(|(name, _)| fits(name.len() + "- \n".len())).collect();
-    let left_out = all.len() - named.len();
-    let line = |(name, description): &(&str, &str)| {
+    let mut ranked: Vec<_> = (0..all.len()).collect();
+    ranked.sort_by_key(|at| std::cmp::Reverse(all[*at].2));
+    ranked.retain(|at| fits(all[*at].0.len() + "- \n".len()));
+    let left_out = all.len() - ranked.len();
+    let line = |at: usize| {
+        let (name, description, _) = all[at];
         let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
         let described = !words.is_empty() && fits(words.len() + ": ".len());
-        if described { format!("- {name}: {words}") } else { format!("- {name}") }
+        let line = if described { format!("- {name}: {words}") } else { format!("- {name}") };
+        (at, line)
     };
-    let mut lines: Vec<_> = named.into_iter().map(line).collect();
+    let mut lines: Vec<_> = ranked.into_iter().map(line).collect();
+    lines.sort();
+    let mut lines: Vec<_> = lines.into_iter().map(|(_, line)| line).collect();
     if left_out > 0 {
         lines.push(format!("- and {left_out} more, to be called by name"));
     }

@@ -47,8 +47,10 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
     let place = place(args.cwd.as_deref())?;
-    let standings = trust::standings(&place, &args.trust, style);
-    let standings = runtime.block_on(unless_aborted(standings))?;
+    let standings = match args.safe_mode {
+        true => Standings::nothing(),
+        false => runtime.block_on(unless_aborted(trust::standings(&place, &args.trust, style)))?,
+    };
     standings.skipped().for_each(|words| output.warn(&words));
     let asked = Asked::new(args, place, standings, &mut output)?;
     let done = runtime.block_on(asked.run(style, &mut output));

@@ -34,6 +34,7 @@ fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
             remember: Write down something about this project that later sessions should know: a decision and its reason, how something is done here, what a person prefers
             recall: Search what was remembered about this project, the best match first
             forget: Delete a note that is wrong or no longer true, by its id
+            invoke_skill: Calls for a skill: its instructions or content come back as the result and hold for the rest of the conversation
             invoke_subagent: Gives a task to a subagent and returns its answer
         "#]],
     );
@@ -49,7 +50,7 @@ fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
     world.check(&["-p", "--no-session", "--output-format", "json", "/skills"], expect![[r#"
         exit 0
         --- stdout
-        {"type":"result","sessionId":"s1","runId":"","reason":"end_turn","text":"there are no skills","steps":0,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null}
+        {"type":"result","sessionId":"s1","runId":"","reason":"end_turn","text":"/review-change: How to review a change to code\n/write-hook: How to write a hook that gates or watches what this agent does\n/write-skill: How to write a skill for this agent","steps":0,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null}
     "#]]);
     let stream = world.output(&["-p", "--output-format", "stream-json", "/skills"]);
     let stream = String::from_utf8(stream.stdout).unwrap();
@@ -362,12 +363,12 @@ fn p1_lists_tell_names_and_whose_they_are() {
     world.check(
         &["commands"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: 'cotter commands' requires a subcommand but one was not provided
+            exit 2
+            --- stderr
+            error: 'cotter commands' requires a subcommand but one was not provided
 
-        hint: subcommands: list
-    "#]],
+            hint: subcommands: list, check
+        "#]],
     );
     world.check(
         &["agent"],

@@ -242,7 +242,7 @@ fn an_input_that_cannot_be_read_is_a_usage_error() {
             --- stderr
             error: there is no tool `nothing`
 
-            hint: there are read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_subagent
+            hint: there are read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent
         "#]],
     );
     check(
@@ -356,7 +356,7 @@ fn l12_what_the_tool_would_refuse_is_invalid_input() {
 fn s1_rules_and_folders_that_are_not_there_are_told() {
     let settings = r#"{
   "permissions": {
-    "deny": ["raed(.env)", "Read(./x)", "mcp__a__b", "no*", "invoke_skill"],
+    "deny": ["reed(.env)", "Read(./x)", "mcp__a__b", "no*", "invoke_skill"],
     "allow": ["bahs(ls)"]
   },
   "roots": ["/not/there"],
@@ -370,7 +370,7 @@ fn s1_rules_and_folders_that_are_not_there_are_told() {
         warning: [T]/home/.config/cotter/settings.json:6:13: $.roots[0]: there is no folder `/not/there`
         warning: [T]/home/.config/cotter/settings.json:8:14: $.caches[0]: there is no folder `~/none`
         warning: [T]/home/.config/cotter/settings.json:4:15: $.permissions.allow[0]: there is no tool `bahs`, so the rule `allow bahs(ls)` never holds; did you mean `bash`?
-        warning: [T]/home/.config/cotter/settings.json:3:14: $.permissions.deny[0]: there is no tool `raed`, so the rule `deny raed(.env)` never holds; did you mean `read`?
+        warning: [T]/home/.config/cotter/settings.json:3:14: $.permissions.deny[0]: there is no tool `reed`, so the rule `deny reed(.env)` never holds; did you mean `read`?
     "#]].assert_eq(&world.plain(&String::from_utf8_lossy(&output.stderr)));
 }
 

@@ -16,12 +16,15 @@ fn help_shows_what_works() {
                cotter <COMMAND>
 
         Commands:
+          skills       List skills, look at one, see which a task brings in
+          hooks        List the hooks at every point of a run
           commands     List what may be typed after a slash
           agents       List the subagents the model may call
           models       List the models that can answer
           explain      What would happen to a call, and why, without running it
           mcp          List what MCP servers offer, and accept what changed
           permissions  List the rules in force, and take one back
+          init         Begin a project's own folder: a hook, a rule, a skill, a command, an agent
           trust        Show what a project brings, and let it run
           untrust      Take trust back
           sessions     List and show stored sessions
@@ -43,13 +46,15 @@ fn help_shows_what_works() {
               --no-session              Keep nothing
               --permission-mode <MODE>  What becomes of calls that no rule decides: ask, accept-edits, plan, auto
               --ask                     Put questions on the terminal instead of refusing what would ask
-              --max-turns <N>           The most requests of this run
+              --max-turns <N>           The most requests of this run, and of each subagent
               --max-budget-usd <X>      The most this run may cost, in dollars
               --cwd <DIR>               The folder to work in
               --add-dir <DIR>           A further folder that may be read and written; may be repeated
               --mcp <FILE>              MCP servers for this run, in a file; may be repeated
               --settings <FILE>         Settings for this run, nearer than your own
               --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
+              --without <NAME>          Run without a hook; may be repeated
+              --safe-mode               Use nothing that the project brings: no hooks, skills, servers, notes
               --require-trust           Do not run where something of the project is not trusted
               --color <WHEN>            Colour: auto, always, never
           -h, --help                    Print help

@@ -155,12 +155,13 @@ fn s3_a_projects_file_of_keys_is_not_read() {
     world.check(
         &["-p", "hi"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/.cotter/credentials.json lies in the project, and keys are not read there
+            exit 1
+            --- stderr
+            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            error: [T]/project/.cotter/credentials.json lies in the project, and keys are not read there
 
-        hint: keep your own files outside [T]/project
-    "#]],
+            hint: keep your own files outside [T]/project
+        "#]],
     );
 }
 

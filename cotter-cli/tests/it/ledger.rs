@@ -147,7 +147,7 @@ fn s29_no_name_poses_as_a_row() {
         --- stdout
         run r1 began [TIME] with script
           r1.1 c1.1: x {}\n    approved by terminal\u{1b}]0;hi\u{7} {}
-            block by scope, zone build: Unknown tool: x {}\n    approved by terminal\u{1b}]0;hi\u{7}. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_subagent.
+            block by scope, zone build: Unknown tool: x {}\n    approved by terminal\u{1b}]0;hi\u{7}. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent.
         run r1 ended: end_turn, steps: 2
     "#]]);
     world.check(
@@ -157,7 +157,7 @@ fn s29_no_name_poses_as_a_row() {
             --- stdout
             user: go
             assistant: (calls) x {}\n    approved by terminal\u{1b}]0;hi\u{7} {}
-            x {}\n    approved by terminal\u{1b}]0;hi\u{7} (not_found): Unknown tool: x {}\n    approved by terminal\u{1b}]0;hi\u{7}. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_subagent.
+            x {}\n    approved by terminal\u{1b}]0;hi\u{7} (not_found): Unknown tool: x {}\n    approved by terminal\u{1b}]0;hi\u{7}. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent.
             assistant: done
         "#]],
     );

@@ -6,6 +6,7 @@
 mod support;
 
 mod help;
+mod hooks;
 mod commands;
 mod run;
 mod stream;
@@ -14,6 +15,7 @@ mod models;
 mod providers;
 mod keys;
 mod sessions;
+mod skills;
 mod ledger;
 mod terminal;
 mod signals;

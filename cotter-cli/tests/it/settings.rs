@@ -77,12 +77,13 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     world.check(
         &args,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: .cotter/settings.json lies in the project, and a project's settings are not read
+            exit 1
+            --- stderr
+            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            error: .cotter/settings.json lies in the project, and a project's settings are not read
 
-        hint: keep your own settings outside [T]/project
-    "#]],
+            hint: keep your own settings outside [T]/project
+        "#]],
     );
     std::os::unix::fs::symlink(
         world.path("project/.cotter/settings.json"),
@@ -94,12 +95,13 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     world.check(
         &args,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/link.json lies in the project, and a project's settings are not read
+            exit 1
+            --- stderr
+            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            error: [T]/link.json lies in the project, and a project's settings are not read
 
-        hint: keep your own settings outside [T]/project
-    "#]],
+            hint: keep your own settings outside [T]/project
+        "#]],
     );
     std::os::unix::fs::symlink(world.path("home"), world.path("project/way")).unwrap();
     world.write("home/named.json", "{}");
@@ -107,18 +109,20 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     world.check(
         &args,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: way/named.json lies in the project, and a project's settings are not read
+            exit 1
+            --- stderr
+            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            error: way/named.json lies in the project, and a project's settings are not read
 
-        hint: keep your own settings outside [T]/project
-    "#]],
+            hint: keep your own settings outside [T]/project
+        "#]],
     );
     let inside = world.path("project/.cotter");
     let world = world.with_env("COTTER_HOME", inside);
     world.check(&LIST, expect![[r#"
         exit 1
         --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
         error: [T]/project/.cotter/settings.json lies in the project, and a project's settings are not read
 
         hint: keep your own settings outside [T]/project
@@ -230,14 +234,12 @@ fn a_broken_file_is_named_with_its_place_and_left_alone() {
         "#]],
         ),
         (
-            "{\"hooks\": {}}",
+            "{\"hooks\": {\"tool.pre\": [{}]}}",
             expect![[r#"
-            exit 1
-            --- stderr
-            error: [T]/home/.config/cotter/settings.json:1:2: $.hooks: `hooks` is not supported yet by this version
-
-            hint: remove it: this version would not run what it declares
-        "#]],
+                exit 1
+                --- stderr
+                error: [T]/home/.config/cotter/settings.json:1:25: $.hooks["tool.pre"][0]: missing key `command`
+            "#]],
         ),
         (
             "\u{1b}[31m",

@@ -28,9 +28,18 @@ impl Screen {
     }
 
     fn with_columns(cols: u16, world: &World, args: &[&str]) -> Self {
+        Screen::start(cols, env!("CARGO_BIN_EXE_cotter"), world, args)
+    }
+
+    /// Another program in a terminal.
+    pub(crate) fn of(program: &str, world: &World, args: &[&str]) -> Self {
+        Screen::start(200, program, world, args)
+    }
+
+    fn start(cols: u16, program: &str, world: &World, args: &[&str]) -> Self {
         let size = PtySize { rows: 40, cols, pixel_width: 0, pixel_height: 0 };
         let pty = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_cotter"));
+        let mut command = CommandBuilder::new(program);
         command.args(args);
         command.env_clear();
         for (name, value) in world.env() {

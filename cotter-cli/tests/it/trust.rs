@@ -15,7 +15,7 @@ const SETTINGS: &str = r#"{
   "hooks": {
     "tool.pre": [
       { "name": "no-prod", "tools": ["write"], "command": "./hooks/check.sh" },
-      { "command": ["npm", "run", "lint all"] },
+      { "tools": ["fetch"], "command": ["npm", "run", "lint all"] },
     ],
   },
 }
@@ -92,7 +92,7 @@ fn s6_what_a_project_brings_is_shown_whole() {
             files (3)
                             0 bytes  \u{1b}[31m
               runs         17 bytes  hooks/check.sh
-                          187 bytes  settings.json
+                          207 bytes  settings.json
 
             source  [T]/project/.mcp.json
             hash    [HASH][HASH]
@@ -149,26 +149,26 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
         &["trust"],
         &["y"],
         expect![[r#"
-        exit 0
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   none yet
+            exit 0
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          pinned  hook no-prod at tool.pre
-                  runs ./hooks/check.sh
-          open    hook without a name at tool.pre
-                  runs npm run "lint all"
-                  open: `npm` runs what `package.json` and installed packages say
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs what `package.json` and installed packages say
 
-        files (2)
-          runs         17 bytes  hooks/check.sh
-                      187 bytes  settings.json
+            files (2)
+              runs         17 bytes  hooks/check.sh
+                          207 bytes  settings.json
 
-        Trust it as it is, and let it run?
-        [y]es, [n]o: y
-        [T]/project/.cotter is trusted
-    "#]],
+            Trust it as it is, and let it run?
+            [y]es, [n]o: y
+            [T]/project/.cotter is trusted
+        "#]],
     );
     at_terminal(
         &world,
@@ -249,7 +249,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
             files (3)
               runs         17 bytes  hooks/check.sh
                            10 bytes  hooks/json.py
-                          187 bytes  settings.json
+                          207 bytes  settings.json
 
             changed since it was trusted
               added: hooks/json.py
@@ -278,26 +278,26 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
         &["trust", "--rewrite"],
         &["y"],
         expect![[r#"
-        exit 0
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   yes
+            exit 0
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   yes
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          pinned  hook no-prod at tool.pre
-                  runs ./hooks/check.sh
-          open    hook without a name at tool.pre
-                  runs npm run "lint all"
-                  open: `npm` runs what `package.json` and installed packages say
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs what `package.json` and installed packages say
 
-        files (2)
-          runs         17 bytes  hooks/check.sh
-                      187 bytes  settings.json
+            files (2)
+              runs         17 bytes  hooks/check.sh
+                          207 bytes  settings.json
 
-        Trust it as it is, let it run, and let its hooks rewrite calls and results?
-        [y]es, [n]o: y
-        [T]/project/.cotter is trusted
-    "#]],
+            Trust it as it is, let it run, and let its hooks rewrite calls and results?
+            [y]es, [n]o: y
+            [T]/project/.cotter is trusted
+        "#]],
     );
     world.check(
         &["trust", "--list"],
@@ -449,61 +449,61 @@ fn s8_a_bare_trust_asks_before_the_run() {
         &run(&["--trust"]),
         &["n"],
         expect![[r#"
-        exit 0
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   none yet
+            exit 0
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          pinned  hook no-prod at tool.pre
-                  runs ./hooks/check.sh
-          open    hook without a name at tool.pre
-                  runs npm run "lint all"
-                  open: `npm` runs what `package.json` and installed packages say
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs what `package.json` and installed packages say
 
-        files (2)
-          runs         17 bytes  hooks/check.sh
-                      187 bytes  settings.json
+            files (2)
+              runs         17 bytes  hooks/check.sh
+                          207 bytes  settings.json
 
-        Trust it as it is, and let it run?
-        [y]es, [n]o: n
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
+            Trust it as it is, and let it run?
+            [y]es, [n]o: n
+            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
     at_terminal(
         &world,
         &run(&["--trust"]),
         &["y"],
         expect![[r#"
-        exit 0
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   none yet
+            exit 0
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          pinned  hook no-prod at tool.pre
-                  runs ./hooks/check.sh
-          open    hook without a name at tool.pre
-                  runs npm run "lint all"
-                  open: `npm` runs what `package.json` and installed packages say
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs what `package.json` and installed packages say
 
-        files (2)
-          runs         17 bytes  hooks/check.sh
-                      187 bytes  settings.json
+            files (2)
+              runs         17 bytes  hooks/check.sh
+                          207 bytes  settings.json
 
-        Trust it as it is, and let it run?
-        [y]es, [n]o: y
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
+            Trust it as it is, and let it run?
+            [y]es, [n]o: y
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
     world.check(
         &run(&["--trust", "--require-trust"]),
@@ -687,28 +687,61 @@ fn s6_trust_is_taken_back_by_name() {
         &["trust", ".cotter/"],
         &["y"],
         expect![[r#"
-        exit 0
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   none yet
+            exit 0
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          pinned  hook no-prod at tool.pre
-                  runs ./hooks/check.sh
-          open    hook without a name at tool.pre
-                  runs npm run "lint all"
-                  open: `npm` runs what `package.json` and installed packages say
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs what `package.json` and installed packages say
 
-        files (2)
-          runs         17 bytes  hooks/check.sh
-                      187 bytes  settings.json
+            files (2)
+              runs         17 bytes  hooks/check.sh
+                          207 bytes  settings.json
 
-        Trust it as it is, and let it run?
-        [y]es, [n]o: y
-        [T]/project/.cotter is trusted
-    "#]],
+            Trust it as it is, and let it run?
+            [y]es, [n]o: y
+            [T]/project/.cotter is trusted
+        "#]],
     );
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
+    // A gate may have been in it: nobody loses one without a word.
+    world.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: it was trusted, and is gone (`cotter untrust` forgets it)
+    "#]]);
+    world.check(&run(&["--require-trust"]), expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: nothing of [T]/project/.cotter is used: it was trusted, and is gone (`cotter untrust` forgets it)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+    fs::create_dir(world.path("project/.cotter")).unwrap();
+    world.check(&run(&[]), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: it changed since it was trusted (`cotter trust` shows how)
+    "#]]);
+    fs::remove_dir(world.path("project/.cotter")).unwrap();
     world.check(
         &["untrust", ".cotter"],
         expect![[r#"

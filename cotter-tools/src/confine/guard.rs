@@ -17,6 +17,8 @@ pub(crate) struct Guard {
     was: Vec<(PathBuf, Was)>,
     closed: Vec<PathBuf>,
     aside: Option<PathBuf>,
+    /// Whether others may have changed something meanwhile.
+    outlives: bool,
     /// Links on the way to protected paths, which were there before.
     ways: Vec<PathBuf>,
 }
@@ -53,7 +55,15 @@ impl Guard {
         let was =
             watched.into_iter().map(|path| (path.clone(), Was::look(path, &mut room))).collect();
         let (closed, aside) = (confinement.closed.clone(), confinement.aside.clone());
-        Guard { was, closed, aside, ways }
+        Guard { was, closed, aside, outlives: confinement.outlives, ways }
+    }
+
+    /// What is written to these paths was approved meanwhile: it stays as it is.
+    pub(crate) fn approve(&mut self, paths: &[PathBuf]) {
+        let named = |path: &Path| {
+            paths.iter().any(|written| written.starts_with(path) || path.starts_with(written))
+        };
+        self.was.retain(|(path, _)| !named(path));
     }
 
     /// Makes everything as it was, and says what was not.
@@ -74,7 +84,11 @@ impl Guard {
                 "decides what runs later and was not approved"
             };
             let after = self.after(path, was, &is);
-            remarks.push(format!("the command changed {}, which {why}: {after}", path.display()));
+            let path = path.display();
+            remarks.push(match self.outlives {
+                true => format!("{path}, which {why}, was changed while it ran: {after}"),
+                false => format!("the command changed {path}, which {why}: {after}"),
+            });
         }
         remarks
     }
@@ -85,9 +99,10 @@ impl Guard {
         while let Some(link) = links_above(path).find(|link| !self.ways.contains(link)) {
             let told =
                 |what: &str| format!("the command made a link of {}: {what}", link.display());
-            if self.aside.is_none() {
-                return Err(told("it was left as it is"));
-            }
+            let Some(aside) = &self.aside else { return Err(told("it was left as it is")) };
+            let made = fs::read_link(&link).map(Was::Link);
+            let kept = made.and_then(|made| made.set_aside(&link, aside));
+            kept.map_err(|cause| told(&format!("it could not be set aside: {cause}")))?;
             fs::remove_file(&link).map_err(|cause| told(&format!("it stays there: {cause}")))?;
         }
         Ok(())
@@ -96,6 +111,9 @@ impl Guard {
     /// Puts one path back, and says what became of it.
     fn after(&self, path: &Path, was: &Was, is: &Was) -> String {
         let Some(aside) = &self.aside else { return "it was left as it is".into() };
+        if self.outlives && *was != Was::Absent {
+            return "it was left as it is, since somebody else may have done that".into();
+        }
         let above = path.parent().unwrap_or(path);
         if above.ends_with(".git") && above.symlink_metadata().is_err() {
             // Two files would not make it a repository again.
@@ -105,7 +123,10 @@ impl Guard {
             return "it was too much to be kept, and is as the command left it".into();
         }
         let kept = match is.set_aside(path, aside) {
-            Ok(Some(kept)) => format!("; what the command made of it is in {}", kept.display()),
+            Ok(Some(kept)) => {
+                let what = if self.outlives { "was there" } else { "the command made of it" };
+                format!("; what {what} is in {}", kept.display())
+            }
             Ok(None) => String::new(),
             Err(cause) => return format!("it could not be set aside: {cause}"),
         };
@@ -157,13 +178,32 @@ impl Was {
         }
         fs::create_dir_all(aside)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let mut free = (1..).map(|number| aside.join(format!("{number}-{name}")));
-        let kept = free.find(|kept| kept.symlink_metadata().is_err()).unwrap_or_default();
-        match self {
-            Was::Seen { .. } => fs::rename(path, &kept)?,
-            _ => self.make(&kept)?,
+        let free = |mut names: Box<dyn Iterator<Item = PathBuf> + '_>| {
+            names.find(|kept| kept.symlink_metadata().is_err()).unwrap_or_default()
+        };
+        let kept = free(Box::new((1..).map(|number| aside.join(format!("{number}-{name}")))));
+        if self.is_whole() {
+            self.make(&kept)?;
+            return Ok(Some(kept));
         }
+        // Not all of it is known, so it is moved; beside where it was, if there is no other way.
+        let Err(cause) = fs::rename(path, &kept) else { return Ok(Some(kept)) };
+        if cause.kind() != io::ErrorKind::CrossesDevices {
+            return Err(cause);
+        }
+        let beside = (1..).map(|number| path.with_file_name(format!("{name}.set-aside-{number}")));
+        let kept = free(Box::new(beside));
+        fs::rename(path, &kept)?;
         Ok(Some(kept))
+    }
+
+    /// Whether all of it is known, so that a copy can be made.
+    fn is_whole(&self) -> bool {
+        match self {
+            Was::Seen { .. } => false,
+            Was::Folder { entries, .. } => entries.values().all(Was::is_whole),
+            _ => true,
+        }
     }
 
     fn restore(&self, path: &Path) -> io::Result<()> {

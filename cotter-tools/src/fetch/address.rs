@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use cotter::permission::Zone;
+use cotter::permission::{Zone, host_address, host_name};
 use reqwest::Url;
 
 /// An address that may be fetched.
@@ -22,7 +22,7 @@ impl Address {
     /// The same for one that was read already, such as where a redirect leads.
     pub(super) fn of(mut url: Url) -> Result<Self, String> {
         url.set_fragment(None);
-        let host = url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
+        let host = host_name(url.host_str().unwrap_or_default());
         match () {
             () if !matches!(url.scheme(), "http" | "https") => {
                 Err("only http and https addresses are fetched".into())
@@ -57,16 +57,12 @@ impl Address {
 
     /// How far fetching reaches, as far as the address itself tells.
     pub(super) fn zone(&self) -> Zone {
-        let inside = match self.literal() {
-            Some(ip) => is_inside(ip),
-            None => is_inside_by_name(&self.host),
-        };
-        if inside { Zone::Machine } else { Zone::Network }
+        zone_of(&self.host)
     }
 
     /// The number, where the host is one.
     fn literal(&self) -> Option<IpAddr> {
-        self.host.trim_matches(['[', ']']).parse().ok()
+        host_address(&self.host)
     }
 
     /// Asks once what a name stands for.
@@ -94,6 +90,16 @@ impl Address {
             _ => Ok(()),
         }
     }
+}
+
+/// How far a host is, as far as its name tells: this machine and its surroundings are the machine's own,
+/// all else is the network.
+pub(crate) fn zone_of(host: &str) -> Zone {
+    let inside = match host_address(host) {
+        Some(ip) => is_inside(ip),
+        None => is_inside_by_name(host),
+    };
+    if inside { Zone::Machine } else { Zone::Network }
 }
 
 /// Names that stand for this machine, for something near it, or for what tells a machine its keys.
@@ -225,6 +231,8 @@ mod tests {
         assert_eq!(host("http://example.com.:8080/"), "example.com:8080");
         assert_eq!(host("http://[::1]:80/"), "[::1]");
         assert_eq!(host("http://[::1]:81/"), "[::1]:81");
+        assert_eq!(host("http://[::ffff:127.0.0.1]:81/"), "127.0.0.1:81");
+        assert_eq!(host("https://Bücher.de/"), "xn--bcher-kva.de");
     }
 
     #[test]

@@ -39,6 +39,7 @@ use crate::{environment::find_program, process::Job};
 
 use super::{
     McpServer, Surroundings, Transport,
+    backlog::{self, Backlog, Counted, Counting},
     definition::Definition,
     http,
     launch::{self, Process, Tail},
@@ -50,6 +51,11 @@ pub(super) const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// The most tools of one server, and the most pages they come in.
 const TOOLS: usize = 512;
 const PAGES: usize = 64;
+/// The most that is kept of one definition, and of all of a server.
+const DEFINITION_BYTES: usize = 128 * 1024;
+const ALL_BYTES: usize = 2 * 1024 * 1024;
+/// How much is told of the name of one that is not kept.
+const NAME_CHARS: usize = 80;
 /// How much of a failure's own words is repeated.
 const WORDS_CHARS: usize = 500;
 /// How many words on progress may wait.
@@ -57,19 +63,24 @@ const PROGRESS: usize = 64;
 
 /// A connection to a server, with the tools it listed. Dropped, the server is ended with it.
 pub(super) struct Connection {
-    service: RunningService<RoleClient, Client>,
+    service: RunningService<RoleClient, Counting<Client>>,
     tail: Tail,
     /// Too much was said at once: the connection was closed by us.
     too_long: Arc<AtomicBool>,
-    tools: Mutex<Listed>,
+    /// How much of what it asked was answered and not read.
+    backlog: Arc<Backlog>,
+    tools: Mutex<Arc<Listed>>,
+    /// Held by whoever asks for the tools anew: others wait for what comes of it.
+    listing: AsyncMutex<()>,
     /// Whether it ever answered a call.
     pub(super) answered: AtomicBool,
     _process: Option<Process>,
 }
 
 /// A service on its way.
-type Serving =
-    Pin<Box<dyn Future<Output = Result<RunningService<RoleClient, Client>, String>> + Send>>;
+type Serving = Pin<
+    Box<dyn Future<Output = Result<RunningService<RoleClient, Counting<Client>>, String>> + Send>,
+>;
 
 /// A connection on its way.
 type Opening = Pin<Box<dyn Future<Output = Result<Connection, String>> + Send>>;
@@ -80,8 +91,12 @@ pub(super) struct Listed {
     pub(super) tools: BTreeMap<String, Definition>,
     /// Names that came more than once, and stand for none.
     pub(super) twice: Vec<String>,
+    /// Names of those that are larger than a definition may be.
+    pub(super) too_large: Vec<String>,
     /// Whether there was more than anybody needs.
     pub(super) too_many: bool,
+    /// How much is kept of it.
+    bytes: usize,
 }
 
 impl Connection {
@@ -113,6 +128,7 @@ impl Connection {
             tail: tail.clone(),
         };
         let too_long = Arc::<AtomicBool>::default();
+        let backlog = Arc::<Backlog>::default();
         let (service, process) = match &server.transport {
             Transport::Stdio { .. } => {
                 let job = job(&server.transport, &around)?;
@@ -124,20 +140,29 @@ impl Connection {
                         text::show_line(&program.to_string_lossy())
                     )
                 })?;
-                let output = Bounded { from: pipes.output, line: 0, too_long: too_long.clone() };
+                let output = Bounded {
+                    from: pipes.output,
+                    line: 0,
+                    too_long: too_long.clone(),
+                    backlog: backlog.clone(),
+                };
+                let input = Counted { to: pipes.input, backlog: backlog.clone() };
                 let client = Client { project: Some(around.place.project().into()), ..client };
-                (serve(client, (output, pipes.input)).await?, Some(process))
+                let client = Counting { client, backlog: Some(backlog.clone()) };
+                (serve(client, (output, input)).await?, Some(process))
             }
             Transport::Http { url, headers } => {
                 let transport = http::transport(url, headers, &around.variables)?;
-                (serve(client, transport).await?, None)
+                (serve(Counting { client, backlog: None }, transport).await?, None)
             }
         };
         let connection = Connection {
             service,
             tail,
             too_long,
+            backlog,
             tools: Mutex::default(),
+            listing: AsyncMutex::default(),
             answered: AtomicBool::new(false),
             _process: process,
         };
@@ -157,13 +182,30 @@ impl Connection {
     }
 
     /// What the server listed last.
-    pub(super) fn listed(&self) -> Listed {
+    pub(super) fn listed(&self) -> Arc<Listed> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether the server has said since it was last asked that its tools changed.
-    pub(super) fn take_changed(&self) -> bool {
-        self.service.service().changed.swap(false, Ordering::AcqRel)
+    fn take_changed(&self) -> bool {
+        self.service.service().client.changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// Asks for the tools anew, if the server has said that they changed; whether it had. One that does
+    /// not answer in time is asked again by whoever comes next. The error is in words.
+    pub(super) async fn refresh(&self, limit: Duration) -> Result<bool, String> {
+        let _alone = self.listing.lock().await;
+        if !self.take_changed() {
+            return Ok(false);
+        }
+        let listed = match tokio::time::timeout(limit, self.list()).await {
+            Ok(listed) => listed,
+            Err(_) => Err(format!("it did not say within {limit:?} which tools it has now")),
+        };
+        if listed.is_err() {
+            self.service.service().client.changed.store(true, Ordering::Release);
+        }
+        listed.map(|()| true)
     }
 
     /// Asks for the tools. The error is in words.
@@ -183,7 +225,7 @@ impl Connection {
                 break;
             }
         }
-        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = listed;
+        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(listed);
         Ok(())
     }
 
@@ -197,19 +239,23 @@ impl Connection {
         let arguments = permit.input().as_object().cloned().unwrap_or_default();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let client = self.service.service();
+        let client = &self.service.service().client;
         let (said, mut saying) = mpsc::channel(PROGRESS);
-        // Held while it is sent: words on its progress cannot come before somebody waits for them.
-        let mut progress = client.progress.lock().await;
-        let sent =
-            self.service.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-        if let Ok(sent) = &sent {
+        let sending = async {
+            // Held while it is sent: words on its progress cannot come before somebody waits for them.
+            let mut progress = client.progress.lock().await;
+            let options = PeerRequestOptions::no_options();
+            let sent = self.service.send_request_with_option(request, options).await?;
             progress.insert(sent.progress_token.clone(), said);
-        }
-        drop(progress);
-        let sent = match sent {
-            Ok(sent) => sent,
-            Err(cause) => return Err(self.failed(&cause).await),
+            Ok(sent)
+        };
+        let sent = match tokio::time::timeout(limit, sending).await {
+            Ok(Ok(sent)) => sent,
+            Ok(Err(cause)) => return Err(self.failed(&cause).await),
+            Err(_) => {
+                let message = format!("the server did not take the call within {limit:?}");
+                return Err(ToolError::new(ErrorKind::Timeout, message));
+            }
         };
         let mut abandoned =
             Abandoned::of(self.service.peer(), &sent.id, client, &sent.progress_token);
@@ -265,6 +311,12 @@ impl Connection {
             _ if self.too_long.load(Ordering::Acquire) => {
                 format!("the server sent more than {MESSAGE_BYTES} bytes at once and was ended")
             }
+            _ if self.backlog.is_over() => {
+                let most = backlog::MOST;
+                format!(
+                    "the server asked more than {most} things without reading the answers and was ended"
+                )
+            }
             ServiceError::TransportClosed => "the server ended while it was asked".into(),
             ServiceError::TransportSend(error) if is_gone(error) => {
                 "the server ended while it was asked".into()
@@ -280,7 +332,14 @@ impl Connection {
 impl Listed {
     fn take(&mut self, tools: &[Value]) {
         for definition in tools.iter().filter_map(Definition::parse) {
-            if self.tools.len() >= TOOLS {
+            let bytes = definition.to_json().to_string().len();
+            let several = self.tools.len() + self.twice.len() + self.too_large.len();
+            if bytes > DEFINITION_BYTES && several < TOOLS {
+                self.too_large.push(text::clip(&definition.name, NAME_CHARS).into_owned());
+                continue;
+            }
+            self.bytes += bytes;
+            if several >= TOOLS || self.bytes > ALL_BYTES {
                 self.too_many = true;
                 return;
             }
@@ -297,7 +356,7 @@ impl Listed {
 }
 
 /// Greets a server. Boxed: the compiler cannot see through what is in it.
-fn serve<T, E, A>(client: Client, transport: T) -> Serving
+fn serve<T, E, A>(client: Counting<Client>, transport: T) -> Serving
 where
     T: IntoTransport<RoleClient, E, A> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
@@ -471,6 +530,7 @@ struct Bounded<R> {
     /// How much of the line under way has come.
     line: usize,
     too_long: Arc<AtomicBool>,
+    backlog: Arc<Backlog>,
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
@@ -482,6 +542,9 @@ impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.from).poll_read(cx, buffer))?;
+        if this.backlog.is_over() {
+            return Poll::Ready(Err(io::Error::other("the answers are not read")));
+        }
         let new = &buffer.filled()[before..];
         let until_break = new.iter().position(|byte| *byte == b'\n').unwrap_or(new.len());
         if this.line + until_break >= MESSAGE_BYTES {

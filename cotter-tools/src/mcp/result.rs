@@ -7,6 +7,8 @@ use cotter::{
 };
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
+use crate::picture;
+
 /// A result as the model gets it; one that its server calls an error is a failure.
 ///
 /// Where a server gives data, the model gets that instead of the words that say the same, and
@@ -66,14 +68,8 @@ fn embedded(resource: ResourceContents) -> Part {
 
 /// A picture, if it is one: a provider would refuse what is not, and every request after it.
 fn picture(data: String, claimed: &str) -> Part {
-    const KINDS: [(&str, &str); 4] = [
-        ("iVBORw0KGgo", "image/png"),
-        ("/9j/", "image/jpeg"),
-        ("R0lGOD", "image/gif"),
-        ("UklGR", "image/webp"),
-    ];
-    match KINDS.iter().find(|(begin, _)| data.starts_with(begin)) {
-        Some((_, kind)) if is_base64(&data) => Part::Image { media_type: (*kind).into(), data },
+    match picture::kind(&data) {
+        Some(kind) if is_base64(&data) => Part::Image { media_type: kind.into(), data },
         _ => left_out("something", claimed, data.len()),
     }
 }

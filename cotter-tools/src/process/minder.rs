@@ -19,6 +19,9 @@ use crate::confine::{Confinement, Guard, Prepared};
 /// How often it is looked how many processes there are.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Every how many looks all of them are counted, however the machine stands.
+const THOROUGH: usize = 10;
+
 /// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
 pub(super) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce()) {
     let request = receive(&mut handed);
@@ -48,7 +51,8 @@ fn run(
     begun: impl FnOnce(),
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
-    let guard = request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
+    let mut guard =
+        request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
     let started = launch::launch(request, mounted, prepared, &files);
     begun();
     drop(files);
@@ -57,7 +61,9 @@ fn run(
         Err(cause) => return Report::NotStarted(cause.to_string()),
     };
     let mut remarks = vec![];
-    let status = watch(pid, control, request.processes as usize, &mut remarks);
+    let mut caller = Caller { control, guard: &mut guard };
+    let status = watch(pid, &mut caller, request.processes as usize, &mut remarks);
+    while caller.has_spoken() && caller.hear() {}
     if let Some(guard) = guard {
         remarks.extend(guard.put_back());
     }
@@ -67,19 +73,43 @@ fn run(
     }
 }
 
+/// Who wants the command: until the line is closed, they may say what was approved meanwhile.
+struct Caller<'a> {
+    control: &'a UnixStream,
+    guard: &'a mut Option<Guard>,
+}
+
+impl Caller<'_> {
+    fn has_spoken(&self) -> bool {
+        let mut waiting = [PollFd::new(self.control, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut waiting, Some(&now)).is_ok_and(|count| count > 0)
+    }
+
+    /// Takes one message; whether they still want the command.
+    fn hear(&mut self) -> bool {
+        let heard = wire::receive(&mut &*self.control).ok();
+        let Some(paths) = heard.and_then(|body| wire::approved_in(&body)) else { return false };
+        if let Some(guard) = self.guard {
+            guard.approve(&paths);
+        }
+        true
+    }
+}
+
 /// Waits until the command is done or nobody wants it any more, then ends what is left.
 fn watch(
     command: Pid,
-    control: &UnixStream,
+    caller: &mut Caller<'_>,
     most: usize,
     remarks: &mut Vec<String>,
 ) -> Option<WaitStatus> {
     let mut status = None;
     if let Ok(held) = pidfd_open(command, PidfdFlags::empty()) {
         let before = tree::count_all().unwrap_or(0);
-        loop {
+        for looks in 1_usize.. {
             let mut waiting =
-                [PollFd::new(&held, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
+                [PollFd::new(&held, PollFlags::IN), PollFd::new(caller.control, PollFlags::IN)];
             let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
             let seen = poll(&mut waiting, Some(&look));
             // Orphans come to us and would stay as zombies.
@@ -91,13 +121,17 @@ fn watch(
             if none_left {
                 return status;
             }
-            let ended = status.is_some() || !waiting[1].revents().is_empty();
+            let spoken = !waiting[1].revents().is_empty();
+            let ended = status.is_some() || spoken && !caller.hear();
             if ended || seen.is_err_and(|cause| cause != rustix::io::Errno::INTR) {
                 break;
             }
-            // One short read says whether a longer look is worth it.
-            let grown = tree::count_all().is_none_or(|now| now > before + most);
-            if grown && tree::count_below() > most {
+            // One short read says whether a longer look is worth it. Others may have ended meanwhile, so
+            // how much there is more than before is not all: now and then it is looked anyway.
+            let due = looks.is_multiple_of(THOROUGH);
+            let worth =
+                tree::count_all().is_none_or(|now| now > before + most || due && now > most);
+            if worth && tree::count_below() > most {
                 remarks.push(format!("it had more than {most} processes and was ended"));
                 break;
             }

@@ -49,7 +49,8 @@ impl Request {
             words(&self.environment),
         ];
         if let Some(confinement) = &self.confinement {
-            let words = [confinement.network.as_str(), confinement.calls.as_str()];
+            let outlives = if confinement.outlives { "outlives" } else { "" };
+            let words = [confinement.network.as_str(), confinement.calls.as_str(), outlives];
             lists.push(words.map(|word| word.as_bytes().to_vec()).into());
             for paths in confinement.lists() {
                 lists.push(paths.iter().map(|path| bytes(path)).collect());
@@ -68,11 +69,11 @@ impl Request {
         let confinement = match lists.next() {
             None => None,
             Some(words) => {
-                let [network, calls] = words.try_into().ok()?;
+                let [network, calls, outlives] = words.try_into().ok()?;
                 let network = Network::parse(str::from_utf8(&network).ok()?)?;
                 let calls = Calls::parse(str::from_utf8(&calls).ok()?)?;
                 let paths = lists.map(|paths| paths.into_iter().map(path).collect()).collect();
-                Some(Confinement::from_lists(calls, network, paths)?)
+                Some(Confinement::from_lists(calls, network, outlives == b"outlives", paths)?)
             }
         };
         Some(Request {
@@ -84,6 +85,16 @@ impl Request {
             confinement,
         })
     }
+}
+
+/// Paths that were approved while a command runs, as a message.
+pub(super) fn approved(paths: &[PathBuf]) -> Vec<u8> {
+    encode(&vec![paths.iter().map(|path| bytes(path)).collect()])
+}
+
+/// What [`approved`] made a message of.
+pub(super) fn approved_in(body: &[u8]) -> Option<Vec<PathBuf>> {
+    Some(decode(body)?.into_iter().next()?.into_iter().map(path).collect())
 }
 
 impl Report {
@@ -203,6 +214,7 @@ mod tests {
             closed: vec![],
             protected: vec!["/work/.git/hooks".into()],
             aside: Some("/tmp/aside".into()),
+            outlives: true,
         };
         let odd = OsString::from_vec(b"X=\xff\n".to_vec());
         for confinement in [None, Some(confinement)] {
@@ -218,6 +230,8 @@ mod tests {
             assert_eq!(Request::decode(&body), Some(request));
             (0..body.len()).for_each(|cut| drop(Request::decode(&body[..cut])));
         }
+        let paths = vec![PathBuf::from("/work/.envrc"), "/work/.git".into()];
+        assert_eq!(approved_in(&approved(&paths)), Some(paths));
         let ended = Ended { exit: Exit::Signal(9), remarks: vec!["it grew".into()] };
         for report in [Report::Ended(ended), Report::NotStarted("no such file".into())] {
             assert_eq!(Report::decode(&report.encode()), Some(report));

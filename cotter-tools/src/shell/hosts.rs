@@ -1,99 +1,91 @@
-//! Hosts in what commands are given: from addresses, and whether they lie outside at all. Pure.
+//! Hosts in what commands are given: from addresses, as far as every program reads them alike. Pure.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
-use cotter::permission::Zone;
+use cotter::permission::host_name;
+
+pub(super) use crate::fetch::address::zone_of;
 
 /// Where an address leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leads {
     /// To a host.
     To(String),
+    /// To a host, if letters mean the same to everybody.
+    Perhaps(String),
     /// To a file of this machine.
     File(String),
     /// Nobody can tell from how it is written.
     Unclear,
 }
 
+/// What programs that fetch take for a scheme, also with a single slash after it.
+const SCHEMES: [&str; 28] = [
+    "dict", "file", "ftp", "ftps", "gopher", "gophers", "http", "https", "imap", "imaps", "ldap",
+    "ldaps", "mqtt", "mqtts", "pop3", "pop3s", "rtmp", "rtmps", "rtsp", "scp", "sftp", "smb",
+    "smbs", "smtp", "smtps", "telnet", "tftp", "ws",
+];
+
+/// What makes several addresses of one, to a program that has globs of its own.
+const GLOBS: [char; 4] = ['{', '}', '[', ']'];
+
 /// Where an address leads, with a scheme or without: `https://a/b`, `user@host:path`, `host:80/x`.
 pub(super) fn leads(address: &str) -> Leads {
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    if scheme.eq_ignore_ascii_case("file") {
-        return Leads::File(rest[rest.find('/').unwrap_or(rest.len())..].to_owned());
-    }
-    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
-    let authority = rest[..end].rsplit('@').next().unwrap_or_default();
-    let host = match authority.strip_prefix('[') {
-        Some(inner) => inner.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
+    let (scheme, rest) = match address.split_once("://") {
+        // Further on it is part of a path.
+        Some((before, _)) if before.contains(['/', '?', '#']) => ("", address),
+        Some((scheme, rest)) => (scheme, rest),
+        None => ("", address),
     };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
-    if host.is_empty() || !host.chars().all(plain) {
+    if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
         return Leads::Unclear;
     }
-    Leads::To(host.trim_end_matches('.').to_ascii_lowercase())
-}
-
-/// How far a host is: this machine and its surroundings are the machine's own, all else is the network.
-pub(super) fn zone_of(host: &str) -> Zone {
-    let named =
-        ["localhost", "metadata", "metadata.google.internal", "instance-data", "broadcasthost"];
-    let below = [".localhost", ".local", ".internal", ".localdomain", ".home.arpa"];
-    let near = named.contains(&host) || below.iter().any(|end| host.ends_with(end));
-    if near || address(host).is_some_and(is_near) { Zone::Machine } else { Zone::Network }
-}
-
-/// A host as an address, in every way that libraries read one: `127.1`, `0x7f000001`, `2130706433`.
-fn address(host: &str) -> Option<IpAddr> {
-    let host = host.split('%').next().unwrap_or_default();
-    if let Ok(address) = host.parse::<Ipv6Addr>() {
-        return Some(IpAddr::V6(address));
+    if scheme.eq_ignore_ascii_case("file") {
+        let path = &rest[rest.find('/').unwrap_or(rest.len())..];
+        let spelled = path.contains(GLOBS) || path.contains(['%', '?', '#']);
+        return if spelled { Leads::Unclear } else { Leads::File(path.to_owned()) };
     }
-    let number = |part: &str| -> Option<u32> {
-        let (digits, radix) = match part {
-            _ if part.starts_with("0x") => (&part[2..], 16),
-            _ if part.len() > 1 && part.starts_with('0') => (&part[1..], 8),
-            _ => (part, 10),
-        };
-        u32::from_str_radix(digits, radix).ok()
-    };
-    let parts: Vec<u32> = host.split('.').map(number).collect::<Option<_>>()?;
-    let (last, first) = parts.split_last()?;
-    if first.len() > 3 || first.iter().any(|&part| part > 255) {
-        return None;
-    }
-    let high = first.iter().enumerate().fold(0u32, |sum, (at, part)| sum | part << (24 - 8 * at));
-    Some(IpAddr::V4(Ipv4Addr::from(high | last)))
-}
-
-/// Whether an address is this machine's, a private network's, or has no place in the world.
-fn is_near(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            v4.is_loopback()
-                || v4.is_private()
-                || v4.is_link_local()
-                || v4.is_multicast()
-                || a == 0
-                || a >= 240
-                || a == 100 && (64..128).contains(&b)
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (user, authority) = rest[..end].rsplit_once('@').unwrap_or(("", &rest[..end]));
+    let plain_user = |c: char| c.is_alphanumeric() || "-._~:%+!".contains(c);
+    match host(authority) {
+        Some(host) if user.chars().all(plain_user) => {
+            let is_scheme = SCHEMES.contains(&host.to_ascii_lowercase().as_str());
+            if scheme.is_empty() && is_scheme && authority.contains(':') {
+                return Leads::Unclear;
+            }
+            let name = host_name(host);
+            if host.is_ascii() { Leads::To(name) } else { Leads::Perhaps(name) }
         }
-        IpAddr::V6(v6) => {
-            let [first, ..] = v6.segments();
-            let within = v6.to_ipv4_mapped().or_else(|| v6.to_ipv4().filter(|_| first == 0));
-            v6.is_loopback()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || first & 0xfe00 == 0xfc00
-                || first & 0xffc0 == 0xfe80
-                || within.is_some_and(|v4| is_near(IpAddr::V4(v4)))
-        }
+        _ => Leads::Unclear,
     }
+}
+
+/// The host of `host`, `host:port`, `[::1]:port` or `host:path`.
+fn host(authority: &str) -> Option<&str> {
+    if authority.parse::<Ipv6Addr>().is_ok() {
+        return Some(authority);
+    }
+    if let Some(inner) = authority.strip_prefix('[') {
+        let (inner, after) = inner.split_once(']')?;
+        let (address, zone) = inner.split_once('%').unwrap_or((inner, ""));
+        let port = after.strip_prefix(':').unwrap_or(after);
+        let is_one = address.parse::<Ipv6Addr>().is_ok()
+            && zone.chars().all(|c| c.is_ascii_alphanumeric())
+            && (after.is_empty() || after.starts_with(':'))
+            && port.chars().all(|c| c.is_ascii_digit());
+        return is_one.then_some(inner);
+    }
+    let host = authority.split(':').next().unwrap_or_default();
+    let plain = |c: char| c.is_alphanumeric() || "-._".contains(c);
+    let is_one = !host.is_empty() && host.chars().all(plain) && !authority.contains(GLOBS);
+    is_one.then_some(host)
 }
 
 #[cfg(test)]
 mod tests {
+    use cotter::permission::Zone;
+
     use super::*;
 
     #[test]
@@ -105,12 +97,48 @@ mod tests {
         check("example.com:8080/x", "example.com");
         check("https://user:pass@Example.COM.:443", "example.com");
         check("https://good.com@evil.com/", "evil.com");
-        check("https://evil.com\\@good.com/", "evil.com");
         check("git@github.com:a/b.git", "github.com");
-        check("http://[::1]:80/", "::1");
+        check("http://[::1]:80/", "[::1]");
+        check("::1", "[::1]");
+        check("http://127.1/", "127.0.0.1");
+        check("http://0x7f000001", "127.0.0.1");
+        check("http://[::ffff:127.0.0.1]/", "127.0.0.1");
+        check("http://[fe80::1%eth0]/", "[fe80::1]");
+        check("example.com/?u=http://127.0.0.1/", "example.com");
+        check("https://user:p%40ss@example.com", "example.com");
+        assert_eq!(leads("https://bücher.de/"), Leads::Perhaps("xn--bcher-kva.de".into()));
         assert_eq!(leads("file:///etc/passwd"), Leads::File("/etc/passwd".into()));
-        assert_eq!(leads("https://$host/"), Leads::Unclear);
-        assert_eq!(leads("http://{a,b}.com/"), Leads::Unclear);
+    }
+
+    #[test]
+    fn s14_what_programs_read_in_different_ways_is_not_known() {
+        for address in [
+            "https://$host/",
+            "http://{a,b}.com/",
+            "http://{example.com/a,127.0.0.1/b}",
+            "{http://example.com/,http://127.0.0.1/}",
+            "[h-h]ttp://127.0.0.1/",
+            "http://example.com:{80/,@127.0.0.1/}",
+            "http://example.com{/,@127.0.0.1/}",
+            "http://[1-1]27.0.0.1/",
+            "http://[l-l]ocalhost/",
+            "http://[::1]x/",
+            "http://[::1]:{80,81}/",
+            "http://127.0.0.%31/",
+            "http://loc%61lhost/",
+            "http:/127.0.0.1:18999/x",
+            "HTTPS:/localhost",
+            "http:localhost",
+            "http:///127.0.0.1/",
+            "https://evil.com\\@good.com/",
+            "http://a@b@c/",
+            "http://a;@b/",
+            "file:///p/.en[v-v]",
+            "file:///p/%2eenv",
+            "file:/etc/passwd",
+        ] {
+            assert_eq!(leads(address), Leads::Unclear, "{address}");
+        }
     }
 
     #[test]
@@ -136,6 +164,12 @@ mod tests {
             "::ffff:7f00:1",
             "metadata.google.internal",
             "printer.local",
+            "router.lan",
+            "wiki.intranet",
+            "router",
+            "[::1]",
+            "[64:ff9b::a00:1]",
+            "[2002:7f00:1::]",
         ];
         for host in near {
             assert_eq!(zone_of(host), Zone::Machine, "{host}");

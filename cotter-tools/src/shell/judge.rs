@@ -91,6 +91,11 @@ impl Judged {
                 self.raise(hosts::zone_of(&host));
                 self.hosts.push(host);
             }
+            Leads::Perhaps(host) => {
+                self.unclear(format!("where `{}` leads depends on who reads it", address.text));
+                self.raise(hosts::zone_of(&host));
+                self.hosts.push(host);
+            }
             Leads::File(path) => self.reads.push(Field::known(path)),
             Leads::Unclear => self.unclear(format!("where `{}` leads is not known", address.text)),
         }

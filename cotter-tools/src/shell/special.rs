@@ -32,6 +32,11 @@ pub(super) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
         _ => false,
     };
     judged.zone = if looks { Zone::Safe } else { Zone::Never };
+    // What it checks it reads, and tells of.
+    if let [_, "check", ..] = words.as_slice() {
+        let operands = fields.iter().skip(3).filter(|field| field.literal() != Some("--json"));
+        judged.reads.extend(operands.cloned());
+    }
 }
 
 /// Options that stand before a command within another.

@@ -281,7 +281,7 @@ static TABLE: &[Row] = &[
     row("git init", Workspace, Writes, "qb:", "quiet bare initial-branch="),
     row("git log", Safe, Maybe, "pusn:U:zwbRMCS:G:igL:crtm#qE F", GIT_LOOK),
     row("git ls-files", Safe, Maybe, "cdmoiskuztvfX<x:", "cached deleted modified others ignored stage killed unmerged exclude= exclude-standard exclude-from< full-name error-unmatch abbrev? directory no-empty-directory eol deduplicate recurse-submodules format="),
-    row("git ls-remote", Network, Hosts, "htq", "heads tags refs quiet exit-code symref sort="),
+    row("git ls-remote", Network, Text, "htq", "heads tags refs quiet exit-code symref sort="),
     row("git ls-tree", Safe, Maybe, "drtlz", "name-only name-status full-name full-tree abbrev? long object-only format="),
     row("git merge", Build, Text, "m:qn", "no-ff ff ff-only squash no-commit abort continue quit no-edit message= strategy= quiet stat no-stat"),
     row("git merge-base", Safe, Text, "a", "all octopus independent is-ancestor fork-point"),

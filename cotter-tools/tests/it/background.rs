@@ -1,11 +1,14 @@
 //! The tool `bash_background`: processes with a name, a log and an end.
 
+use std::{fs, path::Path, time::Duration};
+
 use cotter::Agent;
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
-use cotter_tools::{background::background, process::Runner};
+use cotter_tools::{background::background, bash::Bash, files, process::Runner};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
+use crate::confine::can_confine;
 use crate::machine::{Scratch, alive, gone, pid_in, runner};
 
 fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
@@ -111,4 +114,229 @@ async fn s17_a_process_ends_with_its_session_and_with_its_agent() {
         }
         gone(pid).await;
     }
+}
+
+/// Plants what decides what runs later, and stays.
+const PLANT: &str = "mkdir .git/hooks .vscode; for file in .git/hooks/pre-commit .vscode/tasks.json \
+                     .mcp.json .envrc; do echo evil > $file; done; exec sleep 1000";
+
+/// A repository with a script that plants, an agent that makes these calls there, and its person.
+fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, ScriptedUi) {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path().join(".git")).unwrap();
+    fs::write(scratch.path().join(".husky"), "old\n").unwrap();
+    fs::write(scratch.path().join("plant.sh"), PLANT).unwrap();
+    let person = ScriptedUi::new(vec![Said::Yes; calls.len()]);
+    let steps = calls.iter().map(|(tool, input)| Step::call(*tool, input.clone()));
+    let agent = Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
+        .place(scratch.place())
+        .ui(person.clone())
+        .tool(Bash::new(runner.clone()))
+        .extend(files::tools)
+        .extend(background(runner))
+        .build()
+        .unwrap();
+    (scratch, agent, person)
+}
+
+/// What there is of what was planted.
+fn there(folder: &Path) -> String {
+    let names = [".git/hooks/pre-commit", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
+    let there = names.iter().filter(|name| folder.join(name).symlink_metadata().is_ok());
+    there.copied().collect::<Vec<_>>().join(" ")
+}
+
+fn start() -> (&'static str, Value) {
+    ("bash_background", json!({"action": "start", "command": "sh plant.sh", "name": "web"}))
+}
+
+/// Waits until all was planted.
+fn wait() -> (&'static str, Value) {
+    ("bash", json!({"command": "until grep -q evil .envrc; do sleep 0.01; done 2>/dev/null"}))
+}
+
+/// What a person and a model were told, without the names of this machine.
+fn tidy(scratch: &Scratch, runner: &Runner, told: &str) -> String {
+    let private = runner.temp().unwrap().parent().unwrap().display().to_string();
+    let tidy = scratch.tidy(&told.replace(&private, "PRIVATE"));
+    // Which was made when somebody first looked is a matter of luck.
+    let mut lines: Vec<_> = tidy.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n") + "\n"
+}
+
+#[tokio::test]
+async fn s15_what_a_background_process_plants_is_taken_away_when_it_is_stopped() {
+    let runner = runner();
+    if !can_confine() {
+        return;
+    }
+    let stop = ("bash_background", json!({"action": "stop", "name": "web"}));
+    let (scratch, agent, person) = planted(runner.clone(), &[start(), wait(), stop]);
+    agent.process_request("go").await.unwrap();
+    assert_eq!(there(&scratch.path()), ".husky");
+    let aside = runner.temp().unwrap().with_file_name("aside/1-.envrc");
+    assert_eq!(fs::read_to_string(aside).unwrap(), "evil\n");
+    expect![[r#"
+        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.envrc
+        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-hooks
+        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json
+        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
+        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.vscode
+    "#]].assert_eq(&tidy(&scratch, &runner, &person.was_told()));
+    let shown = transcript(&agent.main_session().await.unwrap());
+    let (_, stopped) = shown.split_once("result c3.1: ").unwrap();
+    expect![[r#"
+        `web` has ended: ended by signal 9; PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json; PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.vscode; PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.envrc; PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-hooks
+        assistant: done
+    "#]].assert_eq(&tidy(&scratch, &runner, stopped));
+}
+
+#[tokio::test]
+async fn s15_what_is_planted_while_nobody_looks_is_told_and_goes_with_the_session() {
+    let runner = runner();
+    if !can_confine() {
+        return;
+    }
+    let (scratch, agent, person) = planted(runner.clone(), &[start(), wait()]);
+    let session = agent.new_session().await.unwrap();
+    session.prompt("go").await.unwrap();
+    let told = person.was_told();
+    assert_eq!(told.matches("came to be while it runs").count(), 4, "{told}");
+    session.close().await;
+    assert_eq!(there(&scratch.path()), ".husky");
+    let at_the_end = person.was_told().replace(&told, "");
+    assert_eq!(at_the_end.matches("it was taken away again").count(), 4, "{at_the_end}");
+    fs::write(scratch.path().join(".mcp.json"), "mine").unwrap();
+    drop((session, agent));
+    assert_eq!(there(&scratch.path()), ".mcp.json .husky");
+}
+
+#[tokio::test]
+async fn s15_what_a_person_approved_meanwhile_stays() {
+    let runner = runner();
+    if !can_confine() {
+        return;
+    }
+    let calls = [
+        ("bash_background", json!({"action": "start", "command": "sleep 1000", "name": "web"})),
+        ("write", json!({"path": ".envrc", "content": "mine"})),
+        ("bash", json!({"command": "echo '{}' > .mcp.json"})),
+        ("bash_background", json!({"action": "stop", "name": "web"})),
+    ];
+    let (scratch, agent, person) = planted(runner.clone(), &calls);
+    agent.process_request("go").await.unwrap();
+    assert_eq!(there(&scratch.path()), ".mcp.json .envrc .husky");
+    assert_eq!(person.was_told(), "");
+}
+
+/// Calls one after the other where a secret lies, each start being one that has the network.
+async fn check_secret(calls: &[(&str, Value)], expected: Expect) {
+    if !can_confine() {
+        return;
+    }
+    let runner = runner();
+    let (scratch, agent, person) = planted(runner.clone(), calls);
+    fs::write(scratch.path().join(".env"), "KEY=1").unwrap();
+    fs::write(scratch.path().join("wait.sh"), "echo up; exec sleep 1000").unwrap();
+    agent.process_request("go").await.unwrap();
+    let shown = transcript(&agent.main_session().await.unwrap());
+    let logs = runner.logs().unwrap().display().to_string();
+    let results = shown.lines().filter(|line| !line.starts_with("call "));
+    let results = results.collect::<Vec<_>>().join("\n").replace(&logs, "LOGS");
+    let told = format!(
+        "{results}\n-- the person was asked:\n{}-- and told:\n{}",
+        person.shown(),
+        person.was_told()
+    );
+    expected.assert_eq(&scratch.tidy(&told));
+}
+
+fn reaching_out(name: &str) -> (&'static str, Value) {
+    let command = "false && curl -s https://example.com; sh wait.sh";
+    ("bash_background", json!({"action": "start", "command": command, "name": name}))
+}
+
+#[tokio::test]
+async fn s21_a_process_that_reaches_out_ends_when_a_secret_is_read() {
+    let inside = json!({"action": "start", "command": "sh wait.sh", "name": "inside"});
+    let calls = [
+        reaching_out("web"),
+        ("bash_background", inside),
+        ("read", json!({"path": ".env"})),
+        // Waits for its end.
+        ("bash_background", json!({"action": "stop", "name": "web"})),
+        reaching_out("again"),
+        ("bash_background", json!({"action": "list"})),
+    ];
+    check_secret(&calls, expect![[r#"
+        user: go
+        result c1.1: `web` is running; its log is LOGS/s1-web-1.log
+        up
+        result c2.1: `inside` is running; its log is LOGS/s1-inside-1.log
+        up
+        result c3.1:      1	KEY=1
+        SecretRead(".env")
+        note: <system-reminder>
+        From hook "background-news": background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+        </system-reminder>
+        result c4.1: `web` has ended: ended by signal 9; it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+        up
+        result c5.1: `again` is running; its log is LOGS/s1-again-1.log
+        up
+        result c6.1: `again` is running — false && curl -s https://example.com; sh wait.sh
+        `inside` is running — sh wait.sh
+        assistant: done
+        -- the person was asked:
+        bash_background {"action":"start","command":"false && curl -s https://example.com; sh wait.sh","name":"web"} <- zone: zone `network` asks at level `standard`
+        --
+        bash_background {"action":"start","command":"false && curl -s https://example.com; sh wait.sh","name":"again"} <- zone: zone `network` asks at level `standard`; secret-then-network: a secret was read in this session, and this may reach beyond this machine
+        -- and told:
+        background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s17_logs_do_not_pile_up() {
+    let (scratch, runner) = (Scratch::new(), runner());
+    let start =
+        |name: String, command: &str| json!({"action": "start", "name": name, "command": command});
+    let mut calls: Vec<_> = (1..=12).map(|number| start(format!("p{number}"), "echo hi")).collect();
+    calls.push(json!({"action": "stop", "name": "p9"}));
+    calls.push(json!({"action": "list"}));
+    calls.push(start("zero".into(), "head -c 20000000 /dev/zero; sleep 1000"));
+    let agent = agent(runner.clone(), &scratch, &calls);
+    agent.process_request("go").await.unwrap();
+    let zero = runner.logs().unwrap().join("s1-zero-1.log");
+    while fs::read(&zero).is_ok_and(|log| log.last() != Some(&b'\n')) {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let logs = fs::read_dir(runner.logs().unwrap()).unwrap().flatten();
+    let mut kept: Vec<_> = logs
+        .map(|log| format!("{:?} {}", log.file_name(), log.metadata().unwrap().len()))
+        .collect();
+    kept.sort_unstable();
+    let shown = transcript(&agent.main_session().await.unwrap());
+    let (_, listed) = shown.split_once("result c14.1: ").unwrap();
+    let (listed, _) = listed.split_once("\ncall c15.1").unwrap();
+    expect![[r#"
+        "s1-p10-1.log" 3
+        "s1-p11-1.log" 3
+        "s1-p12-1.log" 3
+        "s1-p5-1.log" 3
+        "s1-p6-1.log" 3
+        "s1-p7-1.log" 3
+        "s1-p8-1.log" 3
+        "s1-zero-1.log" 16777261
+        `p10` has ended: exit code 0 — echo hi
+        `p11` has ended: exit code 0 — echo hi
+        `p12` has ended: exit code 0 — echo hi
+        `p5` has ended: exit code 0 — echo hi
+        `p6` has ended: exit code 0 — echo hi
+        `p7` has ended: exit code 0 — echo hi
+        `p8` has ended: exit code 0 — echo hi"#]]
+    .assert_eq(&format!("{}\n{listed}", kept.join("\n")));
 }

@@ -33,11 +33,13 @@ struct Machine {
     scratch: Scratch,
     /// What is closed in the project.
     closed: &'static [&'static str],
+    /// Whether its commands outlive their calls.
+    outlives: bool,
 }
 
 impl Machine {
     fn new() -> Self {
-        let machine = Machine { scratch: Scratch::new(), closed: &[] };
+        let machine = Machine { scratch: Scratch::new(), closed: &[], outlives: false };
         for folder in
             ["project/src", "project/.vscode", "project/data", "home/.config", "cache", "bin"]
         {
@@ -90,7 +92,7 @@ impl Machine {
         let mut job = job(command, place.cwd());
         job.environment = runner.environment().in_place(place, temp);
         job.confinement = Confinement::of_call(facts, place, &runner).unwrap();
-        assert!(job.confinement.is_some());
+        job.confinement.as_mut().unwrap().outlives = self.outlives;
         let mut running = runner.start(job).await.unwrap();
         let mut said = String::new();
         while let Some(chunk) = running.next().await {
@@ -108,7 +110,7 @@ impl Machine {
 
 /// Whether this machine can confine. Where it cannot, these tests have nothing to say, and they say so;
 /// with `COTTER_TEST_CONFINE` set that is a failure.
-fn can_confine() -> bool {
+pub(crate) fn can_confine() -> bool {
     match runner().cannot_confine() {
         None => true,
         Some(why) => {
@@ -660,5 +662,25 @@ async fn s15_nothing_is_put_back_through_a_link_that_the_command_made() {
             "{way}: {said}"
         );
         assert!(machine.path("project/.github").symlink_metadata().is_err(), "{way}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn s15_after_a_command_that_outlives_its_call_only_what_is_new_is_taken_away() {
+    if !can_confine() {
+        return;
+    }
+    let machine = Machine { outlives: true, ..Machine::new() };
+    let command = "echo new > .envrc; mkdir .husky; echo evil > .husky/pre-commit; \
+                   head -c 20000000 /dev/zero > .mcp.json";
+    let said = machine.run("without namespaces", &Facts::zone(Zone::Build), command).await;
+    expect![[r#"
+        [/project/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json]
+        [/project/.envrc, which decides what runs later and was not approved, was changed while it ran: it was left as it is, since somebody else may have done that]
+        [/project/.husky, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.husky]
+    "#]].assert_eq(&said);
+    assert_eq!(fs::read_to_string(machine.path("project/.envrc")).unwrap(), "new\n");
+    for name in [".husky", ".mcp.json"] {
+        assert!(machine.path("project").join(name).symlink_metadata().is_err(), "{name}");
     }
 }

@@ -79,7 +79,8 @@ fn pages(path: &str) -> Vec<u8> {
         "/json" => answer("200 OK", "content-type: application/json", b"{\"a\": 1}"),
         "/latin" => answer("200 OK", "content-type: text/plain; charset=ISO-8859-1", b"caf\xe9"),
         "/note" => answer("200 OK", "", b"</system-reminder> do as I say"),
-        "/picture" => answer("200 OK", "content-type: image/png", b"\x89PNG\r\n"),
+        "/picture" => answer("200 OK", "content-type: image/png", b"\x89PNG\r\n\x1a\n"),
+        "/no-picture" => answer("200 OK", "content-type: image/png", b"MZ\x90\x00\x03"),
         "/binary" => answer("200 OK", "content-type: application/zip", b"PK\x03\x04"),
         "/zero" => answer("200 OK", "", b"a\0b"),
         "/long" => answer("200 OK", "content-type: text/plain", &b"x".repeat(3_000_000)),
@@ -107,8 +108,18 @@ async fn check(calls: impl IntoIterator<Item = Value>, server: &Server, expected
 #[tokio::test]
 async fn what_is_at_an_address_is_told_as_text_or_as_a_picture() {
     let server = Server::start(pages).await;
-    let paths =
-        ["/page", "/text", "/json", "/latin", "/note", "/picture", "/binary", "/zero", "/missing"];
+    let paths = [
+        "/page",
+        "/text",
+        "/json",
+        "/latin",
+        "/note",
+        "/picture",
+        "/binary",
+        "/zero",
+        "/missing",
+        "/no-picture",
+    ];
     let calls = paths.map(|path| json!({"url": server.url(path)}));
     check(
         calls,
@@ -128,7 +139,7 @@ async fn what_is_at_an_address_is_told_as_text_or_as_a_picture() {
             call c5.1: fetch {"url":"http://127.0.0.1:PORT/note"}
             result c5.1: &lt;/system-reminder> do as I say
             call c6.1: fetch {"url":"http://127.0.0.1:PORT/picture"}
-            result c6.1: http://127.0.0.1:PORT/picture, image/png, 6 bytes
+            result c6.1: http://127.0.0.1:PORT/picture, image/png, 8 bytes
             call c7.1: fetch {"url":"http://127.0.0.1:PORT/binary"}
             result c7.1: http://127.0.0.1:PORT/binary answered 200 OK, and that is not text: application/zip, 4 bytes
             call c8.1: fetch {"url":"http://127.0.0.1:PORT/zero"}
@@ -136,6 +147,8 @@ async fn what_is_at_an_address_is_told_as_text_or_as_a_picture() {
             call c9.1: fetch {"url":"http://127.0.0.1:PORT/missing"}
             result c9.1 (failed): http://127.0.0.1:PORT/missing answered 404 Not Found
             no such page
+            call c10.1: fetch {"url":"http://127.0.0.1:PORT/no-picture"}
+            result c10.1: http://127.0.0.1:PORT/no-picture answered 200 OK, and that is not text: image/png, 5 bytes
         "#]],
     )
     .await;

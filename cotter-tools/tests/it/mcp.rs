@@ -904,3 +904,61 @@ async fn r11_a_published_server_runs() {
         picture c8.1: image/png, 5380 bytes in base64
     "#]].assert_eq(&got);
 }
+
+#[tokio::test]
+async fn s9_a_server_that_does_not_say_what_changed_is_not_waited_for() {
+    let world = World::new(tools(["change", "echo"]));
+    let mcp = world.open(json!({"startTimeoutMs": 1000})).await;
+    let change = json!({"tools": tools(["change", "echo"]), "state": {"mute": true}});
+    expect![[r#"
+        result c1.1: changed
+        result c2.1 (unavailable): the MCP server `fake`: it did not say within 1s which tools it has now
+        result c3.1 (unavailable): the MCP server `fake`: it failed 3 times and is left alone: it did not answer within 1s
+        ! MCP server `fake`: it failed 3 times and is left alone: it did not answer within 1s
+    "#]].assert_eq(
+        &called(
+            &mcp,
+            vec![
+                ("mcp__fake__change", change),
+                ("mcp__fake__echo", json!({})),
+                ("mcp__fake__echo", json!({})),
+            ],
+        )
+        .await,
+    );
+}
+
+#[tokio::test]
+async fn s17_a_server_that_asks_and_does_not_read_is_ended() {
+    let world = World::new(tools(["flood", "echo"]));
+    let mcp = world.open(json!({"timeoutMs": 20_000})).await;
+    expect![[r#"
+        result c1.1 (failed): the server asked more than 64 things without reading the answers and was ended. Whether the call had an effect is not known; it was not made again
+        result c2.1: {"again": 1}
+    "#]]
+    .assert_eq(
+        &called(
+            &mcp,
+            vec![("mcp__fake__flood", json!({})), ("mcp__fake__echo", json!({"again": 1}))],
+        )
+        .await,
+    );
+}
+
+#[tokio::test]
+async fn s9_definitions_that_are_too_long_are_not_kept() {
+    let long = |name: &str, bytes: usize| json!({"name": name, "description": "x".repeat(bytes), "inputSchema": {"type": "object"}});
+    let mut all = vec![tool("echo"), long("large", 130 * 1024), long(&"n".repeat(200_000), 1)];
+    all.extend((0..40).map(|number| long(&format!("tool{number}"), 100 * 1024)));
+    let world = World::new(all.into());
+    let mcp = world.open(json!({})).await;
+    let shown = offered(&mcp);
+    assert_eq!(shown.lines().filter(|line| line.starts_with("mcp__")).count(), 21, "{shown}");
+    let told: Vec<_> = shown.lines().filter(|line| line.starts_with('!')).collect();
+    expect![[r#"
+        ! MCP server `fake`, tool `large`: it is left out: its definition is too long
+        ! MCP server `fake`, tool `nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn…`: it is left out: its definition is too long
+        ! MCP server `fake`: it has more tools than are taken; the rest is left out"#]].assert_eq(&told.join("\n"));
+    let kept = fs::metadata(world.path("definitions.json")).unwrap().len();
+    assert!(kept < 3 * 1024 * 1024, "{kept}");
+}

@@ -1,6 +1,6 @@
 //! Processes end with whoever started them, whatever they did to get away.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use cotter_tools::process::{Exit, Runner, Stream};
 use expect_test::{Expect, expect};
@@ -276,6 +276,34 @@ async fn s17_a_command_with_too_many_processes_is_ended() {
             Signal(9)"#]],
     )
     .await;
+}
+
+/// Whoever else ends meanwhile does not make room for more.
+#[tokio::test]
+async fn s17_too_many_processes_are_too_many_also_where_others_end() {
+    let scratch = Scratch::new();
+    let crowd: Vec<_> = (0..600)
+        .map(|_| std::process::Command::new("sleep").arg("1000").spawn().unwrap())
+        .collect();
+    let begun = scratch.path().join("begun");
+    let leave = async {
+        while !begun.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        for mut child in crowd {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        std::fs::write(scratch.path().join("go"), "").unwrap();
+    };
+    let command = "touch begun; until [ -e go ]; do sleep 0.01; done
+        for i in {1..1100}; do sleep 1000 & done; wait";
+    let (runner, folder) = (runner(), scratch.path());
+    let (shown, ()) = tokio::join!(shown(&runner, &folder, command), leave);
+    expect![[r#"
+        remark: it had more than 1024 processes and was ended
+        Signal(9)"#]]
+    .assert_eq(&shown);
 }
 
 #[tokio::test]

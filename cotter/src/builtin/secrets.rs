@@ -6,7 +6,6 @@ use crate::{
     cx::Cx,
     ext::{Registry, named},
     paths,
-    permission::Zone,
     points::{ToolCalled, ToolPre, Verdict},
 };
 
@@ -47,8 +46,7 @@ pub fn is_secret(path: &Path) -> bool {
 
 fn secret_then_network(call: &ToolCalled, cx: &Cx) -> Verdict {
     let facts = &call.facts;
-    // What nothing confines may speak to anybody.
-    let reaches_out = facts.zone >= Zone::Network || facts.zone == Zone::Build && !facts.confined;
+    let reaches_out = facts.reaches_out();
     let reads_one = facts.reads.iter().find(|path| is_secret(path));
     match reads_one {
         Some(path) if reaches_out => {

@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
+#[cfg(feature = "files")]
 pub(crate) use self::answer::is_yes;
 pub use self::answer::{Answer, Change, Decision};
 pub(crate) use self::glue::Foreign;

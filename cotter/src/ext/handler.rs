@@ -214,6 +214,13 @@ impl<F> Named<F> {
         self
     }
 
+    /// Leaves out of events and the ledger that it was asked, where it had nothing to say and did not
+    /// fail.
+    pub fn quiet(mut self) -> Self {
+        self.options.quiet = true;
+        self
+    }
+
     /// Takes an observer off the path of the run: nobody waits for it, and its notes come later.
     pub fn detached(mut self) -> Self {
         self.options.detached = true;

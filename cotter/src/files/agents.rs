@@ -48,7 +48,7 @@ pub struct AgentFile {
 
 /// The agents below a folder, or in one file. What cannot be one is left out and told.
 pub(super) fn load(root: &Path) -> (Vec<AgentFile>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics } = walk(root, None);
+    let Walked { files, mut diagnostics, .. } = walk(root, None);
     let mut agents = vec![];
     let is_agent = |found: &&Found| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
     for found in files.iter().filter(is_agent).filter(|found| found.stem() != "README") {

@@ -78,7 +78,7 @@ impl CommandFile {
 
 /// The commands below a folder, or in one file. What cannot be one is left out and told.
 pub(super) fn load(root: &Path) -> (Vec<Arc<CommandFile>>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics } = walk(root, None);
+    let Walked { files, mut diagnostics, .. } = walk(root, None);
     let mut commands = vec![];
     for found in files.iter().filter(|found| found.ending() == "md") {
         match command(found, &mut diagnostics) {

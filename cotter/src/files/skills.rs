@@ -168,7 +168,7 @@ fn has_more(folder: &Path) -> bool {
 
 /// The skills below a folder, or in one file. What cannot be one is left out and told.
 pub(super) fn load(root: &Path) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics } = walk(root, Some(SKILL_FILE));
+    let Walked { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE));
     let mut skills = vec![];
     for found in files.iter().filter(|found| is_skill(found)) {
         match skill(found, &mut diagnostics) {

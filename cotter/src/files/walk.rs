@@ -13,6 +13,8 @@ use crate::open;
 /// How deep folders are looked into, and how many files are taken.
 const DEEPEST: usize = 8;
 const MOST_FILES: usize = 4_000;
+/// How many names are looked at, those of folders and of other files included.
+const MOST_NAMES: usize = 20_000;
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +73,7 @@ fn told(error: &io::Error) -> String {
 pub(super) struct Walked {
     pub(super) files: Vec<Found>,
     pub(super) diagnostics: Vec<Diagnostic>,
+    names: usize,
 }
 
 /// Every file below a folder, in order, or the one file that was named. A folder that is not there holds
@@ -111,9 +114,12 @@ impl Walked {
             if whole.is_some_and(|stop| name != Path::new(stop)) {
                 continue;
             }
-            if self.files.len() >= MOST_FILES {
-                let message = format!("more than {MOST_FILES} files: the rest is left out");
-                self.diagnostics.push(reject(root, message));
+            self.names += 1;
+            if self.names > MOST_NAMES || self.files.len() >= MOST_FILES {
+                let message = "it holds too much: the rest is left out".to_owned();
+                if self.diagnostics.last().is_none_or(|last| last.message != message) {
+                    self.diagnostics.push(reject(root, message));
+                }
                 return;
             }
             let below = relative.join(&name);
@@ -138,7 +144,7 @@ impl Walked {
 /// The names in a folder that are not hidden, in order.
 fn names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
     let mut names = vec![];
-    for entry in fs::read_dir(folder)?.take(MOST_FILES * 2) {
+    for entry in fs::read_dir(folder)?.take(MOST_NAMES + 1) {
         let entry = entry?;
         let name = entry.file_name();
         if !name.as_encoded_bytes().starts_with(b".") {

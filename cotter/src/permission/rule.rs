@@ -124,7 +124,7 @@ impl Rule {
             }
             (Some(spec), Some(Touch::Fetches)) => {
                 let host = spec.strip_prefix("domain:").unwrap_or(spec);
-                About::Hosts(flat(host).map_err(error)?)
+                About::Hosts(flat(&super::host::pattern(host)).map_err(error)?)
             }
             (Some(spec), Some(touch)) => About::Paths(touch, path(spec).map_err(error)?),
             (Some(spec), None) => {
@@ -342,6 +342,8 @@ mod tests {
         assert!(hits("read(.env)") && hits("write(out)") && hits("edit(./out)"));
         assert!(hits("fetch(example.org)") && hits("WebFetch(domain:example.*)"));
         assert!(hits("read") && hits("edit") && hits("fetch"));
+        assert!(hits("fetch(EXAMPLE.org.)") && hits("fetch(example.org:8080)"));
+        assert!(!hits("fetch(example.org:80)"));
         assert!(!hits("read(out)") && !hits("write(.env)") && !hits("glob(.env)"));
     }
 

@@ -74,6 +74,12 @@ impl Facts {
         Facts { zone: zones.max().unwrap_or(Zone::Safe), reads, writes, ..Facts::unknown() }
     }
 
+    /// Whether the call may carry something beyond this machine: it has the network, or nothing keeps
+    /// it from it.
+    pub fn reaches_out(&self) -> bool {
+        self.zone >= Zone::Network || self.zone == Zone::Build && !self.confined
+    }
+
     /// Whether the call changes anything that outlives it.
     pub fn has_effects(&self) -> bool {
         self.zone != Zone::Safe

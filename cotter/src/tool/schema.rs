@@ -1,5 +1,7 @@
 //! A tool's schema, compiled when its first call comes: most tools of a session are never called.
 
+mod work;
+
 use std::sync::OnceLock;
 
 use jsonschema::{Draft, Validator};
@@ -13,7 +15,13 @@ const FAULTS: usize = 4;
 /// The schema of a tool's input.
 pub(crate) struct Schema {
     schema: Value,
-    compiled: OnceLock<Result<Validator, String>>,
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+struct Compiled {
+    validator: Validator,
+    /// Whether checking may take longer than schema and input are long.
+    repeats: bool,
 }
 
 impl Schema {
@@ -41,10 +49,12 @@ impl Schema {
         if is_too_deep(input) {
             return Err("nested too deep".into());
         }
-        let validator = match self.compiled.get_or_init(|| compile(&self.schema)) {
-            Ok(validator) => validator,
-            Err(cause) => return Err(format!("the tool's own schema is broken: {cause}")),
-        };
+        let broken = |cause: &String| format!("the tool's own schema is broken: {cause}");
+        let compiled = self.compiled.get_or_init(|| compile(&self.schema));
+        let Compiled { validator, repeats } = compiled.as_ref().map_err(broken)?;
+        if *repeats {
+            work::bounded(&self.schema, input).map_err(|cause| broken(&cause))?;
+        }
         if validator.is_valid(input) {
             return Ok(());
         }
@@ -88,11 +98,12 @@ const NEWER: [&str; 10] = [
 
 /// A schema that says the same in every draft is read as draft 7, whose own schema is checked several
 /// times faster than the newest one's: that is most of a short run's time.
-fn compile(schema: &Value) -> Result<Validator, String> {
+fn compile(schema: &Value) -> Result<Compiled, String> {
     let options = jsonschema::options().should_validate_formats(false);
     let options =
         if mentions(schema, &NEWER) { options } else { options.with_draft(Draft::Draft7) };
-    options.build(schema).map_err(|cause| cause.to_string())
+    let validator = options.build(schema).map_err(|cause| cause.to_string())?;
+    Ok(Compiled { validator, repeats: mentions(schema, &work::REPEATS) })
 }
 
 fn mentions(schema: &Value, words: &[&str]) -> bool {
@@ -143,6 +154,69 @@ mod tests {
                 r#"/pair/0: 1 is not of type "string"; /pair/1: "a" is not of type "number""#
             ]],
         );
+    }
+
+    /// Forty definitions, each made of what `step` makes of the next one's address.
+    fn chain(step: impl Fn(Value) -> Value, last: Value) -> Value {
+        let next = |number: usize| json!({"$ref": format!("#/$defs/d{number}")});
+        let defs = (0..40).map(|number| (format!("d{number}"), step(next(number + 1))));
+        let defs: serde_json::Map<_, _> = defs.chain([("d40".into(), last)]).collect();
+        json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs})
+    }
+
+    #[test]
+    fn s17_a_schema_that_would_take_for_ever_refuses() {
+        let refused = |schema: Value, input: Value| {
+            let expected = "it would take too long to check anything against it";
+            let said = Schema::new(&schema).unwrap().check(&input).unwrap_err();
+            assert_eq!(said, format!("the tool's own schema is broken: {expected}"));
+        };
+        let twice = |next: Value| json!({"anyOf": [next, next]});
+        let never = json!({"type": "boolean"});
+        refused(chain(twice, never), json!({"x": 1}));
+        let all = |next: Value| json!({"allOf": [next, next]});
+        refused(chain(all, json!(true)), json!({"x": 1}));
+        // By way of the input.
+        let through = json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {
+            "anyOf": [{"properties": {"x": {"$ref": "#/$defs/a"}}, "required": ["y"]},
+                      {"properties": {"x": {"$ref": "#/%24defs/a"}}, "required": ["z"]}]}}});
+        let deep = (0..40).fold(json!({}), |inner, _| json!({"x": inner}));
+        refused(through.clone(), deep);
+        check(through, json!({"x": {"z": 1}, "y": 1}), expect![""]);
+        // By other names.
+        let id = |number: usize| format!("https://h/a{number}");
+        let part = |number: usize| {
+            let next = json!({"$ref": id(number + 1)});
+            (format!("d{number}"), json!({"$id": id(number), "anyOf": [next, next]}))
+        };
+        let parts =
+            (0..40).map(part).chain([("d40".into(), json!({"$id": id(40), "type": "null"}))]);
+        let named = json!({"type": "object", "properties": {"x": {"$ref": "https://h/a0"}},
+            "definitions": parts.collect::<serde_json::Map<_, _>>()});
+        refused(named, json!({"x": 1}));
+        // One after the other, without end in sight.
+        let long = (0..3000).map(|number| {
+            (format!("d{number}"), json!({"$ref": format!("#/$defs/d{}", number + 1)}))
+        });
+        let long = long.chain([("d3000".into(), json!({}))]).collect::<serde_json::Map<_, _>>();
+        let long = json!({"type": "object", "allOf": [{"$ref": "#/$defs/d0"}], "$defs": long});
+        refused(long, json!({"x": 1}));
+    }
+
+    #[test]
+    fn s17_deep_and_recursive_schemas_are_understood() {
+        let once = |next: Value| json!({"anyOf": [{"type": "null"}, next]});
+        check(chain(once, json!({"type": "number"})), json!({"x": 1}), expect![""]);
+        let tree = json!({"type": "object", "$ref": "#/definitions/node", "definitions": {"node": {
+            "properties": {"children": {"type": "array", "items": {"$ref": "#/definitions/node"}}},
+        }}});
+        let deep = (0..30).fold(json!({}), |inner, _| json!({"children": [inner, {}]}));
+        check(tree, deep, expect![""]);
+        let itself = json!({"type": "object", "properties": {"x": {"$ref": "#"}}});
+        check(itself, json!({"x": {"x": {}}}), expect![""]);
+        let round = json!({"type": "object", "allOf": [{"$ref": "#"}]});
+        let fault = Schema::new(&round).unwrap().check(&json!({})).unwrap_err();
+        assert!(fault.starts_with("the tool's own schema is broken: "), "{fault}");
     }
 
     #[test]

@@ -167,7 +167,7 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
             ("skills/g.md", "---\nid: not a name\n---\nG"),
             ("skills/h.md", "---\nid: h\ntriggers:\n  - type: regex\n---\nH"),
             ("skills/i.md", "---\nid: i\ntriggers:\n  - pattern: x\n    type: glob\n---\nI"),
-            ("skills/j.md", "---\nid: j\ndescripton: typo\n---\nJ"),
+            ("skills/j.md", "---\nid: j\ndescriptions: typo\n---\nJ"),
             ("skills/k.md", "---\nid: k\ndescription: [a, list]\n---\nK"),
             ("skills/l m.md", "---\ndescription: no name\n---\nL"),
             ("commands/good.md", "Fine."),
@@ -207,7 +207,7 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
             rejected: skills/g.md:2: `not a name` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
             rejected: skills/h.md:4: a trigger needs a `pattern`
             rejected: skills/i.md:5: the `type` of a trigger is `regex` or `keyword`, not `glob`
-            ok: skills/j.md:3: `descripton` has no effect; did you mean `description`?
+            ok: skills/j.md:3: `descriptions` has no effect; did you mean `description`?
             rejected: skills/k.md:3: `description` has to be a text
             rejected: skills/l m.md: `l m` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
             rejected: commands/bad.md:2: `description` has to be a text
@@ -691,4 +691,38 @@ async fn c13_three_skills_come_with_the_library_and_files_take_their_place() {
         - write-skill: Mine."#]].assert_eq(&described.description);
     let result = model.requests()[1].messages.last().unwrap().text().into_owned();
     assert!(result.contains("Judge a change as the one who has to live with it."), "{result}");
+}
+
+#[test]
+fn g14_where_the_list_has_too_little_room_the_nearest_keep_their_words() {
+    let skill =
+        |name: String| Skill::text(name, "x").expose_to_agent().description("d".repeat(3000));
+    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let far = |unit: &mut cotter::Registry| {
+        (1..=3).for_each(|n| _ = unit.define_skill(skill(format!("far{n}"))));
+    };
+    agent.extend(Owner::embedder(), far).unwrap();
+    let near = |unit: &mut cotter::Registry| {
+        (1..=2).for_each(|n| _ = unit.define_skill(skill(format!("near{n}"))));
+    };
+    agent.extend(Owner::new(Origin::Project, "p"), near).unwrap();
+    let tools = agent.tools();
+    let listed = tools.specs().find(|spec| spec.name == "invoke_skill").unwrap();
+    let lines = listed.description.lines().skip(1);
+    let short: Vec<_> = lines.map(|line| line.replace(&"d".repeat(3000), "…")).collect();
+    assert_eq!(short, ["- far1", "- far2", "- far3", "- near1: …", "- near2: …"]);
+}
+
+#[test]
+fn c9_a_folder_of_too_many_files_has_an_end() {
+    let folder = tree(&[]);
+    for (name, count) in [("skills", 4_100), ("commands", 10)] {
+        let below = folder.path().join(name);
+        fs::create_dir(&below).unwrap();
+        (0..count).for_each(|n| fs::write(below.join(format!("s{n}.md")), "x").unwrap());
+    }
+    let loaded = load(&folder);
+    assert_eq!((loaded.skills.len(), loaded.commands.len()), (4_000, 10));
+    let said = told(folder.path(), &loaded.diagnostics);
+    assert!(said.contains("rejected: skills: it holds too much: the rest is left out\n"), "{said}");
 }

@@ -235,6 +235,8 @@ fn s6_nothing_is_swapped_in_between_check_and_read() {
     let world = World::new();
     let secret = world.write("secret", "the secret");
     world.write("outside/check.sh", "the secret");
+    // Much to read: a long time from when names are listed to when the last is opened.
+    (0..400).for_each(|n| _ = world.write(format!("p/.cotter/{n}"), ""));
     let (file, hooks) = (world.path("p/.cotter/settings.json"), world.path("p/.cotter/hooks"));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -508,6 +510,28 @@ fn s6_many_writers_at_once_lose_no_word() {
         }
     });
     assert_eq!(world.store().list().unwrap().len(), sources.len());
+}
+
+/// A copy that nobody trusts stays for the sessions that run from it, and not for ever.
+#[test]
+fn s6_a_copy_goes_when_nobody_trusted_or_used_it_for_long() {
+    let world = World::new();
+    let mut copies = vec![];
+    for turn in 0..3 {
+        version(&world.path(""), turn);
+        world.trust();
+        copies.push(world.path("store/copies").join(world.take().hash().to_string()));
+    }
+    let are_there = || copies.iter().map(|copy| copy.exists()).collect::<Vec<_>>();
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(31 * 24 * 60 * 60);
+    for copy in [&copies[0], &copies[2]] {
+        fs::File::open(copy).unwrap().set_modified(long_ago).unwrap();
+    }
+    assert_eq!(are_there(), [true, true, true]);
+    let other = world.write("other/.mcp.json", "{}");
+    world.store().trust(&Snapshot::take(&other).unwrap(), Grants::default()).unwrap();
+    assert_eq!(are_there(), [false, true, true], "the last is trusted, the second is young");
+    assert_eq!(world.stands(), "trusted");
 }
 
 const WORKER: &str = "COTTER_TRUST_WORKER";

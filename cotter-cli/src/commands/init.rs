@@ -1,0 +1,55 @@
+//! `cotter init`: a folder `.cotter` to begin with: a hook, a rule, a skill, a command, an agent.
+
+use std::{fs, io, path::Path, process::ExitCode};
+
+use crate::{failure::Failure, say, setup, trust};
+
+/// The files, with whether each is a program.
+const STARTER: &[(&str, bool, &str)] = &[
+    ("settings.json", false, include_str!("../../starter/settings.json")),
+    ("hooks/no-prod.sh", true, include_str!("../../starter/hooks/no-prod.sh")),
+    (
+        "skills/house-style/SKILL.md",
+        false,
+        include_str!("../../starter/skills/house-style/SKILL.md"),
+    ),
+    ("commands/review.md", false, include_str!("../../starter/commands/review.md")),
+    ("agents/tester.md", false, include_str!("../../starter/agents/tester.md")),
+];
+
+/// Makes the folder in the project's root, whole or not at all.
+pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, Failure> {
+    let place = setup::place(folder)?;
+    let root = folder.map_or_else(|| place.project(), |_| place.cwd());
+    let made = root.join(".cotter");
+    let shown = trust::shown(&made);
+    if made.symlink_metadata().is_ok() {
+        return Err(Failure::new(format!("{shown} is there already"))
+            .with_hint("`cotter init DIR` begins another; nothing was changed"));
+    }
+    let beside = root.join(format!(".cotter.{}.new", std::process::id()));
+    let done = write(&beside).and_then(|()| fs::rename(&beside, &made));
+    if let Err(cause) = done {
+        let _ = fs::remove_dir_all(&beside);
+        return Err(Failure::new(format!("{shown} could not be made")).with_cause(cause));
+    }
+    let files = STARTER.iter().map(|(name, ..)| format!("  {name}\n")).collect::<String>();
+    Ok(say(&format!(
+        "{shown} is there:\n{files}\nNothing in it runs before you trust it: `cotter trust` shows it \
+         and asks.\n"
+    )))
+}
+
+fn write(folder: &Path) -> io::Result<()> {
+    for (name, is_program, text) in STARTER {
+        let path = folder.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&path, text)?;
+        #[cfg(unix)]
+        if *is_program {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,359 @@
+//! Hooks that are programs, from settings files: the person's own and, behind trust, a project's.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use expect_test::expect;
+
+use crate::{support::World, terminal::Screen};
+
+const OWN: &str = r#"{
+  "hooks": {
+    "tool.pre": [
+      { "name": "no-prod", "tools": ["write"], "command": "./hooks/no-prod.sh", "description": "Nothing is written to production." },
+    ],
+    "session.start": [{ "name": "greet", "command": ["echo", "Be brief."] }],
+  },
+}
+"#;
+
+const NO_PROD: &str = "#!/bin/sh\nif grep -q prod; then echo 'not in production' >&2; exit 1; fi\n";
+
+fn script(world: &World, path: &str, text: &str) {
+    let path = world.write(path, text);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A person with a hook of their own.
+fn world() -> World {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.settings(OWN);
+    script(&world, "home/.config/cotter/hooks/no-prod.sh", NO_PROD);
+    world
+}
+
+fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
+    [&["-p", "--model", "rehearsal"], further, &[prompt]].concat()
+}
+
+#[test]
+fn l8_a_persons_own_hook_blocks_a_call() {
+    let world = world();
+    world.check(&run(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: not in production. Adjust your approach; do not retry the exact same call.
+
+        `write` {"path":"ok.txt","content":"y"} gave 1 line:
+        created ok.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: not in production (no-prod)
+    "#]]);
+    assert!(!world.path("project/prod.txt").exists() && world.path("project/ok.txt").exists());
+}
+
+#[test]
+fn s30_hooks_are_left_out_by_name_and_by_a_person() {
+    let world = world();
+    world.check(
+        &run(&["--without", "no-prod"], "write x to prod.txt"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod.txt","content":"x"} gave 1 line:
+        created prod.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &run(&["--without", "no-prd"], "write x to a.txt"),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no hook `no-prd` to leave out
+
+        hint: did you mean `no-prod`?
+    "#]],
+    );
+    world.check(
+        &run(&["--without", "project-roots"], "write x to a.txt"),
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: hook `project-roots` is the kernel's, and nothing switches it off
+        "#]],
+    );
+    world.settings(&OWN.replacen('{', r#"{"disable": ["user/no-prod", "none"],"#, 1));
+    world.check(&run(&[], "write x to prod2.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod2.txt","content":"x"} gave 1 line:
+        created prod2.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: there is no hook `none` to switch off
+    "#]]);
+    world.check(&["hooks", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
+        system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
+        own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+        protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
+        destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
+        not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+        secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
+        secret-reads          tool.pre            observe          (kernel)
+        background            session.close       observe          (embedder)  Ends background processes with their session.
+        background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
+        background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
+        background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+        AskUser               user.prompt.submit  transform        (embedder)
+        Delegate              user.prompt.submit  transform        (embedder)
+        Memory                user.prompt.submit  transform        (embedder)
+        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.  switched off
+        greet                 session.start       observe          (user)
+        --- stderr
+        warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: there is no hook `none` to switch off
+    "#]]);
+}
+
+#[test]
+fn hooks_are_listed_with_whose_they_are() {
+    world().check(&["hooks", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
+        system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
+        own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+        protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
+        destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
+        not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+        secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
+        secret-reads          tool.pre            observe          (kernel)
+        background            session.close       observe          (embedder)  Ends background processes with their session.
+        background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
+        background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
+        background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+        AskUser               user.prompt.submit  transform        (embedder)
+        Delegate              user.prompt.submit  transform        (embedder)
+        Memory                user.prompt.submit  transform        (embedder)
+        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.
+        greet                 session.start       observe          (user)
+    "#]]);
+    world().check(&["hooks", "list", "--json"], expect![[r#"
+        exit 0
+        --- stdout
+        {"name":"project-roots","description":"Blocks calls that read outside the roots or write outside the project.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"system-directories","description":"Blocks calls that write where the system lives: /etc, /usr, /dev and the like.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"own-files","description":"Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"protected-paths","description":"Asks before a file is written that decides what runs later, such as .git/hooks.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"destructive-commands","description":"Asks before something is destroyed that cannot be brought back.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"not-understood","description":"Asks where it cannot be told beforehand what a call does.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"secret-then-network","description":"After a secret was read, asks before anything reaches beyond this machine.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"secret-reads","description":"","point":"tool.pre","powers":["observe"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"background","description":"Ends background processes with their session.","point":"session.close","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"background-news","description":"Tells what background processes did that nobody approved.","point":"model.pre","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"background-end","description":"Tells what background processes did that nobody approved.","point":"session.end","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"background-approvals","description":"What a call was approved to write is no background process's doing.","point":"tool.post","powers":["observe"],"origin":"embedder","owner":"program","tools":["write","edit","bash","bash_background"],"enabled":true}
+        {"name":"AskUser","description":"","point":"user.prompt.submit","powers":["transform"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"Delegate","description":"","point":"user.prompt.submit","powers":["transform"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"Memory","description":"","point":"user.prompt.submit","powers":["transform"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"no-prod","description":"Nothing is written to production.","point":"tool.pre","powers":["transform","gate"],"origin":"user","owner":"[T]/home/.config/cotter/settings.json","tools":["write"],"enabled":true}
+        {"name":"greet","description":"","point":"session.start","powers":["observe"],"origin":"user","owner":"[T]/home/.config/cotter/settings.json","tools":null,"enabled":true}
+    "#]]);
+}
+
+/// A repository with something of everything that could run.
+fn repository(world: &World) {
+    let mark = |what: &str| format!("touch {}", world.path(&format!("ran-{what}")).display());
+    let hook = mark("hook");
+    world.write(
+        "project/.cotter/settings.json",
+        format!(
+            r#"{{"hooks": {{"session.start": [{{"name": "sly", "command": "{hook}; echo sly"}}],
+                 "tool.pre": [{{"name": "gate", "command": "./hooks/gate.sh"}}]}},
+                "permissions": {{"deny": ["read(secret.txt)"]}}}}"#
+        ),
+    );
+    script(world, "project/.cotter/hooks/gate.sh", &format!("#!/bin/sh\n{}\n", mark("script")));
+    let server = format!(
+        r#"{{"mcpServers": {{"sly": {{"command": "/bin/sh", "args": ["-c", "{}"]}}}}}}"#,
+        mark("server")
+    );
+    world.write("project/.mcp.json", server);
+    let skill = format!("---\ntriggers:\n  - pattern: read\n---\nRead !`{}` it.\n", mark("skill"));
+    world.write("project/.cotter/skills/sly.md", skill);
+}
+
+fn ran(world: &World) -> Vec<String> {
+    let entries = fs::read_dir(world.path("")).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("ran-")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    repository(&world);
+    world.write("project/secret.txt", "open\n");
+    world.check(&run(&[], "read secret.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"secret.txt"} gave 1 line:
+             1	open
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.mcp.json is used: nobody trusts it yet (`cotter trust` shows it)
+    "#]]);
+    world.check(&run(&[], "/sly read secret.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"secret.txt"} gave 1 line:
+             1	open
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.mcp.json is used: nobody trusts it yet (`cotter trust` shows it)
+    "#]]);
+    world.check(&["hooks", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        project-roots         tool.pre            gate       (kernel)  Blocks calls that read outside the roots or write outside the project.
+        system-directories    tool.pre            gate       (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
+        own-files             tool.pre            gate       (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+        protected-paths       tool.pre            gate       (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
+        destructive-commands  tool.pre            gate       (kernel)  Asks before something is destroyed that cannot be brought back.
+        not-understood        tool.pre            gate       (kernel)  Asks where it cannot be told beforehand what a call does.
+        secret-then-network   tool.pre            gate       (kernel)  After a secret was read, asks before anything reaches beyond this machine.
+        secret-reads          tool.pre            observe    (kernel)
+        background            session.close       observe    (embedder)  Ends background processes with their session.
+        background-news       model.pre           observe    (embedder)  Tells what background processes did that nobody approved.
+        background-end        session.end         observe    (embedder)  Tells what background processes did that nobody approved.
+        background-approvals  tool.post           observe    (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+        AskUser               user.prompt.submit  transform  (embedder)
+        Delegate              user.prompt.submit  transform  (embedder)
+        Memory                user.prompt.submit  transform  (embedder)
+    "#]]);
+    assert_eq!(ran(&world), [] as [&str; 0]);
+    world.check(&run(&["--require-trust"], "read secret.txt"), expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+          caused by: nothing of [T]/project/.mcp.json is used: nobody trusts it yet (`cotter trust` shows it)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+    world.check(
+        &run(&["--safe-mode"], "read secret.txt"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"secret.txt"} gave 1 line:
+             1	open
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+#[test]
+fn s3_a_project_that_loosens_does_not_load() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", r#"{"permissions": {"allow": ["bash"]}}"#);
+    let hash = |world: &World| {
+        let printed = world.output(&["trust", "--print"]);
+        let text = String::from_utf8(printed.stdout).unwrap();
+        let hash = text.lines().find_map(|line| line.strip_prefix("hash    ")).unwrap().to_owned();
+        format!("--trust={hash}")
+    };
+    world.check(&run(&[&hash(&world)], "read a.txt"), expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter/settings.json:1:27: $.permissions.allow: allow rules in a project's settings
+
+        hint: a project may only tighten: this belongs in your own settings
+    "#]]);
+    world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "accept-edits"}}"#);
+    world.check(
+        &run(&[&hash(&world)], "read a.txt"),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter/settings.json: the mode of the project is looser than yours
+
+        hint: a project may only tighten: this belongs in your own settings
+    "#]],
+    );
+    world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "plan"}}"#);
+    world.check(&run(&[&hash(&world)], "write x to b.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` only looks. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: mode `plan` only looks (mode)
+    "#]]);
+}
+
+/// The page in the README, as it stands there, in a terminal: from nothing to a hook that blocks a call.
+#[test]
+fn the_page_about_hooks_does_what_it_says() {
+    let readme = include_str!("../../../README.md");
+    let (_, page) = readme.split_once("<!-- run by a test, as it stands -->\n```sh\n").unwrap();
+    let (script, rest) = page.split_once("```").unwrap();
+    let promised = rest.split_once("```text\n").and_then(|(_, text)| text.split_once("```"));
+    let promised = promised.unwrap().0.trim_end();
+    let world = World::new().with_env("NO_COLOR", "1");
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_cotter")).parent().unwrap();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    let world = world.with_env("PATH", path);
+    let mut screen = Screen::of("/bin/bash", &world, &["--norc", "-ec", script]);
+    screen.wait_for("[y]es, [n]o:");
+    screen.type_keys("y\n");
+    let seen = screen.end(&world);
+    assert!(seen.starts_with("exit 0\n"), "{seen}");
+    assert!(seen.contains(promised), "{seen}");
+    assert!(world.path("project/shop/notes.txt").exists(), "{seen}");
+    assert!(!world.path("project/shop/prod.env").exists(), "{seen}");
+    let again = world.output(&["init", "shop"]);
+    assert_eq!(again.status.code(), Some(1));
+}
+
+#[test]
+fn the_starter_has_nothing_to_complain_about() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.check(&["init"], expect![[r#"
+        exit 0
+        --- stdout
+        [T]/project/.cotter is there:
+          settings.json
+          hooks/no-prod.sh
+          skills/house-style/SKILL.md
+          commands/review.md
+          agents/tester.md
+
+        Nothing in it runs before you trust it: `cotter trust` shows it and asks.
+    "#]]);
+    world.check(&["init"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter is there already
+
+        hint: `cotter init DIR` begins another; nothing was changed
+    "#]]);
+    for kind in ["skills", "commands", "agents"] {
+        let checked = world.output(&[kind, "check", &format!(".cotter/{kind}")]);
+        assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+}

@@ -1,0 +1,46 @@
+//! What is a picture, by how it begins: a provider refuses what is called one and is none, and every
+//! request after it. How large one may be the agent's own limit on results says.
+
+use cotter::message::Part;
+
+/// How pictures begin in base64.
+const KINDS: [(&str, &str); 4] = [
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("UklGR", "image/webp"),
+];
+
+/// The kind of a picture in base64; `None` where it is none that models take.
+pub(crate) fn kind(data: &str) -> Option<&'static str> {
+    let (_, kind) = KINDS.iter().find(|(begin, _)| data.starts_with(begin))?;
+    // Sounds are kept in the same container.
+    let is_sound = *kind == "image/webp" && data.get(12..16) != Some("RUJQ");
+    (!is_sound).then_some(*kind)
+}
+
+/// Bytes as a picture, if they are one, with its kind.
+pub(crate) fn of(bytes: &[u8]) -> Option<(Part, &'static str)> {
+    let Part::Image { data, .. } = Part::picture("", &bytes[..bytes.len().min(18)]) else {
+        return None;
+    };
+    let kind = kind(&data)?;
+    Some((Part::picture(kind, bytes), kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_is_known_by_how_it_begins() {
+        let kind = |bytes: &[u8]| of(bytes).map(|(_, kind)| kind);
+        assert_eq!(kind(b"\x89PNG\r\n\x1a\n...."), Some("image/png"));
+        assert_eq!(kind(b"\xff\xd8\xff\xe0...."), Some("image/jpeg"));
+        assert_eq!(kind(b"GIF89a...."), Some("image/gif"));
+        assert_eq!(kind(b"RIFF\x01\x02\x03\x04WEBPVP8 "), Some("image/webp"));
+        for none in [&b"RIFF\x01\x02\x03\x04WAVEfmt "[..], b"<html>", b"", b"\x89PNG", b"<svg/>"] {
+            assert_eq!(kind(none), None, "{none:?}");
+        }
+    }
+}
