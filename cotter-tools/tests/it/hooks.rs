@@ -559,6 +559,7 @@ async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
         LANG=C
         LC_ALL=C
         PATH=/usr/bin:/bin
+        PYTHONDONTWRITEBYTECODE=1
         TERM=dumb
         TMPDIR=PRIVATE
         TZ=UTC

@@ -1308,6 +1308,36 @@ async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_n
     "#]].assert_eq(&shown);
 }
 
+/// Nobody waits for a hook that is off the path; what it refuses happens all the same.
+#[tokio::test(start_paused = true)]
+async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
+    let diary = Diary::default();
+    let (agent, session) = call(Zone::Safe, &diary, 1).await;
+    let refuses = guard("refuses", user(), |_| json!({"continue": false, "input": {"n": 2}}));
+    let silent: Arc<dyn Outside> = Arc::new(Silent);
+    let refuses: Arc<dyn Outside> =
+        Arc::new(Fake { name: refuses.0, diary: diary.clone(), says: refuses.2 });
+    let put = agent.extend(user(), |unit| {
+        for (name, hook) in [("silent", silent), ("refuses", refuses)] {
+            let mut declared = called(name);
+            declared.detached = true;
+            unit.outside(PointId::ToolPre, declared, hook);
+        }
+    });
+    put.unwrap();
+    let begun = tokio::time::Instant::now();
+    let _ = session.prompt("go").await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert!(diary.lines().contains(&"work {\"n\":1}".to_owned()), "{}", diary.shown());
+    expect![[r#"
+        user: go
+        call c1.1: work {"n":1}
+        result c1.1: work ran
+        assistant: done
+    "#]]
+    .assert_eq(&transcript(&session));
+}
+
 /// What every hook is told, at every point.
 #[tokio::test(start_paused = true)]
 async fn l8_payloads_are_as_the_formats_say() {
