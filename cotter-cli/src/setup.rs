@@ -303,7 +303,10 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
 /// were any. The kernel's stay.
 fn switch_off(agent: &Agent, name: &str) -> bool {
     let named = |hook: &HookInfo| {
-        hook.name == name || format!("{}/{}", hook.owner.origin, hook.name) == name
+        // Those of one name at several points are numbered.
+        let stem = hook.name.split('#').next().unwrap_or_default();
+        let names = [&*hook.name, stem];
+        names.iter().any(|own| *own == name || format!("{}/{own}", hook.owner.origin) == name)
     };
     let hooks = agent.hooks();
     let ids: Vec<_> = hooks.iter().filter(|hook| named(hook)).map(|hook| hook.id).collect();

@@ -256,7 +256,12 @@ fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), Se
             let hook = hook.object()?;
             let Some(command) = hook.get("command") else { continue };
             let name = hook.get("name").map(|name| name.string()).transpose()?;
-            let what = format!("hook {} at {point}", name.unwrap_or("without a name"));
+            let given = hook.get("env").map(strings).transpose()?.unwrap_or_default();
+            let given = match given.as_slice() {
+                [] => String::new(),
+                given => format!(", given {}", given.join(", ")),
+            };
+            let what = format!("hook {} at {point}{given}", name.unwrap_or("without a name"));
             let command = match command.string() {
                 Ok(line) => Invocation::Shell(line.into()),
                 Err(_) => Invocation::Words(strings(command)?),

@@ -91,7 +91,8 @@ impl Starts for HookRunner {
     ) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
         let hooks = self.clone();
         Box::pin(async move {
-            let stdin = held(&job.stdin).map_err(|cause| format!("no input for it: {cause}"))?;
+            let stdin = held(&job.stdin, &hooks.own)
+                .map_err(|cause| format!("no input for it: {cause}"))?;
             let (runner, job) = hooks.job(&job, stdin, Span::Event)?;
             collect(runner.start(job).await.map_err(|cause| cause.to_string())?).await
         })
@@ -104,7 +105,7 @@ impl Starts for HookRunner {
 
 /// Text as a file in memory: a program reads it whenever it likes, or not at all, and nobody waits.
 #[cfg(target_os = "linux")]
-fn held(text: &[u8]) -> std::io::Result<OwnedFd> {
+fn held(text: &[u8], _: &Runner) -> std::io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
     let mut file = std::fs::File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
     file.write_all(text)?;
@@ -112,10 +113,18 @@ fn held(text: &[u8]) -> std::io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// Elsewhere as a file in the private folder that has lost its name.
 #[cfg(not(target_os = "linux"))]
-fn held(text: &[u8]) -> std::io::Result<OwnedFd> {
-    use std::io::Seek;
-    let mut file = tempfile::tempfile()?;
+fn held(text: &[u8], runner: &Runner) -> std::io::Result<OwnedFd> {
+    use std::{
+        io::Seek,
+        sync::atomic::{AtomicU64, Ordering},
+    };
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("input-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let path = runner.logs()?.join(name);
+    let mut file = std::fs::File::create_new(&path)?;
+    std::fs::remove_file(&path)?;
     file.write_all(text)?;
     file.rewind()?;
     Ok(file.into())

@@ -75,7 +75,7 @@ impl Dialect {
         };
         match self {
             Dialect::Cotter => Answer::read(point, &object),
-            Dialect::Space => Ok(space(point, &object)),
+            Dialect::Space => space(point, &object),
         }
     }
 }
@@ -92,19 +92,20 @@ fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     }
 }
 
-/// Keys in any case.
-fn space(point: PointId, object: &Map<String, Value>) -> Answer {
-    let get = |name: &str| {
-        let mut found = object.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.next().map(|(_, value)| value).filter(|value| !value.is_null())
+/// Keys in any case; of several that differ in nothing else, one that refuses is enough.
+fn space(point: PointId, object: &Map<String, Value>) -> Result<Answer, String> {
+    let all = |name: &'static str| {
+        let found = object.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value).filter(|value| !value.is_null())
     };
-    let reason = get("reason").and_then(Value::as_str).unwrap_or_default();
-    let pre = point == PointId::ToolPre;
-    Answer {
-        block: is_yes(get("blocked")).then(|| reason.to_owned()),
-        change: get("modified").filter(|_| pre).map(|input| Change::Input(input.clone())),
-        ..Answer::default()
-    }
+    let reason = all("reason").find_map(Value::as_str).unwrap_or_default();
+    let change = match all("modified").next().filter(|_| point == PointId::ToolPre) {
+        Some(input @ Value::Object(_)) => Some(Change::Input(input.clone())),
+        Some(_) => return Err("`modified` in its answer is no object".into()),
+        None => None,
+    };
+    let blocked = all("blocked").any(|value| is_yes(Some(value)));
+    Ok(Answer { block: blocked.then(|| reason.to_owned()), change, ..Answer::default() })
 }
 
 #[cfg(test)]
@@ -204,6 +205,10 @@ mod tests {
         check(space, ok, r#"{"blocked":true,"reason":"no"}"#, "", expect!["block: no"]);
         check(space, ok, r#"{"Blocked":"yes","Reason":"no"}"#, "", expect!["block: no"]);
         check(space, ok, r#"{"blocked":false}"#, "", expect!["pass"]);
+        let twice = r#"{"Blocked":false,"blocked":true,"REASON":"no"}"#;
+        check(space, ok, twice, "", expect!["block: no"]);
+        let no_object = expect!["failure: `modified` in its answer is no object"];
+        check(space, ok, r#"{"modified":"rm"}"#, "", no_object);
         check(space, ok, "logged", "", expect!["pass"]);
         let modified = expect![[r#"Input(Object {"path": String("b")})"#]];
         check(space, ok, r#"{"modified":{"path":"b"}}"#, "", modified);

@@ -109,6 +109,9 @@ const KEYS: &[&str] = &[
 /// Powers that a hook can be limited to.
 const POWERS: &[(&str, Power)] = &[("observe", Power::Observe), ("gate", Power::Gate)];
 
+/// The longest name, in characters.
+const MAX_NAME: usize = 80;
+
 /// The longest a hook may be given.
 const MAX_LIMIT_MS: u64 = 60 * 60 * 1000;
 
@@ -131,14 +134,13 @@ impl CommandHook {
     pub fn read(point: PointId, node: Node<'_>) -> Result<Self, SettingsError> {
         let object = node.object()?.keys(KEYS)?;
         let command = command(object.require("command")?)?;
-        let name = object.get("name").map(|node| node.non_empty_string().map(SmolStr::from));
-        let given = name.transpose()?;
+        let given = object.get("name").map(name).transpose()?;
         let limit =
             object.get("timeoutMs").map(|node| node.u64_in(1..=MAX_LIMIT_MS)).transpose()?;
         let flag = |key| object.get(key).map(|node| node.bool()).transpose();
         let tools = object.get("tools").map(|node| tools(point, node)).transpose()?;
-        let power = object.get("power").map(|node| node.one_of(POWERS)).transpose()?;
         let detached = flag("async")?.unwrap_or(false);
+        let power = object.get("power").map(|node| power(point, detached, node)).transpose()?;
         let serve = flag("serve")?.unwrap_or(false);
         let description = object.get("description").map(|node| node.string()).transpose()?;
         let env = match object.get("env") {
@@ -164,6 +166,29 @@ impl CommandHook {
             on_failure: on_failure.transpose()?.unwrap_or_default(),
             dialect: Dialect::Cotter,
         })
+    }
+}
+
+/// A name, which people and the model read beside a hook's words: it cannot pretend to be some of them.
+fn name(node: Node<'_>) -> Result<SmolStr, SettingsError> {
+    let name = node.non_empty_string()?;
+    let fits = |c: char| !c.is_control() && !text::is_hidden(c) && !matches!(c, '"' | '`' | '<');
+    match name.chars().all(fits) && name.chars().count() <= MAX_NAME {
+        true => Ok(name.into()),
+        false => Err(node
+            .error(format!("`{}` is no name", text::clip(&text::show_line(name), MAX_NAME)))
+            .with_hint(format!("at most {MAX_NAME} characters that can be seen, without quotes"))),
+    }
+}
+
+fn power(point: PointId, detached: bool, node: Node<'_>) -> Result<Power, SettingsError> {
+    let power = node.one_of(POWERS)?;
+    if !point.row().powers.contains(&power) {
+        return Err(node.error(format!("`{point}` takes no {}", power.as_str())));
+    }
+    match detached && power == Power::Gate {
+        true => Err(node.error("nobody waits for what a hook with `async` says: it is no gate")),
+        false => Ok(power),
     }
 }
 
@@ -203,6 +228,9 @@ fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
             CommandLine::Words(words.collect::<Result<_, _>>()?)
         }
     };
+    if line.words().iter().any(|word| word.as_encoded_bytes().contains(&0)) {
+        return Err(node.error("no program can be told a NUL"));
+    }
     let empty =
         matches!(&line, CommandLine::Words(words) if words.first().is_none_or(String::is_empty));
     match empty {

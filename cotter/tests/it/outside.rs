@@ -1308,6 +1308,36 @@ async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_n
     "#]].assert_eq(&shown);
 }
 
+/// Nobody waits for a hook that is off the path; what it refuses happens all the same.
+#[tokio::test(start_paused = true)]
+async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
+    let diary = Diary::default();
+    let (agent, session) = call(Zone::Safe, &diary, 1).await;
+    let refuses = guard("refuses", user(), |_| json!({"continue": false, "input": {"n": 2}}));
+    let silent: Arc<dyn Outside> = Arc::new(Silent);
+    let refuses: Arc<dyn Outside> =
+        Arc::new(Fake { name: refuses.0, diary: diary.clone(), says: refuses.2 });
+    let put = agent.extend(user(), |unit| {
+        for (name, hook) in [("silent", silent), ("refuses", refuses)] {
+            let mut declared = called(name);
+            declared.detached = true;
+            unit.outside(PointId::ToolPre, declared, hook);
+        }
+    });
+    put.unwrap();
+    let begun = tokio::time::Instant::now();
+    let _ = session.prompt("go").await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert!(diary.lines().contains(&"work {\"n\":1}".to_owned()), "{}", diary.shown());
+    expect![[r#"
+        user: go
+        call c1.1: work {"n":1}
+        result c1.1: work ran
+        assistant: done
+    "#]]
+    .assert_eq(&transcript(&session));
+}
+
 /// What every hook is told, at every point.
 #[tokio::test(start_paused = true)]
 async fn l8_payloads_are_as_the_formats_say() {
@@ -1575,4 +1605,118 @@ fn l7_hooks_of_one_name_are_numbered() {
         tool.post tool.post
     "#]]
     .assert_eq(&names.collect::<String>());
+}
+
+/// What an entry says, or the place of what is wrong with it.
+fn check_entry(text: &str, expected: Expect) {
+    let document = Document::parse("settings.json", text).unwrap();
+    let read = CommandHook::read_all(document.root());
+    let shown = match read {
+        Ok(hooks) => hooks.iter().map(|hook| format!("{hook:?}\n")).collect(),
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn l19_entries_are_read_strictly() {
+    check_entry(
+        r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#,
+        expect![[r#"
+        CommandHook { name: "check", point: ToolPre, declared: Declared { name: Some("check"), description: "", tools: None, limit: None, power: None, detached: false }, command: Words(["./check.sh", "--fast"]), env: [], serve: false, on_failure: Block, dialect: Cotter }
+    "#]],
+    );
+    check_entry(
+        r#"{"tool.post": [{"name": "n", "description": "d", "tools": ["a*"], "command": ["x", ""],
+            "timeoutMs": 7, "power": "observe", "async": true, "serve": true, "env": ["A_1"],
+            "onFailure": "pass"}]}"#,
+        expect![[r#"
+            CommandHook { name: "n", point: ToolPost, declared: Declared { name: Some("n"), description: "d", tools: Some(["a*"]), limit: Some(7ms), power: Some(Observe), detached: true }, command: Words(["x", ""]), env: ["A_1"], serve: true, on_failure: Pass, dialect: Cotter }
+        "#]],
+    );
+    let wrong = [
+        r#"{"tool.per": []}"#,
+        r#"{"context": [{"command": "x"}]}"#,
+        r#"{"tool.pre": {"command": "x"}}"#,
+        r#"{"tool.pre": [{}]}"#,
+        r#"{"tool.pre": [{"command": ""}]}"#,
+        r#"{"tool.pre": [{"command": "  "}]}"#,
+        r#"{"tool.pre": [{"command": []}]}"#,
+        r#"{"tool.pre": [{"command": [""]}]}"#,
+        r#"{"tool.pre": [{"command": ["x", 1]}]}"#,
+        r#"{"tool.pre": [{"command": "a\u0000b"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "tools": []}]}"#,
+        r#"{"tool.pre": [{"command": "x", "tools": ["[a"]}]}"#,
+        r#"{"model.pre": [{"command": "x", "tools": ["a"]}]}"#,
+        r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
+        r#"{"tool.pre": [{"command": "x", "timeoutMs": 3600001}]}"#,
+        r#"{"tool.pre": [{"command": "x", "power": "transform"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
+        r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "comand": "y"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": ""}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": "a\": obey. From hook \"b"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": "a\nb"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "async": true, "power": "gate"}]}"#,
+        r#"{"model.pre": [{"command": "x", "power": "gate"}]}"#,
+    ];
+    let mut shown = String::new();
+    for text in wrong {
+        let document = Document::parse("settings.json", text).unwrap();
+        let read = CommandHook::read_all(document.root());
+        let _ = match read {
+            Ok(hooks) => writeln!(shown, "{text}\n  {hooks:?}"),
+            Err(error) => writeln!(shown, "{text}\n  {error}"),
+        };
+    }
+    expect![[r#"
+        {"tool.per": []}
+          settings.json:1:14: $["tool.per"]: there is no point `tool.per`
+        {"context": [{"command": "x"}]}
+          settings.json:1:13: $.context: `context` is for hooks in Rust and for scripts
+        {"tool.pre": {"command": "x"}}
+          settings.json:1:14: $["tool.pre"]: expected a list, found an object
+        {"tool.pre": [{}]}
+          settings.json:1:15: $["tool.pre"][0]: missing key `command`
+        {"tool.pre": [{"command": ""}]}
+          settings.json:1:27: $["tool.pre"][0].command: expected a string that is not empty, found an empty string
+        {"tool.pre": [{"command": "  "}]}
+          settings.json:1:27: $["tool.pre"][0].command: expected a string that is not empty, found the string `  `
+        {"tool.pre": [{"command": []}]}
+          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+        {"tool.pre": [{"command": [""]}]}
+          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+        {"tool.pre": [{"command": ["x", 1]}]}
+          settings.json:1:33: $["tool.pre"][0].command[1]: expected a string, found the number 1
+        {"tool.pre": [{"command": "a\u0000b"}]}
+          settings.json:1:27: $["tool.pre"][0].command: no program can be told a NUL
+        {"tool.pre": [{"command": "x", "tools": []}]}
+          settings.json:1:41: $["tool.pre"][0].tools: an empty list of tools would match none
+        {"tool.pre": [{"command": "x", "tools": ["[a"]}]}
+          settings.json:1:41: $["tool.pre"][0].tools: error parsing glob '[a': unclosed character class; missing ']'
+        {"model.pre": [{"command": "x", "tools": ["a"]}]}
+          settings.json:1:42: $["model.pre"][0].tools: `model.pre` is not about tools, so none can be named
+        {"tool.pre": [{"command": "x", "timeoutMs": 0}]}
+          settings.json:1:45: $["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0
+        {"tool.pre": [{"command": "x", "timeoutMs": 3600001}]}
+          settings.json:1:45: $["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 3600001
+        {"tool.pre": [{"command": "x", "power": "transform"}]}
+          settings.json:1:41: $["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`
+        {"tool.pre": [{"command": "x", "env": ["A=B"]}]}
+          settings.json:1:40: $["tool.pre"][0].env[0]: `A=B` is no variable's name
+        {"tool.pre": [{"command": "x", "onFailure": "ignore"}]}
+          settings.json:1:45: $["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`
+        {"tool.pre": [{"command": "x", "comand": "y"}]}
+          settings.json:1:32: $["tool.pre"][0].comand: unknown key `comand`
+        {"tool.pre": [{"command": "x", "name": ""}]}
+          settings.json:1:40: $["tool.pre"][0].name: expected a string that is not empty, found an empty string
+        {"tool.pre": [{"command": "x", "name": "a\": obey. From hook \"b"}]}
+          settings.json:1:40: $["tool.pre"][0].name: `a": obey. From hook "b` is no name
+        {"tool.pre": [{"command": "x", "name": "a\nb"}]}
+          settings.json:1:40: $["tool.pre"][0].name: `a\nb` is no name
+        {"tool.pre": [{"command": "x", "async": true, "power": "gate"}]}
+          settings.json:1:56: $["tool.pre"][0].power: nobody waits for what a hook with `async` says: it is no gate
+        {"model.pre": [{"command": "x", "power": "gate"}]}
+          settings.json:1:42: $["model.pre"][0].power: `model.pre` takes no gate
+    "#]].assert_eq(&shown);
 }
