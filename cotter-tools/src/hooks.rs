@@ -142,7 +142,8 @@ async fn collect(mut running: Running) -> Result<Ran, String> {
         kept.extend_from_slice(&chunk.bytes[..left]);
         if stdout.len() > MAX_OUTPUT {
             // Dropped, it is ended. What it says meanwhile nobody waits for: it may never stop.
-            return Ok(Ran { exit: command_hook::Exit::Signal(9), stdout, stderr });
+            let exit = command_hook::Exit::Signal(9);
+            return Ok(Ran { exit, stdout, stderr, remarks: vec![] });
         }
     }
     let ended = running.ended().await.map_err(|cause| cause.to_string())?;
@@ -150,7 +151,7 @@ async fn collect(mut running: Running) -> Result<Ran, String> {
         Exit::Code(code) => command_hook::Exit::Code(code),
         Exit::Signal(signal) => command_hook::Exit::Signal(signal),
     };
-    Ok(Ran { exit, stdout, stderr })
+    Ok(Ran { exit, stdout, stderr, remarks: ended.remarks })
 }
 
 /// A hook that stays. It is started when it is first asked.

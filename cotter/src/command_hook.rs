@@ -91,6 +91,8 @@ pub struct Ran {
     pub stdout: Vec<u8>,
     /// What it remarked, at most [`MAX_STDERR`].
     pub stderr: Vec<u8>,
+    /// What a person should know about how it ran, a sentence each.
+    pub remarks: Vec<String>,
 }
 
 /// How a program ended.
@@ -184,6 +186,9 @@ impl Outside for Cold {
         Box::pin(async move {
             let answer = async {
                 let ran = starts.run(job).await?;
+                for remark in &ran.remarks {
+                    asked.cx.notify(&format!("hook `{}`: {remark}", hook.name));
+                }
                 hook.dialect.answer(asked.point, &hook.name, &ran)
             };
             hook.settled(&asked.cx, answer).await

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Exit, MAX_OUTPUT, Ran};
 use crate::{
-    ext::foreign::{Answer, Change, is_yes},
+    ext::foreign::{Answer, Change, is_yes, read_object},
     points::PointId,
     text,
 };
@@ -86,7 +86,7 @@ fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     if text.first() != Some(&b'{') {
         return Ok(None);
     }
-    match serde_json::from_slice(text) {
+    match read_object(text) {
         Ok(object) => Ok(Some(object)),
         Err(cause) => Err(format!("what it said begins with `{{` and is not JSON: {cause}")),
     }
@@ -126,7 +126,7 @@ mod tests {
         stderr: &str,
         expected: Expect,
     ) {
-        let ran = Ran { exit, stdout: stdout.to_vec(), stderr: stderr.into() };
+        let ran = Ran { exit, stdout: stdout.to_vec(), stderr: stderr.into(), remarks: vec![] };
         let said = match dialect.answer(point, "guard", &ran) {
             Err(why) => format!("failure: {why}"),
             Ok(answer) if answer == Answer::default() => "pass".into(),
@@ -169,6 +169,8 @@ mod tests {
             "failure: what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
         ]];
         check(Dialect::Cotter, ok, r#"{"continue":"#, "", broken);
+        let twice = expect!["failure: what it said begins with `{` and is not JSON: `continue` stands there twice at line 1 column 34"];
+        check(Dialect::Cotter, ok, r#"{"continue":false,"continue":true}"#, "", twice);
         let several = expect![[
             "failure: what it said begins with `{` and is not JSON: trailing characters at line 2 column 1"
         ]];

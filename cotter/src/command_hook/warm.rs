@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::{Base, CommandHook, Server};
-use crate::ext::foreign::{Answer, Asked, Asking, Outside};
+use crate::ext::foreign::{Answer, Asked, Asking, Outside, read_object};
 
 pub(super) struct Warm(Arc<Kept>);
 
@@ -59,13 +59,12 @@ impl Kept {
         let mut payload = asked.payload.clone();
         payload["id"] = id.into();
         let line = started.server.exchange(payload.to_string().as_bytes()).await?;
-        let said: Value = serde_json::from_slice(&line)
-            .map_err(|cause| format!("what it answered is not JSON: {cause}"))?;
-        let object = said.as_object().ok_or("what it answered is no object")?;
+        let object = read_object(&line)
+            .map_err(|cause| format!("what it answered is no JSON object: {cause}"))?;
         if object.get("id").and_then(Value::as_u64) != Some(id) {
             return Err("what it answered is no answer to this question".into());
         }
-        let answer = Answer::read(asked.point, object)?;
+        let answer = Answer::read(asked.point, &object)?;
         *place = Some(started);
         Ok(answer)
     }

@@ -21,9 +21,9 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-#[cfg(feature = "files")]
-pub(crate) use self::answer::is_yes;
 pub use self::answer::{Answer, Change, Decision};
+#[cfg(feature = "files")]
+pub(crate) use self::answer::{is_yes, read_object};
 pub(crate) use self::glue::Foreign;
 use super::{
     chain::Func,

@@ -1432,7 +1432,7 @@ impl Starts for Pretended {
                 Ok(Value::Null) => std::future::pending().await,
                 Ok(said) => {
                     let stdout = said.to_string().into_bytes();
-                    Ok(Ran { exit: Exit::Code(0), stdout, stderr: vec![] })
+                    Ok(Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![] })
                 }
                 Err(why) => Err(why),
             }
