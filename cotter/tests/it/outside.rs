@@ -1188,7 +1188,7 @@ async fn s3_a_rewrite_without_its_grant_blocks_and_says_what_is_missing() {
 
 /// Call ids are unique within a session only: what was said in one is not taken for another's.
 #[tokio::test(start_paused = true)]
-async fn s4_a_verdict_of_one_session_is_not_taken_for_anothers() {
+async fn s4_a_verdict_of_one_session_is_not_taken_for_another() {
     let diary = Diary::default();
     let (agent, first) = call(Zone::Safe, &diary, 1).await;
     let session = first.id().to_owned();
