@@ -169,7 +169,9 @@ mod tests {
             "failure: what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
         ]];
         check(Dialect::Cotter, ok, r#"{"continue":"#, "", broken);
-        let twice = expect!["failure: what it said begins with `{` and is not JSON: `continue` stands there twice at line 1 column 34"];
+        let twice = expect![
+            "failure: what it said begins with `{` and is not JSON: `continue` stands there twice at line 1 column 34"
+        ];
         check(Dialect::Cotter, ok, r#"{"continue":false,"continue":true}"#, "", twice);
         let several = expect![[
             "failure: what it said begins with `{` and is not JSON: trailing characters at line 2 column 1"
