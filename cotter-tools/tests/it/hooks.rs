@@ -298,8 +298,8 @@ async fn l8_what_a_program_says() {
     check(
         "echo '{\"a\": 1, \"a\": 2, \"continue\": \"no\"}'",
         expect![[r#"
-        result c1.1 (denied): it gave no reason
-    "#]],
+            result c1.1 (denied): what it said begins with `{` and is not JSON: `a` stands there twice at line 1 column 15
+        "#]],
     )
     .await;
     check(
@@ -908,7 +908,7 @@ async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() 
     )
     .await;
     check("echo", expect![[r#"
-        result c1.1 (denied): what it answered is not JSON: EOF while parsing a value at line 1 column 0
+        result c1.1 (denied): what it answered is no JSON object: EOF while parsing a value at line 1 column 0
         result c2.1: worked
         result c3.1: worked
         started 2 times
@@ -916,31 +916,31 @@ async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() 
     check(
         "echo garbage",
         expect![[r#"
-        result c1.1 (denied): what it answered is not JSON: expected value at line 1 column 1
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): what it answered is no JSON object: expected value at line 1 column 1
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check(
         "echo '[]'",
         expect![[r#"
-        result c1.1 (denied): what it answered is no object
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): what it answered is no JSON object: invalid type: sequence, expected an object at line 1 column 0
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check(
         r#"echo "{\"id\":$id} {}""#,
         expect![[r#"
-        result c1.1 (denied): what it answered is not JSON: trailing characters at line 1 column 10
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): what it answered is no JSON object: trailing characters at line 1 column 10
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check(
