@@ -20,7 +20,7 @@ use cotter::{
         Document, Permissions, RuleExample, Settings, SettingsError, Source, Values, Written,
     },
     text,
-    trust::Standing,
+    trust::{Grants, Standing},
     ui::Ui,
 };
 use cotter_models::Providers;
@@ -87,9 +87,17 @@ impl File {
         Ok(File { path: path.into(), owner, base, settings, servers })
     }
 
-    /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does.
+    /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does. Of
+    /// what changed since, or is gone, the rules and hooks stay as they were trusted: by a file nothing
+    /// becomes looser.
     fn of_project(found: &Found) -> Result<Option<Self>, Failure> {
-        let Standing::Trusted { copy, grants, .. } = &found.standing else { return Ok(None) };
+        let (copy, grants) = match &found.standing {
+            Standing::Trusted { copy, grants, .. } => (copy, *grants),
+            Standing::Changed { copy, .. } | Standing::Gone { copy } if found.is_folder() => {
+                (copy, Grants::default())
+            }
+            _ => return Ok(None),
+        };
         let name = if found.is_folder() { "settings.json" } else { ".mcp.json" };
         let path = if found.is_folder() { found.source.join(name) } else { found.source.clone() };
         let bytes = match fs::read(copy.join(name)) {
@@ -104,7 +112,10 @@ impl File {
         let owner = Owner::new(Origin::Project, path.display().to_string());
         let owner = if grants.rewrite { owner.with_rewrite() } else { owner };
         if found.is_folder() {
-            let read = File::read(&path, &document, Source::Project, owner, copy.clone())?;
+            let mut read = File::read(&path, &document, Source::Project, owner, copy.clone())?;
+            if !matches!(found.standing, Standing::Trusted { .. }) {
+                read.servers = Servers::default();
+            }
             return Ok(Some(read));
         }
         let servers = Servers::from_document(&document)?;

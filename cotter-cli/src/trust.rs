@@ -73,12 +73,19 @@ impl Standings {
 
     /// What is left out, and why: a line each.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
-        self.0.iter().filter_map(|Found { source, standing }| {
-            let source = shown(source);
-            match standing {
+        self.0.iter().filter_map(|found| {
+            let source = shown(&found.source);
+            let stays = match found.is_folder() {
+                true => "the hooks and rules that were trusted stay, nothing else of it is used",
+                false => "nothing of it is used",
+            };
+            match &found.standing {
                 Standing::Trusted { .. } => None,
                 Standing::Changed { .. } => Some(format!(
-                    "nothing of {source} is used: it changed since it was trusted (`cotter trust` shows how)"
+                    "{source} changed since it was trusted: {stays} (`cotter trust` shows how it changed)"
+                )),
+                Standing::Gone { .. } => Some(format!(
+                    "{source} was trusted, and is gone: {stays} (`cotter untrust` forgets it)"
                 )),
                 Standing::Unknown { word: Some(word) } => {
                     Some(format!("nothing of {source} is used: {word}"))
@@ -105,8 +112,9 @@ pub(crate) async fn standings(
     for source in possible_sources(place) {
         let was_trusted = known.iter().any(|record| record.source == source);
         if !is_there(&source) {
-            let missed = was_trusted.then(|| Found { source, standing: gone() });
-            standings.0.extend(missed);
+            // A gate may have been in it.
+            let missing = store.as_ref().ok().and_then(|store| store.missing(&source));
+            standings.0.extend(missing.map(|standing| Found { source, standing }));
             continue;
         }
         let standing = match (Snapshot::take(&source), &store) {
@@ -129,14 +137,12 @@ pub(crate) fn seen(place: &Place) -> Standings {
         (Err(error), _) => Some(unknown(&error.into())),
         (Ok(_), Err(failure)) => Some(unknown(&failure)),
     };
+    let stands = |source: &PathBuf| match is_there(source) {
+        true => stands(source),
+        false => store(place.project()).ok()?.missing(source),
+    };
     let found = |source: PathBuf| Some(Found { standing: stands(&source)?, source });
-    Standings(sources(place).into_iter().filter_map(found).collect())
-}
-
-/// What somebody trusted is looked for, and missed: a gate may have been in it.
-fn gone() -> Standing {
-    let word = "it was trusted, and is gone (`cotter untrust` forgets it)";
-    Standing::Unknown { word: Some(word.into()) }
+    Standings(possible_sources(place).into_iter().filter_map(found).collect())
 }
 
 fn is_there(source: &Path) -> bool {

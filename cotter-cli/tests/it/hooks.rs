@@ -363,3 +363,75 @@ fn the_starter_has_nothing_to_complain_about() {
         assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     }
 }
+
+/// By a file nothing becomes looser: what was trusted goes on being forbidden when the folder changes or
+/// goes, until a person says otherwise.
+#[test]
+fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.output(&["init"]);
+    let mut screen = Screen::new(&world, &["trust"]);
+    screen.wait_for("[y]es, [n]o:");
+    screen.type_keys("y\n");
+    assert!(screen.end(&world).contains("is trusted"));
+    let prompt = "write x to prod.txt";
+    world.check(&run(&[], prompt), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: this would change production; work on a copy instead (no-prod)
+    "#]]);
+    script(&world, "project/.cotter/hooks/no-prod.sh", "#!/bin/sh\nexit 0\n");
+    world.check(&run(&[], prompt), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        refused: write: this would change production; work on a copy instead (no-prod)
+    "#]]);
+    fs::remove_dir_all(world.path("project/.cotter")).unwrap();
+    world.check(&run(&[], prompt), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+        refused: write: this would change production; work on a copy instead (no-prod)
+    "#]]);
+    world.check(&run(&["--require-trust"], prompt), expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+    assert!(!world.path("project/prod.txt").exists());
+    world.check(
+        &["untrust"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        [T]/project/.cotter is no longer trusted
+    "#]],
+    );
+    world.check(
+        &run(&[], prompt),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod.txt","content":"x"} gave 1 line:
+        created prod.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}

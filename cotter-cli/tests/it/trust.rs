@@ -219,13 +219,13 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: it changed since it was trusted (`cotter trust` shows how)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
     "#]]);
     world.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.cotter is used: it changed since it was trusted (`cotter trust` shows how)
+          caused by: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -719,13 +719,13 @@ fn s6_trust_is_taken_back_by_name() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: it was trusted, and is gone (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
     "#]]);
     world.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.cotter is used: it was trusted, and is gone (`cotter untrust` forgets it)
+          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -739,7 +739,7 @@ fn s6_trust_is_taken_back_by_name() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: it changed since it was trusted (`cotter trust` shows how)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
     "#]]);
     fs::remove_dir(world.path("project/.cotter")).unwrap();
     world.check(

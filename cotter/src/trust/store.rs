@@ -68,6 +68,13 @@ pub enum Standing {
     Changed {
         /// What is another.
         difference: Difference,
+        /// The folder with what was trusted: what it forbids may go on being forbidden.
+        copy: PathBuf,
+    },
+    /// It was trusted, and is gone.
+    Gone {
+        /// The folder with what was trusted.
+        copy: PathBuf,
     },
     /// It is what was trusted.
     Trusted {
@@ -136,9 +143,26 @@ impl TrustStore {
         }
         let Some(own) = own else { return Standing::Unknown { word: None } };
         match self.copies().read(own.hash) {
-            Ok((_, before)) => Standing::Changed { difference: Difference::between(&before, now) },
+            Ok((copy, before)) => {
+                Standing::Changed { difference: Difference::between(&before, now), copy }
+            }
             Err(error) => no_copy(error),
         }
+    }
+
+    /// How a source stands that is not there: `None` where nobody ever trusted it.
+    pub fn missing(&self, source: &Path) -> Option<Standing> {
+        let records = match self.records() {
+            Ok(records) => records,
+            Err(error) => return Some(Standing::Unknown { word: Some(error.in_short()) }),
+        };
+        let hash = records.get(source)?.hash;
+        Some(match self.copies().read(hash) {
+            Ok((copy, _)) => Standing::Gone { copy },
+            Err(error) => Standing::Unknown {
+                word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
+            },
+        })
     }
 
     /// Trusts a source as it was read, from now on and until it changes or is untrusted.

@@ -21,7 +21,7 @@ pub fn view(snapshot: &Snapshot, declared: &[Declared], standing: &Standing) -> 
     push(&mut out, format_args!("trust   {}\n", words(standing)));
     push_commands(&mut out, snapshot, declared);
     push_files(&mut out, snapshot);
-    if let Standing::Changed { difference } = standing {
+    if let Standing::Changed { difference, .. } = standing {
         push_difference(&mut out, difference);
     }
     out
@@ -32,6 +32,7 @@ fn words(standing: &Standing) -> String {
         Standing::Unknown { word: None } => "none yet".into(),
         Standing::Unknown { word: Some(word) } => format!("none: {}", text::show_line(word)),
         Standing::Changed { .. } => "none: it changed since it was trusted".into(),
+        Standing::Gone { .. } => "none: it was trusted, and is gone".into(),
         Standing::Trusted { grants: Grants { rewrite: false }, .. } => "yes".into(),
         Standing::Trusted { .. } => "yes, and its hooks may rewrite".into(),
     }
