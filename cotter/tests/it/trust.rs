@@ -82,7 +82,7 @@ fn told(standing: &Standing) -> String {
     match standing {
         Standing::Unknown { word: None } => "unknown".into(),
         Standing::Unknown { word: Some(word) } => format!("unknown: {word}"),
-        Standing::Changed { difference } => format!("changed: {}", difference.changes.len()),
+        Standing::Changed { difference, .. } => format!("changed: {}", difference.changes.len()),
         Standing::Trusted { grants, .. } if grants.rewrite => "trusted, rewrites".into(),
         Standing::Trusted { .. } => "trusted".into(),
         _ => "something new".into(),
@@ -864,7 +864,7 @@ fn s6_a_difference_is_bounded_and_says_what_it_leaves_out() {
     (0..30).for_each(|n| _ = world.write(format!("p/.cotter/many/{n}"), &many));
     world.write("p/.cotter/long", "x\n".repeat(200_000));
     let snapshot = world.take();
-    let Standing::Changed { difference } = world.store().standing(&snapshot) else {
+    let Standing::Changed { difference, .. } = world.store().standing(&snapshot) else {
         panic!("it changed");
     };
     let told: Vec<_> = difference
