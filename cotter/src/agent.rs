@@ -21,8 +21,8 @@ use crate::{
     command::Command,
     cx::{Cx, Place},
     ext::{
-        Generation, HandlerId, HookCx, HookInfo, IntoHandler, IntoHookResult, Kind, Live, NameInfo,
-        Origin, Owner, RegisterError, Registry, Reload, ToolHook, tool_globs,
+        Change, Generation, HandlerId, HookCx, HookInfo, IntoHandler, IntoHookResult, Kind, Live,
+        NameInfo, Origin, Owner, RegisterError, Registry, Reload, ToolHook, tool_globs,
     },
     face::{Environment, Face},
     hook::Hook,
@@ -275,6 +275,13 @@ impl Agent {
         self.0.live.commit(unit)
     }
 
+    /// Puts units in the place of what their owners had, in one step or not at all. What would make
+    /// anything looser waits until a person agrees; whatever tightens acts at once, also on calls that
+    /// are being decided.
+    pub fn apply(&self, change: Change) -> Result<Reload, RegisterError> {
+        self.letting_go().apply(change)
+    }
+
     /// Loads an owner's extension again in place of the old one. What would make anything looser is
     /// held until `agreed` is true, which is a person's to say.
     pub fn reload(
@@ -283,9 +290,9 @@ impl Agent {
         agreed: bool,
         extension: impl FnOnce(&mut Registry),
     ) -> Result<Reload, RegisterError> {
-        let mut unit = Registry::new(not_the_kernel(owner)?);
-        extension(&mut unit);
-        self.letting_go().reload(unit, agreed)
+        let mut change = Change::new();
+        change.load(owner, extension);
+        self.apply(if agreed { change.agreed() } else { change })
     }
 
     /// Drops everything an owner registered, in one step; whether there was anything.

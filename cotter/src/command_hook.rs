@@ -21,6 +21,8 @@ mod warm;
 
 use std::{ffi::OsString, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
+use smol_str::{SmolStr, format_smolstr};
+
 use self::warm::Warm;
 pub use self::{
     dialect::Dialect,
@@ -123,11 +125,24 @@ impl CommandHook {
             false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
         };
         let mut declared = self.declared.clone();
+        declared.definition = self.definition();
         if self.on_failure == OnFailure::Pass {
             // It is ended here, and passes; whoever asks would take its silence for a block.
             declared.limit = Some(self.limit() + SLACK);
         }
         unit.outside(self.point, declared, hook);
+    }
+
+    /// What it runs, and what its failure is.
+    fn definition(&self) -> SmolStr {
+        let passes = match self.on_failure {
+            OnFailure::Pass => ", its failure passes",
+            OnFailure::Block => "",
+        };
+        match &self.command {
+            CommandLine::Shell(line) => format_smolstr!("runs `{line}` in a shell{passes}"),
+            CommandLine::Words(words) => format_smolstr!("runs {words:?}{passes}"),
+        }
     }
 
     /// How long it may take.

@@ -141,6 +141,7 @@
 
 mod callable;
 mod chain;
+mod change;
 mod directive_hook;
 mod directory;
 mod dispatch;
@@ -155,12 +156,13 @@ mod tool_hook;
 pub(crate) use self::directory::check_name;
 pub use self::{
     callable::BoxError,
+    change::{Change, Reload},
     directive_hook::{HookCx, HookResult, IntoHookResult, ShortCircuit},
     directory::{Kind, NameInfo},
     generation::HookInfo,
     handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named},
     origin::{Origin, Owner},
-    registry::{RegisterError, Registry, Reload},
+    registry::{RegisterError, Registry},
     tool_hook::{Checked, ToolHook},
 };
 pub(crate) use self::{

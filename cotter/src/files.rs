@@ -11,6 +11,7 @@ mod skills;
 mod commands;
 mod agents;
 pub mod memory;
+mod watch;
 
 use std::{
     fmt,
@@ -20,7 +21,7 @@ use std::{
 
 use serde_json::json;
 
-pub use self::{agents::AgentFile, commands::CommandFile, skills::SkillFile};
+pub use self::{agents::AgentFile, commands::CommandFile, skills::SkillFile, watch::Watch};
 use self::{
     project::Known,
     template::{Arguments, Piece, Variables, fill},

@@ -155,6 +155,7 @@ impl CommandHook {
             declared: Declared {
                 name: Some(name),
                 description: description.unwrap_or_default().into(),
+                definition: SmolStr::default(),
                 tools,
                 limit: limit.map(Duration::from_millis),
                 power,

@@ -37,6 +37,8 @@ pub(crate) struct Meta {
     /// Whether the name was given rather than derived.
     pub(crate) named: bool,
     pub(crate) description: SmolStr,
+    /// What it does, as far as a file tells; empty where its code is the program's.
+    pub(crate) definition: SmolStr,
     pub(crate) owner: Owner,
     pub(crate) point: PointId,
     pub(crate) power: Power,
@@ -62,6 +64,7 @@ impl Meta {
         self.name == other.name
             && self.point == other.point
             && self.power == other.power
+            && self.definition == other.definition
             && (other.tools.is_none() || globs(self) == globs(other))
     }
 }

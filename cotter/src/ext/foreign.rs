@@ -70,6 +70,9 @@ pub struct Declared {
     pub name: Option<SmolStr>,
     /// What it is for.
     pub description: SmolStr,
+    /// What it does, as far as its entry tells. One that is loaded again and does something else counts
+    /// as another: nobody knows that it is as strict.
+    pub definition: SmolStr,
     /// The tools it is limited to, as globs; `None` is all.
     pub tools: Option<Vec<String>>,
     /// How long it may take; `None` is what its point allows.
@@ -85,6 +88,7 @@ impl Declared {
         Options {
             name: self.name.clone(),
             description: self.description.clone(),
+            definition: self.definition.clone(),
             tools: self.tools.clone(),
             limit: self.limit,
             ..Options::default()

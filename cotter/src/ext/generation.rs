@@ -13,10 +13,11 @@ use smol_str::SmolStr;
 
 use super::{
     chain::{Chain, Meta},
+    change::{self, Change, Reload, is_called, tightened},
     directory::{Called, Directory, Kind, is_built_in},
     handler::HandlerId,
     origin::{Origin, Owner},
-    registry::{Item, RegisterError, Registry, Reload},
+    registry::{Item, RegisterError, Registry},
 };
 use crate::{
     agents::Arriving,
@@ -45,14 +46,16 @@ pub(crate) struct Generation {
     pub(crate) hooks: Vec<Arc<Installed>>,
     /// Standing words for the system prompt: whose, and the words.
     pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
+    /// The handlers that are there and do not run.
+    off: Vec<HandlerId>,
     units: Vec<Unit>,
 }
 
 /// What one owner registered.
 #[derive(Clone)]
-struct Unit {
-    owner: Owner,
-    items: Vec<Item>,
+pub(super) struct Unit {
+    pub(super) owner: Owner,
+    pub(super) items: Vec<Item>,
 }
 
 /// A tool and the handlers that apply to it, matched once per generation.
@@ -134,6 +137,7 @@ impl Generation {
         before: Option<&Generation>,
     ) -> Self {
         units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
+        let off = switched_off(&units, off);
         let mut chains = Chains::default();
         let mut tools = vec![];
         let mut policy = Policy::default();
@@ -151,6 +155,7 @@ impl Generation {
                     Item::Guard(guard) => policy.add_guard(Guard::clone(guard), &unit.owner.origin),
                     Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
                     Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
+                    Item::Off(_) => {}
                 }
             }
         }
@@ -159,8 +164,42 @@ impl Generation {
         let tools = Arc::new(ToolSet::new(rows.collect()));
         let triggers = triggers_of(&names, before);
         let mask = chains.mask();
-        Generation { number, mask, chains, tools, policy, names, triggers, hooks, sections, units }
+        Generation {
+            number,
+            mask,
+            chains,
+            tools,
+            policy,
+            names,
+            triggers,
+            hooks,
+            sections,
+            off,
+            units,
+        }
     }
+}
+
+/// The handlers that do not run: those of the given numbers, and those that somebody switched off by
+/// name. The kernel's stay.
+fn switched_off(units: &[Unit], numbers: &[HandlerId]) -> Vec<HandlerId> {
+    let items = || units.iter().flat_map(|unit| &unit.items);
+    let names = items().filter_map(|item| match item {
+        Item::Off(name) => Some(name),
+        _ => None,
+    });
+    let names: Vec<_> = names.collect();
+    let is_off = |meta: &Meta| {
+        numbers.contains(&meta.id)
+            || names.iter().any(|name| is_called(&meta.name, &meta.owner.origin, name))
+    };
+    let off = items().filter_map(|item| match item {
+        Item::Handler { meta, .. } if meta.owner.origin != Origin::Kernel => {
+            is_off(meta).then_some(meta.id)
+        }
+        _ => None,
+    });
+    off.collect()
 }
 
 /// The triggers of the skills in force. What was compiled before is kept while nothing of it changed.
@@ -269,37 +308,35 @@ impl Live {
         let mut unit = Unit { owner: unit.owner, items: unit.items };
         self.publish(|writing, units| {
             let ids = writing.number_handlers(&mut unit.items);
-            self.check_names(units, &unit)?;
             units.push(unit.clone());
+            self.check_names(units)?;
             Ok(ids)
         })
     }
 
-    /// Loads an owner's unit again. What is stricter or equal takes effect; what would loosen is
-    /// held until `agreed`.
-    pub(crate) fn reload(&self, unit: Registry, agreed: bool) -> Result<Reload, RegisterError> {
-        if let Some(error) = unit.error {
-            return Err(error);
-        }
-        let mut held = vec![];
-        let mut new = Unit { owner: unit.owner, items: unit.items };
-        self.publish(|writing, units| {
-            writing.number_handlers(&mut new.items);
-            let old = units.iter().filter(|unit| unit.owner.is(&new.owner));
-            let looser = loosened(old.flat_map(|unit| &unit.items), &new, &self.current().policy);
-            if !agreed && !looser.is_empty() {
-                held = looser;
-                return Err(RegisterError::new("held"));
+    /// Puts units in the place of what their owners had, all of them or none. What would loosen and
+    /// nobody agreed to is held.
+    pub(crate) fn apply(&self, change: Change) -> Result<Reload, RegisterError> {
+        let mut changed = change::units(change)?;
+        let looser = self.publish(|writing, units| {
+            let policy = &self.current().policy;
+            let mut looser = vec![];
+            for (new, agreed) in &mut changed {
+                writing.number_handlers(&mut new.items);
+                let (at, old) = take(units, &new.owner);
+                let (next, waits) = match *agreed {
+                    true => (new.clone(), vec![]),
+                    false => tightened(old, new.clone(), policy),
+                };
+                looser.extend(waits);
+                if !next.items.is_empty() {
+                    units.insert(at, next);
+                }
             }
-            units.retain(|unit| !unit.owner.is(&new.owner));
-            self.check_names(units, &new)?;
-            units.push(new.clone());
-            Ok(())
-        })
-        .map(|()| Reload::Applied)
-        .or_else(|error| {
-            if held.is_empty() { Err(error) } else { Ok(Reload::Held { looser: held }) }
-        })
+            self.check_names(units)?;
+            Ok(looser)
+        })?;
+        Ok(if looser.is_empty() { Reload::Applied } else { Reload::Held { looser } })
     }
 
     /// Drops what an owner registered; whether there was anything.
@@ -345,7 +382,7 @@ impl Live {
 
     /// Every hook, as lists show it.
     pub(crate) fn hooks(&self) -> Vec<HookInfo> {
-        let off = self.writing.lock().unwrap_or_else(PoisonError::into_inner).off.clone();
+        let current = self.current();
         let info = |meta: &Arc<Meta>| HookInfo {
             id: meta.id,
             name: meta.name.clone(),
@@ -354,9 +391,9 @@ impl Live {
             power: meta.power,
             owner: meta.owner.clone(),
             tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
-            enabled: !off.contains(&meta.id),
+            enabled: !current.off.contains(&meta.id),
         };
-        self.current().metas().map(info).collect()
+        current.metas().map(info).collect()
     }
 
     fn retain(&self, keep: impl Fn(&Owner, &Item) -> bool) -> bool {
@@ -377,14 +414,14 @@ impl Live {
         .unwrap_or(false)
     }
 
-    fn check_names(&self, units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
-        let reserved = new.items.iter().find_map(|item| match item {
+    fn check_names(&self, units: &[Unit]) -> Result<(), RegisterError> {
+        let reserved = units.iter().flat_map(|unit| &unit.items).find_map(|item| match item {
             Item::Tool { spec, .. } => self.reserved.iter().find(|name| **name == spec.name),
             _ => None,
         });
         match reserved {
             Some(name) => Err(RegisterError::new(format!("tool `{name}` is the runtime's own"))),
-            None => check_names(units, new),
+            None => check_names(units),
         }
     }
 
@@ -422,12 +459,20 @@ impl Writing {
     }
 }
 
+/// Takes out what an owner has: where it stood, and what it was.
+fn take(units: &mut Vec<Unit>, owner: &Owner) -> (usize, Vec<Item>) {
+    let at = units.iter().position(|unit| unit.owner.is(owner)).unwrap_or(units.len());
+    let theirs = units.extract_if(.., |unit| unit.owner.is(owner));
+    let items = theirs.flat_map(|unit| unit.items).collect();
+    (at, items)
+}
+
 /// Within one origin the second of a name is refused; tools are never shadowed.
-fn check_names(units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
+fn check_names(units: &[Unit]) -> Result<(), RegisterError> {
     let mut tools = BTreeMap::new();
     let mut hooks = BTreeMap::new();
     let mut names = BTreeMap::new();
-    for unit in units.iter().chain([new]) {
+    for unit in units {
         for item in &unit.items {
             let clash = match item {
                 Item::Tool { spec, .. } => tools
@@ -458,72 +503,4 @@ fn check_names(units: &[Unit], new: &Unit) -> Result<(), RegisterError> {
         }
     }
     Ok(())
-}
-
-/// What the old unit held that the new one does not (what can block, rules, a mode or level as
-/// strict), and what the new one would let pass that nobody let pass before.
-fn loosened<'a>(old: impl Iterator<Item = &'a Item>, new: &Unit, in_force: &Policy) -> Vec<String> {
-    let kept = |item: &Item| match item {
-        Item::Handler { meta, .. } if matches!(meta.power, Power::Observe | Power::Answer) => true,
-        Item::Handler { meta, .. } => new.items.iter().any(|other| match other {
-            Item::Handler { meta: other, .. } => meta.guards_as(other),
-            _ => false,
-        }),
-        Item::Rule(rule) if rule.loosens() => true,
-        Item::Rule(rule) => {
-            new.items.iter().any(|other| matches!(other, Item::Rule(r) if r == rule))
-        }
-        Item::Guard(guard) => {
-            new.items.iter().any(|other| matches!(other, Item::Guard(g) if guard.is_kept_by(g)))
-        }
-        Item::Mode(mode) => {
-            new.items.iter().any(|other| matches!(other, Item::Mode(m) if m >= mode))
-        }
-        Item::Level(level) => {
-            new.items.iter().any(|other| matches!(other, Item::Level(l) if l >= level))
-        }
-        Item::Tool { .. } | Item::Called(_) | Item::Section(_) => true,
-        // What it registered is judged item by item.
-        Item::Hook(_) => true,
-    };
-    let old: Vec<_> = old.collect();
-    let loosens = |item: &Item| match item {
-        Item::Handler { meta, .. } if meta.power == Power::Answer => {
-            let as_before =
-                |old: &&Item| matches!(old, Item::Handler { meta: old, .. } if meta.guards_as(old));
-            !old.iter().any(as_before)
-        }
-        Item::Rule(rule) if rule.loosens() => {
-            !old.iter().any(|old| matches!(old, Item::Rule(old) if old == rule))
-        }
-        Item::Mode(mode) => {
-            let before = |old: &&Item| matches!(old, Item::Mode(old) if old <= mode);
-            *mode < in_force.mode() && !old.iter().any(before)
-        }
-        Item::Level(level) => {
-            let before = |old: &&Item| matches!(old, Item::Level(old) if old <= level);
-            *level < in_force.level() && !old.iter().any(before)
-        }
-        _ => false,
-    };
-    let gone =
-        old.iter().filter(|item| !kept(item)).map(|item| format!("gone: {}", describe(item)));
-    let new = new.items.iter().filter(|item| loosens(item));
-    gone.chain(new.map(|item| format!("new: {}", describe(item)))).collect()
-}
-
-fn describe(item: &Item) -> String {
-    match item {
-        Item::Handler { meta, .. } => {
-            format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point)
-        }
-        Item::Tool { spec, .. } => format!("tool `{}`", spec.name),
-        Item::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
-        Item::Hook(installed) => format!("hook `{}`", installed.name),
-        Item::Section(section) => format!("words of `{}`", section.0),
-        Item::Rule(rule) => format!("rule `{rule}`"),
-        Item::Guard(guard) => guard.to_string(),
-        Item::Mode(mode) => format!("mode `{}`", mode.as_str()),
-        Item::Level(level) => format!("level `{}`", level.as_str()),
-    }
 }

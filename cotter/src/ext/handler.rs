@@ -241,6 +241,8 @@ pub struct Options {
     pub(crate) name: Option<SmolStr>,
     pub(crate) suggested: Option<SmolStr>,
     pub(crate) description: SmolStr,
+    /// What it does, as far as a file tells.
+    pub(crate) definition: SmolStr,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) limit: Option<Duration>,
     pub(crate) detached: bool,

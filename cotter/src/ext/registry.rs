@@ -262,6 +262,18 @@ impl Registry {
         self
     }
 
+    /// Switches off the hooks of that name, or of that origin and name: `lint`, `project/lint`, whoever
+    /// registers them and whenever. The kernel's stay on.
+    pub fn switch_off(&mut self, name: impl Into<SmolStr>) -> &mut Self {
+        let name = name.into();
+        if !self.owner.origin.may_loosen() {
+            let message = format!("{} may only tighten, and not switch off `{name}`", self.owner);
+            self.fail(message, Some("move it to the user's own settings".into()));
+        }
+        self.items.push(Item::Off(name));
+        self
+    }
+
     fn bind<P: Point, R: Send + 'static>(
         &mut self,
         power: Power,
@@ -296,6 +308,7 @@ impl Registry {
             named: options.name.is_some() && !options.second,
             name,
             description: options.description,
+            definition: options.definition,
             owner: self.owner.clone(),
             point,
             power,
@@ -392,6 +405,8 @@ pub(crate) enum Item {
     Guard(Arc<Guard>),
     Mode(Mode),
     Level(Level),
+    /// The name of hooks that are not to run.
+    Off(SmolStr),
 }
 
 impl Item {
@@ -425,17 +440,3 @@ impl fmt::Display for RegisterError {
 }
 
 impl std::error::Error for RegisterError {}
-
-/// What became of a unit that was loaded again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use]
-#[non_exhaustive]
-pub enum Reload {
-    /// It is in force.
-    Applied,
-    /// It would loosen something; the old unit stays until a person agrees.
-    Held {
-        /// What would become looser, one line each.
-        looser: Vec<String>,
-    },
-}

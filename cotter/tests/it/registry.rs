@@ -4,14 +4,17 @@
 use std::sync::{Arc, OnceLock};
 
 use cotter::{
-    Agent, AgentBuilder, FnTool, Origin, Owner, Permit, Registry, Verdict,
+    Agent, AgentBuilder, Command, FnTool, Origin, Owner, Permit, Registry, Verdict,
     events::EventKind,
-    ext::{Checked, Reload, ToolHook},
+    ext::{
+        Change, Checked, Reload, ToolHook,
+        foreign::{Asked, Asking, Declared, Outside},
+    },
     named,
     permission::{Level, Mode, Rule, RuleKind, Zone},
     points::{
-        Answer, CallChange, PermissionAsk, SessionStart, SessionStarted, ToolCalled, ToolPost,
-        ToolPre, ToolRan,
+        Answer, CallChange, PermissionAsk, PointId, SessionStart, SessionStarted, ToolCalled,
+        ToolPost, ToolPre, ToolRan,
     },
     tool::Facts,
     ui::Question,
@@ -331,6 +334,159 @@ async fn s2_a_held_reload_changes_nothing() {
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "block");
     assert_eq!(agent.reload(user(), true, |_| {}), Ok(Reload::Applied));
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
+}
+
+/// SECURITY 2: of a change that waits, what tightens acts at once.
+#[tokio::test]
+async fn s2_of_a_held_reload_what_tightens_is_in_force() {
+    let diary = Diary::default();
+    let tools = ["echo", "rm", "push"].map(|name| probe(name, Zone::Safe, &diary));
+    let agent = tools.into_iter().fold(plain(), AgentBuilder::tool).build().unwrap();
+    let before = |unit: &mut Registry| {
+        unit.on(ToolPre, named("gate", |_: &ToolCalled| Verdict::Pass));
+        unit.rule(rule(RuleKind::Deny, "rm")).switch_off("project/lint");
+    };
+    let after = |unit: &mut Registry| {
+        unit.rule(rule(RuleKind::Deny, "push")).rule(rule(RuleKind::Allow, "echo"));
+        unit.on(ToolPre, named("second", |_: &ToolCalled| Verdict::Pass)).mode(Mode::Plan);
+    };
+    agent.extend(user(), before).unwrap();
+    async fn shown(agent: &Agent) -> String {
+        let hooks = agent.hooks().into_iter().filter(|hook| hook.owner.origin == Origin::User);
+        let mut words: Vec<_> = hooks.map(|hook| hook.name.to_string()).collect();
+        for tool in ["rm", "push"] {
+            words.push(format!("{tool}: {}", agent.explain(tool, json!({})).await.decided_by));
+        }
+        words.push(agent.policy().mode().as_str().into());
+        words.join(", ")
+    }
+    assert!(matches!(agent.reload(user(), false, after), Ok(Reload::Held { .. })));
+    assert_eq!(shown(&agent).await, "gate, second, rm: rule deny rm, push: rule deny push, plan");
+    // Again and again it is the same.
+    assert!(matches!(agent.reload(user(), false, after), Ok(Reload::Held { .. })));
+    assert_eq!(shown(&agent).await, "gate, second, rm: rule deny rm, push: rule deny push, plan");
+    assert_eq!(agent.reload(user(), true, after), Ok(Reload::Applied));
+    assert_eq!(shown(&agent).await, "second, rm: zone safe, push: rule deny push, plan");
+}
+
+/// SECURITY 2: a gate of the same name that runs something else is not known to be as strict.
+#[test]
+fn s2_a_gate_that_runs_something_else_is_held() {
+    struct Yes;
+    impl Outside for Yes {
+        fn ask(&self, _: Asked) -> Asking {
+            Box::pin(async { Ok(cotter::ext::foreign::Answer::default()) })
+        }
+    }
+    fn running(unit: &mut Registry, definition: &str) {
+        let mut declared = Declared::default();
+        declared.name = Some("no-prod".into());
+        declared.definition = definition.into();
+        declared.power = Some(cotter::points::Power::Gate);
+        unit.outside(PointId::ToolPre, declared, Arc::new(Yes));
+    }
+    check_reload(
+        |unit| running(unit, "runs [\"check.sh\"]"),
+        |unit| running(unit, "runs [\"true\"]"),
+        plain(),
+        expect![[r#"
+            gone: gate `no-prod` at `tool.pre` (runs ["check.sh"])
+        "#]],
+    );
+    check_reload(
+        |unit| running(unit, "runs [\"check.sh\"]"),
+        |unit| running(unit, "runs [\"check.sh\"]"),
+        plain(),
+        expect![[r#"
+            applied
+        "#]],
+    );
+}
+
+/// `disable`, `--without`: what is switched off by name stays off, whenever it is registered; switching
+/// off loosens, and is not a project's to do.
+#[tokio::test]
+async fn s30_hooks_are_switched_off_by_name() {
+    let agent = plain().tool(echo()).build().unwrap();
+    let project = Owner::new(Origin::Project, "hooks");
+    agent
+        .extend(user(), |unit| _ = unit.switch_off("project/gate").switch_off("own-files"))
+        .unwrap();
+    agent.extend(project.clone(), gate).unwrap();
+    let off = |agent: &Agent| {
+        let off = agent.hooks().into_iter().filter(|hook| !hook.enabled);
+        off.map(|hook| format!("{}/{}", hook.owner.origin, hook.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(off(&agent), ["project/gate"]);
+    assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
+    // Loaded again it is another, of the same name.
+    assert_eq!(agent.reload(project.clone(), false, gate), Ok(Reload::Applied));
+    assert_eq!(off(&agent), ["project/gate"]);
+    check_reload(
+        gate,
+        |unit| {
+            gate(unit);
+            unit.switch_off("gate");
+        },
+        plain(),
+        expect![[r#"
+            new: hook `gate` switched off
+        "#]],
+    );
+    let error = agent.extend(project, |unit| _ = unit.switch_off("gate")).unwrap_err();
+    expect!["project (hooks) may only tighten, and not switch off `gate`"]
+        .assert_eq(&error.to_string());
+}
+
+/// Several units take effect together or not at all, each where it stood.
+#[test]
+fn several_units_change_in_one_step() {
+    let owner = |name: &str| Owner::new(Origin::User, name);
+    let command = |name: &'static str| {
+        move |unit: &mut Registry| _ = unit.define_command(Command::new(name, |_| async {}))
+    };
+    let agent = plain().build().unwrap();
+    let names = |agent: &Agent| {
+        let names =
+            agent.commands().into_iter().map(|info| format!("{} {}", info.name, info.owner.unit));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let mut change = Change::new();
+    change.load(owner("a"), command("one")).load(owner("b"), command("two"));
+    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    // A name moves from one unit to another.
+    let mut change = Change::new();
+    change.load(owner("a"), command("two")).load(owner("b"), command("three"));
+    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(names(&agent), "two a, three b");
+    // One of them cannot be: neither is.
+    let mut change = Change::new();
+    change.load(owner("a"), command("four")).load(owner("b"), command("four"));
+    expect!["command `four` is already registered by user (a)"]
+        .assert_eq(&agent.apply(change).unwrap_err().to_string());
+    let mut change = Change::new();
+    change.load(owner("a"), command("four")).load(owner("b"), command("not a name"));
+    assert!(agent.apply(change).is_err());
+    let mut change = Change::new();
+    change.load(owner("a"), command("four")).load(owner("a"), command("five"));
+    expect!["user (a) is loaded twice"].assert_eq(&agent.apply(change).unwrap_err().to_string());
+    assert_eq!(names(&agent), "two a, three b");
+    // Who loads nothing is gone.
+    let mut change = Change::new();
+    change.load(owner("a"), |_| {}).load(owner("b"), command("three"));
+    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(names(&agent), "three b");
+}
+
+/// What is loaded again stays where it stood: the nearest of two modes is still the nearest.
+#[test]
+fn what_is_loaded_again_keeps_its_place() {
+    let owner = |name: &str| Owner::new(Origin::User, name);
+    let agent = plain().build().unwrap();
+    agent.extend(owner("settings"), |unit| _ = unit.mode(Mode::Plan)).unwrap();
+    agent.extend(owner("command line"), |unit| _ = unit.mode(Mode::AcceptEdits)).unwrap();
+    let again = agent.reload(owner("settings"), true, |unit| _ = unit.mode(Mode::Plan));
+    assert_eq!((again, agent.policy().mode()), (Ok(Reload::Applied), Mode::AcceptEdits));
 }
 
 /// Everything an owner brought goes with it, in one step.

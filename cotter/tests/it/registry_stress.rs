@@ -9,6 +9,7 @@ use cotter::{
     Agent, Command, FnTool, Hook, HookCx, HookResult, Mention, Origin, Owner, Registry, Skill,
     ToolSpec, Verdict,
     command::CommandResult,
+    ext::{Change, Reload},
     message::{StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
     named,
@@ -22,39 +23,58 @@ use smol_str::SmolStr;
 
 use crate::kit::{fresh, spec};
 
-/// One unit whose parts all say the same number: a tool's schema, a gate that lets only that number pass,
-/// a skill, a subagent, a command, a hook on a directive.
-fn unit(unit: &mut Registry, version: u64) {
+/// Two units whose parts all say the same number: a tool's schema and a gate that lets only that number
+/// pass; a skill, a subagent, a command, a hook on a directive.
+fn both(version: u64) -> Change {
+    let mut change = Change::new();
+    change.load(owner("tools"), |unit| tools(unit, version));
+    change.load(owner("names"), |unit| names(unit, version));
+    change.agreed()
+}
+
+fn neither() -> Change {
+    let mut change = Change::new();
+    change.load(owner("tools"), |_| {}).load(owner("names"), |_| {});
+    change.agreed()
+}
+
+fn owner(unit: &str) -> Owner {
+    Owner::new(Origin::User, unit)
+}
+
+fn tools(unit: &mut Registry, version: u64) {
     let schema =
         json!({"type": "object", "properties": {"v": {"const": version}}, "required": ["v"]});
     let tool = ToolSpec::new("pair", format!("v{version}"), schema);
     let run = move |permit: cotter::Permit| async move {
         Ok(format!("tool {version} input {}", permit.input()["v"]).into())
     };
-    unit.tool(FnTool::new(tool, run).touching(Facts::zone(Zone::Safe)))
-        .on(
-            ToolPre,
-            named("gate", move |call: &ToolCalled| match call.tool_input["v"].as_u64() {
-                Some(v) if v != version => Verdict::block(format!("half: {v} at {version}")),
-                _ => Verdict::Pass,
-            })
-            .tools(["pair"]),
-        )
-        .define_skill(
-            Skill::text("skill", format!("skill {version}"))
-                .description(format!("v{version}"))
-                .expose_to_agent(),
-        )
-        .define_mention(
-            Mention::new("sub", move |_| async move { Ok(format!("sub {version}").into()) })
-                .description(format!("v{version}")),
-        )
-        .define_command(Command::new("cmd", move |_| async move {
-            CommandResult::Status(format!("cmd {version}"))
-        }))
-        .define_hook("dir", move |cx: HookCx| async move {
-            HookResult::rewrite(format!("{} dir {version}", cx.parsed_text))
-        });
+    unit.tool(FnTool::new(tool, run).touching(Facts::zone(Zone::Safe))).on(
+        ToolPre,
+        named("gate", move |call: &ToolCalled| match call.tool_input["v"].as_u64() {
+            Some(v) if v != version => Verdict::block(format!("half: {v} at {version}")),
+            _ => Verdict::Pass,
+        })
+        .tools(["pair"]),
+    );
+}
+
+fn names(unit: &mut Registry, version: u64) {
+    unit.define_skill(
+        Skill::text("skill", format!("skill {version}"))
+            .description(format!("v{version}"))
+            .expose_to_agent(),
+    )
+    .define_mention(
+        Mention::new("sub", move |_| async move { Ok(format!("sub {version}").into()) })
+            .description(format!("v{version}")),
+    )
+    .define_command(Command::new("cmd", move |_| async move {
+        CommandResult::Status(format!("cmd {version}"))
+    }))
+    .define_hook("dir", move |cx: HookCx| async move {
+        HookResult::rewrite(format!("{} dir {version}", cx.parsed_text))
+    });
 }
 
 /// A model that calls the tool with the number it is shown, and notes where what it is shown disagrees.
@@ -132,19 +152,18 @@ fn churn(agent: &Agent, n: u64) {
 async fn g1_r4_c4_a_registry_in_motion_never_shows_half_a_generation() {
     let disagreed = Arc::new(AtomicU64::new(0));
     let agent = Agent::builder(Reader(disagreed.clone())).build().unwrap();
-    let owner = Owner::new(Origin::User, "pair");
-    agent.extend(owner.clone(), |registry| unit(registry, 0)).unwrap();
+    assert_eq!(agent.apply(both(0)), Ok(Reload::Applied));
     let over = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..2u64)
         .map(|thread| {
-            let (agent, over, owner) = (agent.clone(), over.clone(), owner.clone());
+            let (agent, over) = (agent.clone(), over.clone());
             std::thread::spawn(move || {
                 let mut n = 0;
                 while !over.load(Ordering::SeqCst) {
                     n += 1;
                     match thread {
-                        0 if n % 7 == 0 => _ = agent.unload(&owner),
-                        0 => drop(agent.reload(owner.clone(), true, |r| unit(r, n)).unwrap()),
+                        0 if n % 7 == 0 => drop(agent.apply(neither()).unwrap()),
+                        0 => drop(agent.apply(both(n)).unwrap()),
                         _ => churn(&agent, n),
                     }
                     std::thread::yield_now();
@@ -194,9 +213,44 @@ fn check(transcript: &str) {
         rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     };
     assert_eq!(after("\nskill "), after(" dir "), "{transcript}");
-    if transcript.contains("result c: ") {
-        let (tool, input) = (after("result c: tool "), after(" input "));
+    if transcript.contains(": tool ") {
+        let (tool, input) = (after(": tool "), after(" input "));
         assert!(tool.is_some() && tool == input, "{transcript}");
     }
     assert!(!transcript.contains("half: "), "{transcript}");
+}
+
+/// Hot reload: one session goes on while everything is loaded again a thousand times. Of each request and
+/// each call all parts are of one generation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hot_reload_a_session_reloads_a_thousand_times_and_never_sees_half_a_generation() {
+    let disagreed = Arc::new(AtomicU64::new(0));
+    let agent = Agent::builder(Reader(disagreed.clone())).build().unwrap();
+    assert_eq!(agent.apply(both(0)), Ok(Reload::Applied));
+    let reloads = Arc::new(AtomicU64::new(0));
+    let thread = {
+        let (agent, reloads) = (agent.clone(), reloads.clone());
+        std::thread::spawn(move || {
+            for n in 1..=1000 {
+                assert_eq!(agent.apply(both(n)), Ok(Reload::Applied));
+                reloads.store(n, Ordering::SeqCst);
+                std::thread::yield_now();
+            }
+        })
+    };
+    let session = fresh(&agent).await;
+    let mut turns = 0;
+    while turns < 20 || reloads.load(Ordering::SeqCst) < 1000 {
+        session.prompt("go /skill /dir").await.expect("the run ends");
+        turns += 1;
+    }
+    thread.join().expect("every reload is taken up");
+    assert_eq!(disagreed.load(Ordering::SeqCst), 0, "a request showed two generations");
+    let transcript = cotter_test::transcript(&session);
+    let asked = transcript.matches(": pair {").count();
+    assert_eq!(asked, turns);
+    assert!(transcript.contains(": tool "), "some calls ran");
+    for turn in transcript.split("assistant: done\n").filter(|turn| !turn.is_empty()) {
+        check(turn);
+    }
 }
