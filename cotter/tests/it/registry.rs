@@ -366,7 +366,7 @@ async fn s2_of_a_held_reload_what_tightens_is_in_force() {
     assert!(matches!(agent.reload(user(), false, after), Ok(Reload::Held { .. })));
     assert_eq!(shown(&agent).await, "gate, second, rm: rule deny rm, push: rule deny push, plan");
     assert_eq!(agent.reload(user(), true, after), Ok(Reload::Applied));
-    assert_eq!(shown(&agent).await, "second, rm: zone safe, push: rule deny push, plan");
+    assert_eq!(shown(&agent).await, "second, rm: zone, push: rule deny push, plan");
 }
 
 /// SECURITY 2: a gate of the same name that runs something else is not known to be as strict.
