@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cotter::{
-    Agent, Origin, Owner, Place,
+    Origin, Owner, Place,
     files::{
         self, Diagnostic, Loaded, Loading,
         memory::{self, Memory},
@@ -12,7 +12,10 @@ use cotter::{
     trust::Standing,
 };
 
-use crate::{failure::Failure, home, setup::Files, trust::Standings};
+use crate::{home, reload::Units, setup::Files, trust::Standings};
+
+/// The unit of memory files.
+pub(crate) const MEMORY: &str = "memory";
 
 /// What was found, before an agent has it.
 pub(crate) struct Extensions {
@@ -74,20 +77,25 @@ impl Extensions {
         place.with_read_roots(folders.collect::<Vec<PathBuf>>())
     }
 
-    /// Puts all of it into the registry; gives what is to be said about files.
-    pub(crate) fn register(self, agent: &Agent) -> Result<Vec<Diagnostic>, Failure> {
+    /// Adds all of it to what is loaded.
+    pub(crate) fn load_into(self, units: &mut Units<'_>) {
         let Extensions { folders, memory } = self;
-        let mut told = vec![];
         if !memory.files.is_empty() {
-            agent.extend(Owner::new(Origin::Project, "memory"), |unit| memory.register(unit))?;
+            let owner = Owner::new(Origin::Project, MEMORY);
+            units.load(&owner, true, |unit| memory.register(unit));
         }
         for Folder { owner, loaded } in folders {
-            let loaded = loaded.fit(agent);
-            agent.extend(owner, |unit| loaded.register(unit))?;
-            told.extend(loaded.diagnostics);
+            let loaded = loaded.fit(&owner, &mut units.names);
+            units.load(&owner, true, |unit| loaded.register(unit));
+            units.tell_of(&loaded.diagnostics);
         }
-        told.extend(memory.diagnostics);
-        Ok(told)
+        units.tell_of(&memory.diagnostics);
+    }
+
+    /// The same without memory files: they are in the system prompt of a run that has begun.
+    pub(crate) fn of_a_run(mut self) -> Self {
+        self.memory = Memory::default();
+        self
     }
 }
 

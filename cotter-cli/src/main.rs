@@ -12,6 +12,7 @@ mod home;
 mod models;
 mod offer;
 mod own_settings;
+mod reload;
 mod roots;
 mod screen;
 mod sessions;

@@ -1,6 +1,10 @@
 //! The person's own settings file, changed where they say so. Comments stay where they are.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use cotter::settings::{Document, Settings, Source, Written};
 use jsonc_parser::{
@@ -31,7 +35,18 @@ pub(crate) fn change(
         return Err(unchanged());
     }
     home::write_private(&path, after.as_bytes())?;
+    *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(after);
     Ok(path)
+}
+
+/// What this process wrote last.
+static WRITTEN: Mutex<Option<String>> = Mutex::new(None);
+
+/// Whether these are the words that a person had this process write: nobody needs to be asked about them
+/// again.
+pub(crate) fn is_written_here(text: &str) -> bool {
+    let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    written.as_deref() == Some(text)
 }
 
 /// Adds allow rules. Those that are there already are not added again.

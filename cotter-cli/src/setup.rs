@@ -4,16 +4,16 @@
 //! folds their rules and modes. Only plain values are merged here.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Display,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
-    command_hook::{self, Base},
-    ext::HookInfo,
-    files::Severity,
+    command_hook::{self, Base, Starts},
     permission::{Level, Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{
@@ -33,6 +33,8 @@ use crate::{
     failure::Failure,
     home,
     models::Answering,
+    own_settings,
+    reload::{Reloader, Units},
     roots, screen,
     sessions::{FromFirstWord, Sessions},
     tools,
@@ -64,6 +66,8 @@ struct File {
     base: PathBuf,
     settings: Settings,
     servers: Servers,
+    /// Whether it is as this process wrote it when a person said so.
+    written_here: bool,
 }
 
 impl File {
@@ -71,7 +75,9 @@ impl File {
     fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
         let Some(document) = Document::load(path)? else { return Ok(None) };
         let owner = Owner::new(origin, path.display().to_string());
-        Ok(Some(File::read(path, &document, source, owner, folder_of(path)?)?))
+        let mut file = File::read(path, &document, source, owner, folder_of(path)?)?;
+        file.written_here = own_settings::is_written_here(document.text());
+        Ok(Some(file))
     }
 
     fn read(
@@ -84,7 +90,7 @@ impl File {
         let settings = Settings::from_document(document, source)?;
         let servers = document.root().object()?.get("mcpServers").map(Servers::read);
         let servers = servers.transpose()?.unwrap_or_default();
-        Ok(File { path: path.into(), owner, base, settings, servers })
+        Ok(File { path: path.into(), owner, base, settings, servers, written_here: false })
     }
 
     /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does. Of
@@ -119,7 +125,8 @@ impl File {
             return Ok(Some(read));
         }
         let servers = Servers::from_document(&document)?;
-        Ok(Some(File { path, owner, base: copy.clone(), settings: Settings::default(), servers }))
+        let (base, settings) = (copy.clone(), Settings::default());
+        Ok(Some(File { path, owner, base, settings, servers, written_here: false }))
     }
 }
 
@@ -199,31 +206,33 @@ impl Files {
         denied.filter_map(|rule| Rule::parse(RuleKind::Deny, &rule.text).ok()).collect()
     }
 
-    /// Puts every file's permissions and hooks into the registry, then what flags say.
-    fn register(&self, agent: &Agent, runner: &Runner, mode: Option<Mode>) -> Result<(), Failure> {
-        let starts = Arc::new(tools::hooks(runner));
-        for File { owner, base, settings, .. } in &self.0 {
+    /// Adds every file's permissions and hooks to what is loaded.
+    pub(crate) fn load_into(&self, units: &mut Units<'_>) -> Result<(), Failure> {
+        for File { owner, base, settings, written_here, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
-            settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
-            warn_of_unknown_tools(&settings.permissions, agent);
+            settings.permissions.examples.iter().try_for_each(|one| check(one, units.agent))?;
+            let told = about_unknown_tools(&settings.permissions, units.agent);
+            units.told.extend(told);
             let confined = command_hook::is_confined(owner);
-            let base = Base { folder: base.clone(), confined, starts: starts.clone() };
-            agent.extend(owner.clone(), |unit| {
+            let base = Base { folder: base.clone(), confined, starts: units.starts.clone() };
+            units.load(owner, *written_here, |unit| {
                 fill(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &base);
-            })?;
-        }
-        for Written { text, place } in self.0.iter().flat_map(|file| &file.settings.disable) {
-            if !switch_off(agent, text) {
-                let words = format!("there is no hook `{text}` to switch off");
-                warn(&place.error(words));
-            }
-        }
-        if let Some(mode) = mode {
-            let owner = Owner::new(Origin::User, "command line");
-            agent.extend(owner, |unit| _ = unit.mode(mode))?;
+                settings.disable.iter().for_each(|name| _ = unit.switch_off(name.text.as_str()));
+            });
         }
         Ok(())
+    }
+
+    /// What is to be said of what files switch off: names that nothing has.
+    pub(crate) fn about_disabled(&self, agent: &Agent) -> Vec<String> {
+        let hooks = agent.hooks();
+        let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
+        let unknown = disabled.filter(|name| !hooks.iter().any(|hook| hook.is_called(&name.text)));
+        let words = unknown.map(|Written { text, place }| {
+            place.error(format!("there is no hook `{text}` to switch off")).to_string()
+        });
+        words.collect()
     }
 }
 
@@ -310,26 +319,12 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     texts.map(parse).collect()
 }
 
-/// Switches off the hooks of that name, or of that origin and name: `lint`, `project/lint`. Whether there
-/// were any. The kernel's stay.
-fn switch_off(agent: &Agent, name: &str) -> bool {
-    let named = |hook: &HookInfo| {
-        // Those of one name at several points are numbered.
-        let stem = hook.name.split('#').next().unwrap_or_default();
-        let names = [&*hook.name, stem];
-        names.iter().any(|own| *own == name || format!("{}/{own}", hook.owner.origin) == name)
-    };
-    let hooks = agent.hooks();
-    let ids: Vec<_> = hooks.iter().filter(|hook| named(hook)).map(|hook| hook.id).collect();
-    ids.into_iter().filter(|id| agent.set_enabled(*id, false)).count() > 0
-}
-
 /// What a person says on the command line must name something.
-fn without(agent: &Agent, name: &str) -> Result<(), Failure> {
-    if switch_off(agent, name) {
+fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
+    let hooks = agent.hooks();
+    if hooks.iter().any(|hook| hook.is_called(name) && !hook.enabled) {
         return Ok(());
     }
-    let hooks = agent.hooks();
     let shown = text::show_line(name);
     if hooks.iter().any(|hook| hook.name == name) {
         let message = format!("hook `{shown}` is the kernel's, and nothing switches it off");
@@ -345,13 +340,14 @@ fn without(agent: &Agent, name: &str) -> Result<(), Failure> {
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.
 const SOMETIMES: [&str; 5] = ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
-/// Tells of rules that can never match: a deny with a typo is no protection.
-fn warn_of_unknown_tools(permissions: &Permissions, agent: &Agent) {
+/// The rules that can never match: a deny with a typo is no protection.
+fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> {
     let Permissions { allow, ask, deny, .. } = permissions;
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let tools = agent.tools();
     let mut known: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();
     known.extend(SOMETIMES);
+    let mut told = vec![];
     for (kind, written) in kinds.into_iter().flat_map(|(k, all)| all.iter().map(move |w| (k, w))) {
         let Ok(rule) = Rule::parse(kind, &written.text) else { continue };
         let tool = rule.tool();
@@ -364,13 +360,14 @@ fn warn_of_unknown_tools(permissions: &Permissions, agent: &Agent) {
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let rule = format!("{} {}", kind.as_str(), written.text);
         let words = format!("there is no tool `{tool}`, so the rule `{rule}` never holds{near}");
-        warn(&written.place.error(words));
+        told.push(written.place.error(words).to_string());
     }
+    told
 }
 
 /// Warns of something in a settings file, before a run begins.
-pub(crate) fn warn(error: &SettingsError) {
-    screen::tell(&format!("warning: {}", text::show_line(&error.to_string())));
+pub(crate) fn warn(words: impl Display) {
+    screen::tell(&format!("warning: {}", text::show_line(&words.to_string())));
 }
 
 /// Whether a rule matches what it is said to match, and nothing that it is said not to.
@@ -436,8 +433,13 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let builder = builder(Answering::nobody().0, place, &runner)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
-    files.register(&agent, &runner, None)?;
-    extensions.register(&agent)?;
+    let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner)));
+    files.load_into(&mut units)?;
+    extensions.load_into(&mut units);
+    let told = units.told.clone();
+    // Whoever starts it agrees: nothing is held.
+    let _ = units.apply()?;
+    told.iter().chain(&files.about_disabled(&agent)).for_each(warn);
     Ok(agent)
 }
 
@@ -464,7 +466,12 @@ pub(crate) enum Keep {
 }
 
 impl Setup {
-    pub(crate) async fn agent(self, args: &RunArgs, ui: impl Ui) -> Result<Agent, Failure> {
+    /// The agent, and what takes up changes of files while it runs.
+    pub(crate) async fn agent(
+        self,
+        args: &RunArgs,
+        ui: impl Ui,
+    ) -> Result<(Agent, Reloader), Failure> {
         let values = self.files.values();
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
@@ -491,13 +498,22 @@ impl Setup {
             None => builder.store(MemoryStore::new()),
         };
         let agent = builder.build()?;
-        self.files.register(&agent, &runner, args.mode)?;
-        args.without.iter().try_for_each(|name| without(&agent, name))?;
-        let told = extensions.register(&agent)?;
-        for told in told.iter().filter(|told| told.severity > Severity::Warning) {
-            crate::screen::tell(&format!("warning: {}", text::show_line(&told.to_string())));
-        }
-        Ok(agent)
+        let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner));
+        let mut units = Units::at_the_start(&agent, starts.clone());
+        self.files.load_into(&mut units)?;
+        extensions.load_into(&mut units);
+        let told = units.told.clone();
+        let owners = units.owners.clone();
+        units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
+            args.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
+            args.without.iter().for_each(|name| _ = unit.switch_off(name.as_str()));
+        });
+        let _ = units.apply()?;
+        args.without.iter().try_for_each(|name| check_without(&agent, name))?;
+        told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);
+        let told = told.into_iter().chain(self.standings.skipped()).collect();
+        let reloader = Reloader::new(agent.clone(), starts, owners, told, &self.files, args);
+        Ok((agent, reloader))
     }
 }
 

@@ -145,6 +145,19 @@ pub(crate) fn seen(place: &Place) -> Standings {
     Standings(possible_sources(place).into_iter().filter_map(found).collect())
 }
 
+/// How everything a project brings stands in the course of a run that may use contents of these hashes.
+pub(crate) fn standing_now(place: &Place, hashes: &[Hash]) -> Standings {
+    let mut standings = seen(place);
+    let is_open = |found: &&mut Found| !matches!(found.standing, Standing::Trusted { .. });
+    for found in standings.0.iter_mut().filter(is_open).filter(|_| !hashes.is_empty()) {
+        let Ok(snapshot) = Snapshot::take(&found.source) else { continue };
+        let admitted = hashes.contains(&snapshot.hash()).then(|| store(place.project()).ok());
+        let admitted = admitted.flatten().and_then(|store| store.admit(&snapshot).ok());
+        found.standing = admitted.unwrap_or_else(|| found.standing.clone());
+    }
+    standings
+}
+
 fn is_there(source: &Path) -> bool {
     source.symlink_metadata().is_ok()
 }

@@ -221,6 +221,11 @@ impl Agent {
         &self.0.id
     }
 
+    /// The person it asks and tells.
+    pub fn ui(&self) -> &Arc<dyn Ui> {
+        &self.0.ui
+    }
+
     /// The folders it works in.
     pub fn place(&self) -> &Place {
         &self.0.place
@@ -476,10 +481,6 @@ impl Agent {
 
     pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
         self.0.models.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn ui(&self) -> &Arc<dyn Ui> {
-        &self.0.ui
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -20,6 +20,7 @@ use std::{
 };
 
 use serde_json::json;
+use smol_str::SmolStr;
 
 pub use self::{agents::AgentFile, commands::CommandFile, skills::SkillFile, watch::Watch};
 use self::{
@@ -29,7 +30,7 @@ use self::{
 use crate::{
     agent::Agent,
     controls::Controls,
-    ext::{BoxError, Kind, Origin, Registry},
+    ext::{BoxError, Kind, Origin, Owner, Registry},
     mention::Mention,
     permission::Mode,
     text,
@@ -111,25 +112,21 @@ impl Loaded {
         self
     }
 
-    /// Leaves out what an agent could not take: commands that are built in, names that others of the same
-    /// origin have, and of an untrusted folder every name that is taken.
-    pub fn fit(mut self, agent: &Agent) -> Self {
+    /// Leaves out what could not be taken: commands that are built in, names that others of the same
+    /// origin have, and of an untrusted folder every name that is taken. What is left is taken from then
+    /// on.
+    pub fn fit(mut self, owner: &Owner, names: &mut TakenNames) -> Self {
         let Loading { origin, trusted } = self.loading.clone();
-        let taken = |kind: Kind, name: &str| {
-            // A command is found before a hook or a skill of its name.
-            let others = [Kind::Hook, Kind::Skill].into_iter();
-            let others = others.filter(|_| kind == Kind::Command && !trusted);
-            let all = std::iter::once(kind).chain(others).flat_map(|kind| agent.names(kind));
-            let all = all.filter(|info| info.name == name);
-            let mut owners = all.map(|info| info.owner);
-            let owner = owners.find(|owner| {
-                let built_in = matches!(owner.origin, Origin::Kernel | Origin::Embedder);
-                !trusted || owner.origin == origin || (built_in && kind == Kind::Command)
-            })?;
+        self.leave_out(|kind, name| {
+            let owner = names.hindrance(kind, name, &origin, trusted)?;
             let kind = kind.as_str();
             Some(format!("the {kind} `{name}` is already there, by {owner}"))
-        };
-        self.leave_out(taken);
+        });
+        let skills = self.skills.iter().map(|file| (Kind::Skill, &file.name));
+        let commands = self.commands.iter().map(|file| (Kind::Command, &file.name));
+        let agents = self.agents.iter().map(|file| (Kind::Subagent, &file.config.name));
+        let ours = skills.chain(commands).chain(agents);
+        names.0.extend(ours.map(|(kind, name)| (kind, name.clone(), owner.clone())));
         self
     }
 
@@ -181,6 +178,35 @@ impl Loaded {
         self.commands.retain(|file| keep(Kind::Command, &file.name, &file.path));
         self.agents.retain(|file| keep(Kind::Subagent, &file.config.name, &file.path));
         self.diagnostics.append(&mut told);
+    }
+}
+
+/// The names that somebody has.
+#[derive(Clone, Debug, Default)]
+pub struct TakenNames(Vec<(Kind, SmolStr, Owner)>);
+
+impl TakenNames {
+    /// Those that an agent has, but for the names of owners that are loaded again.
+    pub fn of(agent: &Agent, except: &[Owner]) -> Self {
+        let kinds = [Kind::Skill, Kind::Command, Kind::Subagent, Kind::Hook];
+        let all = kinds.into_iter().flat_map(|kind| agent.names(kind));
+        let all = all.filter(|info| !except.iter().any(|owner| owner.is(&info.owner)));
+        TakenNames(all.map(|info| (info.kind, info.name, info.owner)).collect())
+    }
+
+    /// Who has a name so that somebody of that origin cannot have it too.
+    fn hindrance(&self, kind: Kind, name: &str, origin: &Origin, trusted: bool) -> Option<&Owner> {
+        let is_it = |other: Kind| {
+            // A command is found before a hook or a skill of its name.
+            let hides = kind == Kind::Command && !trusted;
+            other == kind || hides && matches!(other, Kind::Hook | Kind::Skill)
+        };
+        let mut owners = self.0.iter().filter(|(kind, known, _)| is_it(*kind) && known == name);
+        let found = owners.find(|(_, _, owner)| {
+            let built_in = matches!(owner.origin, Origin::Kernel | Origin::Embedder);
+            !trusted || owner.origin == *origin || (built_in && kind == Kind::Command)
+        });
+        found.map(|(_, _, owner)| owner)
     }
 }
 

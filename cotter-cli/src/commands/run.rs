@@ -14,12 +14,16 @@ use cotter::{
     Agent, Place, Reason, Reply, Session,
     directives::leading_command,
     ext::Kind,
+    files::Watch,
     message::{Content, Part},
     session::StoreError,
     text,
 };
 use smol_str::SmolStr;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 use self::output::{Asks, Output};
@@ -27,6 +31,7 @@ use crate::{
     cli::{RunArgs, SessionArg},
     failure::Failure,
     models::{Answering, Who},
+    reload,
     sessions::Sessions,
     setup::{Files, Keep, Setup, last_session, place},
     style::When,
@@ -47,13 +52,15 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
     let place = place(args.cwd.as_deref())?;
+    // Watched before anything is read: no change is missed.
+    let watch = Watch::new(reload::watched(&place, args.settings.as_deref()));
     let standings = match args.safe_mode {
         true => Standings::nothing(),
         false => runtime.block_on(unless_aborted(trust::standings(&place, &args.trust, style)))?,
     };
     standings.skipped().for_each(|words| output.warn(&words));
     let asked = Asked::new(args, place, standings, &mut output)?;
-    let done = runtime.block_on(asked.run(style, &mut output));
+    let done = runtime.block_on(asked.run(watch, style, &mut output));
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
     done
@@ -104,7 +111,12 @@ impl Asked {
         Ok(Asked { args, place, files, standings, who, sessions, id, prompt, slash })
     }
 
-    async fn run(self, style: When, output: &mut Output) -> Result<ExitCode, Failure> {
+    async fn run(
+        self,
+        watch: io::Result<Watch>,
+        style: When,
+        output: &mut Output,
+    ) -> Result<ExitCode, Failure> {
         let Asked { args, place, files, standings, mut who, sessions, id, prompt, slash } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
@@ -124,7 +136,7 @@ impl Asked {
         let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
         let providers = who.providers();
         let setup = Setup { place, files, standings, answering, providers, sessions, keep };
-        let agent = match terminal {
+        let (agent, reloader) = match terminal {
             Some(terminal) => setup.agent(&args, terminal).await,
             None => setup.agent(&args, Nobody).await,
         }?;
@@ -142,7 +154,17 @@ impl Asked {
         left_out.iter().filter(|_| !is_command).for_each(|words| output.warn(words));
         by_key.iter().filter(|_| !is_command).for_each(|words| output.tell_model(words));
         let session = open(&agent, id.as_deref()).await?;
-        let reply = go(&session, prompt, output).await?;
+        let reloading = match watch {
+            Ok(watch) => Some(tokio::spawn(reloader.run(watch))),
+            Err(cause) => {
+                output
+                    .warn(&format!("changes of files are taken up by the next run only: {cause}"));
+                None
+            }
+        };
+        let reply = go(&session, prompt, output).await;
+        reloading.iter().for_each(JoinHandle::abort);
+        let reply = reply?;
         who.recording_failure().iter().for_each(|words| output.warn(words));
         if let Some((failure, asked)) = missing
             && asked.load(Ordering::Relaxed)

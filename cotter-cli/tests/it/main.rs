@@ -22,4 +22,5 @@ mod signals;
 mod explain;
 mod permissions;
 mod trust;
+mod reload;
 mod free;

@@ -3,8 +3,6 @@
 
 use std::fmt::Write as _;
 
-use smol_str::SmolStr;
-
 use super::{
     generation::Unit,
     origin::{Origin, Owner},
@@ -210,8 +208,8 @@ pub(super) fn units(change: Change) -> Result<Vec<(Unit, bool)>, RegisterError> 
 }
 
 /// Whether a hook of that name and owner is what a file calls by `typed`: `lint`, `project/lint`.
-pub(crate) fn is_called(name: &str, origin: &Origin, typed: &SmolStr) -> bool {
+pub(crate) fn is_called(name: &str, origin: &Origin, typed: &str) -> bool {
     // Those of one name at several points are numbered.
     let stem = name.split('#').next().unwrap_or_default();
-    [name, stem].iter().any(|own| *own == typed || format!("{origin}/{own}") == *typed)
+    [name, stem].iter().any(|own| *own == typed || format!("{origin}/{own}") == typed)
 }

@@ -98,6 +98,14 @@ pub struct HookInfo {
     pub enabled: bool,
 }
 
+impl HookInfo {
+    /// Whether this is a hook that somebody calls by its name, or its origin and name: `lint`,
+    /// `project/lint`.
+    pub fn is_called(&self, typed: &str) -> bool {
+        is_called(&self.name, &self.owner.origin, typed)
+    }
+}
+
 impl Generation {
     /// Whether a point has a handler: one load and a bit test.
     pub(crate) fn has(&self, point: PointId) -> bool {

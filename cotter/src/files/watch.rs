@@ -35,6 +35,8 @@ pub struct Watch {
     /// What is watched by itself, with all that is below it or without.
     armed: Vec<(PathBuf, RecursiveMode)>,
     held: Option<Vec<Held>>,
+    /// Whether something happened that nobody was told of.
+    stirred: bool,
 }
 
 /// What a target holds.
@@ -59,7 +61,8 @@ impl Watch {
         };
         let config = Config::default().with_follow_symlinks(false);
         let watcher = RecommendedWatcher::new(told, config).map_err(io::Error::other)?;
-        let mut watch = Watch { targets, watcher, events, armed: vec![], held: None };
+        let mut watch =
+            Watch { targets, watcher, events, armed: vec![], held: None, stirred: false };
         watch.arm()?;
         Ok(watch)
     }
@@ -67,7 +70,10 @@ impl Watch {
     /// Waits until what is watched holds something else. Dropped while it waits, it loses nothing.
     pub async fn changed(&mut self) {
         loop {
-            self.events.notified().await;
+            if !self.stirred {
+                self.events.notified().await;
+                self.stirred = true;
+            }
             let since = Instant::now();
             while since.elapsed() < PATIENCE && timeout(QUIET, self.events.notified()).await.is_ok()
             {
@@ -77,6 +83,7 @@ impl Watch {
             let targets = self.targets.clone();
             let held = tokio::task::spawn_blocking(move || hold(&targets)).await.ok();
             let is_known = held.as_ref().is_some_and(|held| !held.contains(&Held::Something));
+            self.stirred = false;
             if armed.is_ok() && is_known && held == self.held {
                 continue;
             }

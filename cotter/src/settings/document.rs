@@ -56,6 +56,11 @@ impl Document {
         Err(error_at(&source, valid, message).with_hint("save the file as UTF-8"))
     }
 
+    /// The text it was read from, without a byte order mark.
+    pub fn text(&self) -> &str {
+        &self.source.text
+    }
+
     /// The outermost value.
     pub fn root(&self) -> Node<'_> {
         Node { source: &self.source, value: &self.root }

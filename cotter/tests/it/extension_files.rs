@@ -304,7 +304,8 @@ fn with_files(
     };
     let bash = FnTool::new(bash, work).touching(Facts::zone(Zone::Safe));
     let agent = builder.tool(bash).place(Place::new(&project)).build().unwrap();
-    let loaded = files::load(folder.path(), loading).fit(&agent);
+    let loaded = files::load(folder.path(), loading);
+    let loaded = loaded.fit(&owner, &mut TakenNames::of(&agent, &[]));
     let owner = Owner::new(loading.origin.clone(), "files");
     agent.extend(owner, |unit| loaded.register(unit)).unwrap();
     (agent, loaded.diagnostics)

@@ -1,0 +1,282 @@
+//! What files bring is loaded together, and again when they change: in one step, or not at all. What
+//! would make a run looser waits for the person; nobody there to ask, it waits for the next run.
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf, absolute},
+    pin::Pin,
+    sync::Arc,
+};
+
+use cotter::{
+    Agent, Origin, Owner, Place, Registry,
+    command_hook::Starts,
+    ext::{Change, RegisterError, Reload},
+    files::{Diagnostic, Severity, TakenNames, Watch},
+    settings::Values,
+    text,
+    trust::{Hash, Record},
+};
+
+use crate::{
+    cli::RunArgs,
+    extensions::{self, Extensions},
+    failure::Failure,
+    home,
+    setup::Files,
+    trust::{self, Standings},
+};
+
+/// Everything that is loaded together, whose it is, and what is to be said about it.
+pub(crate) struct Units<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) starts: Arc<dyn Starts>,
+    pub(crate) names: TakenNames,
+    pub(crate) owners: Vec<Owner>,
+    pub(crate) told: Vec<String>,
+    change: Change,
+    /// Whether a person said already that this owner's is to be so.
+    is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
+}
+
+impl<'a> Units<'a> {
+    /// What an agent begins with: whoever started it agrees to it.
+    pub(crate) fn at_the_start(agent: &'a Agent, starts: Arc<dyn Starts>) -> Self {
+        Units::new(agent, starts, &[], |_| true)
+    }
+
+    fn new(
+        agent: &'a Agent,
+        starts: Arc<dyn Starts>,
+        before: &[Owner],
+        is_said: impl Fn(&Owner) -> bool + 'a,
+    ) -> Self {
+        Units {
+            agent,
+            starts,
+            names: TakenNames::of(agent, before),
+            owners: vec![],
+            told: vec![],
+            change: Change::new(),
+            is_said: Box::new(is_said),
+        }
+    }
+
+    /// Loads what an owner has, in place of what they had.
+    pub(crate) fn load(
+        &mut self,
+        owner: &Owner,
+        agreed: bool,
+        extension: impl FnOnce(&mut Registry),
+    ) {
+        self.owners.push(owner.clone());
+        match agreed || (self.is_said)(owner) {
+            true => self.change.load_agreed(owner.clone(), extension),
+            false => self.change.load(owner.clone(), extension),
+        };
+    }
+
+    /// Keeps what its author should hear of a file.
+    pub(crate) fn tell_of(&mut self, diagnostics: &[Diagnostic]) {
+        let grave = diagnostics.iter().filter(|told| told.severity > Severity::Warning);
+        self.told.extend(grave.map(ToString::to_string));
+    }
+
+    /// Those who were there and are no longer.
+    fn drop_others(&mut self, before: &[Owner]) {
+        let loaded = self.owners.clone();
+        let is_gone = |owner: &&Owner| !loaded.iter().any(|known| known.is(owner));
+        for owner in before.iter().filter(is_gone) {
+            match (self.is_said)(owner) {
+                true => self.change.load_agreed(owner.clone(), |_| {}),
+                false => self.change.load(owner.clone(), |_| {}),
+            };
+        }
+    }
+
+    /// Makes it so.
+    pub(crate) fn apply(self) -> Result<Reload, RegisterError> {
+        self.agent.apply(self.change)
+    }
+}
+
+/// What is watched while a run goes on: the person's own extensions, the project's, and who is trusted.
+pub(crate) fn watched(place: &Place, named: Option<&Path>) -> Vec<PathBuf> {
+    let own = home::config().into_iter().flat_map(|folder| {
+        ["settings.json", "skills", "commands", "agents", "hooks"].map(|name| folder.join(name))
+    });
+    let mut watched: Vec<_> = own.collect();
+    watched.push(home::OPERATOR_SETTINGS.into());
+    watched.extend(home::trust().map(|folder| folder.join("trust.json")));
+    watched.extend(trust::possible_sources(place));
+    watched.extend(named.and_then(|path| absolute(path).ok()));
+    watched
+}
+
+/// Takes up changes of files while a run goes on.
+pub(crate) struct Reloader {
+    agent: Agent,
+    starts: Arc<dyn Starts>,
+    /// The file that was named on the command line.
+    named: Option<PathBuf>,
+    /// Contents that may be used in this run.
+    hashes: Vec<Hash>,
+    safe_mode: bool,
+    /// Who was loaded last.
+    owners: Vec<Owner>,
+    /// What was said last: nothing is said twice.
+    told: Vec<String>,
+    /// What a run keeps as it began.
+    values: Values,
+    records: Vec<Record>,
+}
+
+/// What waits for the person's word.
+struct Waiting {
+    answer: Pin<Box<dyn Future<Output = bool> + Send>>,
+    files: Files,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        agent: Agent,
+        starts: Arc<dyn Starts>,
+        mut owners: Vec<Owner>,
+        told: Vec<String>,
+        files: &Files,
+        args: &RunArgs,
+    ) -> Self {
+        owners.retain(|owner| owner.unit != extensions::MEMORY);
+        let records = records(&agent);
+        Reloader {
+            agent,
+            starts,
+            named: args.settings.clone(),
+            hashes: args.trust.hashes.clone(),
+            safe_mode: args.safe_mode,
+            owners,
+            told,
+            values: files.values(),
+            records,
+        }
+    }
+
+    /// Goes on for as long as it is polled.
+    pub(crate) async fn run(mut self, mut watch: Watch) {
+        let mut waiting: Option<Waiting> = None;
+        loop {
+            tokio::select! {
+                () = watch.changed() => {
+                    // What changed again is asked about anew.
+                    waiting = None;
+                    match self.reload() {
+                        Ok(held) => waiting = held.and_then(|(files, looser)| self.ask(files, &looser)),
+                        Err(failure) => self.tell([format!(
+                            "{}; what was in force before stays",
+                            failure.in_short()
+                        )]),
+                    }
+                }
+                agreed = answer(&mut waiting) => {
+                    if let (true, Some(Waiting { files, .. })) = (agreed, waiting.take()) {
+                        self.agree(&files);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads everything again. What would loosen is given back, with the files that it is in.
+    fn reload(&mut self) -> Result<Option<(Files, Vec<String>)>, Failure> {
+        let place = self.agent.place();
+        let standings = match self.safe_mode {
+            true => Standings::nothing(),
+            false => trust::standing_now(place, &self.hashes),
+        };
+        let records = records(&self.agent);
+        let files = Files::load(self.named.as_deref(), place, &standings)?;
+        let extensions = Extensions::load(&files, place, &standings).of_a_run();
+        let extensions = if self.safe_mode { extensions.safe() } else { extensions };
+        let (before, agent) = (self.records.clone(), self.agent.clone());
+        let now = records.clone();
+        let is_said = move |owner: &Owner| is_decided(owner, &before, &now);
+        let mut units = Units::new(&agent, self.starts.clone(), &self.owners, is_said);
+        files.load_into(&mut units)?;
+        extensions.load_into(&mut units);
+        units.drop_others(&self.owners);
+        let (owners, mut told) = (units.owners.clone(), units.told.clone());
+        let done = units.apply()?;
+        self.records = records;
+        told.extend(standings.skipped());
+        told.extend(files.about_disabled(&self.agent));
+        if files.values() != self.values {
+            told.push(
+                "model, limits, folders and servers of a run stay as it began with them".into(),
+            );
+        }
+        // Those whose gates are still held are still there.
+        let held = self.owners.iter().filter(|owner| !owners.iter().any(|known| known.is(owner)));
+        self.owners = owners.iter().chain(held).cloned().collect();
+        self.tell(told);
+        Ok(match done {
+            Reload::Held { looser } => Some((files, looser)),
+            _ => None,
+        })
+    }
+
+    /// Asks the person, where there is one.
+    fn ask(&mut self, files: Files, looser: &[String]) -> Option<Waiting> {
+        let list: String = looser.iter().map(|line| format!("\n  {line}")).collect();
+        let ui = self.agent.ui().clone();
+        if !ui.present() {
+            let words =
+                "settings changed, and some of it would loosen this run; that waits for the next";
+            self.tell([format!("{words}:{list}")]);
+            return None;
+        }
+        let question =
+            format!("Settings changed, and some of it would loosen this run:{list}\nLet it?");
+        Some(Waiting { answer: Box::pin(async move { ui.confirm(&question).await }), files })
+    }
+
+    /// A person said yes to files as they were shown.
+    fn agree(&mut self, files: &Files) {
+        let mut units = Units::new(&self.agent, self.starts.clone(), &self.owners, |_| true);
+        let done = files.load_into(&mut units).and_then(|()| Ok(units.apply()?));
+        if let Err(failure) = done {
+            self.tell([failure.in_short()]);
+        }
+    }
+
+    /// Says what was not said before.
+    fn tell(&mut self, told: impl IntoIterator<Item = String>) {
+        let told: Vec<_> = told.into_iter().collect();
+        for words in told.iter().filter(|words| !self.told.contains(words)) {
+            self.agent.ui().notify(&format!("warning: {}", text::show(words)));
+        }
+        self.told = told;
+    }
+}
+
+/// Waits for a word, for ever where nothing was asked.
+async fn answer(waiting: &mut Option<Waiting>) -> bool {
+    match waiting {
+        Some(waiting) => waiting.answer.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn records(agent: &Agent) -> Vec<Record> {
+    let store = trust::store(agent.place().project()).ok();
+    store.and_then(|store| store.list().ok()).unwrap_or_default()
+}
+
+/// Whether a person trusted what an owner is loaded from, or took that back, since it was loaded.
+fn is_decided(owner: &Owner, before: &[Record], now: &[Record]) -> bool {
+    let unit = Path::new(owner.unit.as_str());
+    let of = |records: &[Record]| {
+        let known = records.iter().filter(|record| unit.starts_with(&record.source));
+        known.cloned().collect::<Vec<_>>()
+    };
+    owner.origin == Origin::Project && of(before) != of(now)
+}

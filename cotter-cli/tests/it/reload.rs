@@ -1,0 +1,210 @@
+//! Files that change while a run goes on: taken up whole or not at all, and nothing gets looser by them.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::Child,
+};
+
+use expect_test::{Expect, expect};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{
+    support::{World, wait_until},
+    terminal::Screen,
+};
+
+const DENY: &str = r#"{"permissions": {"deny": ["read(./a.txt)"]}}"#;
+
+/// A model that reads one file over and over.
+fn reading(world: &World) -> String {
+    let step = r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}], "delayMs": 50}"#;
+    world.script(&vec![step; 1000].join(","))
+}
+
+/// Whether each call so far was refused.
+fn refusals(world: &World) -> Vec<bool> {
+    let Some(id) = world.ids().first().cloned() else { return vec![] };
+    let text = fs::read_to_string(world.sessions().join(format!("{id}.jsonl"))).unwrap();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let messages = lines.filter(|line| line["message"]["role"] == "toolResult");
+    messages.map(|line| line["message"]["is_error"] == true).collect()
+}
+
+/// Waits until a call that is made from now on is refused, or is not.
+fn wait_for_refusal(world: &World, refused: bool) {
+    let before = refusals(world).len();
+    let is_so = || refusals(world).iter().skip(before + 1).any(|is| *is == refused);
+    wait_until(is_so, if refused { "a call is refused" } else { "a call runs" });
+}
+
+/// A run that goes on, and what it says on standard error.
+struct Running<'w> {
+    world: &'w World,
+    child: Child,
+    said: PathBuf,
+}
+
+impl<'w> Running<'w> {
+    fn new(world: &'w World, more: &[&str]) -> Self {
+        let script = reading(world);
+        let args = [&["-p", "--script", &script], more, &["go"]].concat();
+        let said = world.path("said");
+        let stderr = File::create(&said).unwrap();
+        let child = world.command(&args).stderr(stderr).spawn().unwrap();
+        Running { world, child, said }
+    }
+
+    fn wait_for(&self, words: &str) {
+        let said = || fs::read_to_string(&self.said).unwrap_or_default();
+        wait_until(|| said().contains(words), words);
+    }
+
+    /// What it said but for calls that were refused.
+    fn end(mut self, expected: Expect) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        self.child.wait().unwrap();
+        let said = fs::read_to_string(&self.said).unwrap();
+        let lines = said.lines().filter(|line| !line.starts_with("refused:"));
+        let lines: String = lines.map(|line| format!("{line}\n")).collect();
+        expected.assert_eq(&self.world.plain(&lines));
+    }
+}
+
+/// Tightening acts at once; what is broken leaves what was in force; what would loosen waits.
+#[test]
+fn s2_hot_reload_of_a_persons_own_settings() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.settings(DENY);
+    wait_for_refusal(&world, true);
+    world.settings(r#"{"permissions": {"deny": ["read(./a.txt)"], "ask": 1}}"#);
+    run.wait_for("stays");
+    wait_for_refusal(&world, true);
+    world.settings(r#"{"permissions": {"allow": ["bash(ls *)"]}, "model": "other/model"}"#);
+    run.wait_for("loosen");
+    wait_for_refusal(&world, true);
+    fs::remove_file(world.path("home/.config/cotter/settings.json")).unwrap();
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        warning: [T]/home/.config/cotter/settings.json:1:52: $.permissions.ask: expected a list, found the number 1; what was in force before stays
+        warning: model, limits, folders and servers of a run stay as it began with them
+        warning: settings changed, and some of it would loosen this run; that waits for the next:
+          gone: rule `deny read(./a.txt)`
+          new: rule `allow bash(ls *)`
+        warning: settings changed, and some of it would loosen this run; that waits for the next:
+          gone: rule `deny read(./a.txt)`
+        error: the run was aborted
+    "#]]);
+}
+
+/// A skill, a command or an agent that changes is taken up, and one that is broken is told.
+#[test]
+fn hot_reload_of_a_persons_own_skills_and_commands() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.write(
+        "home/.config/cotter/skills/neat/SKILL.md",
+        "---\nname: neat\ndescription: [\n---\nx\n",
+    );
+    world.write("home/.config/cotter/commands/look.md", "---\ndescription: Looks.\ntools: [\n");
+    run.wait_for("look.md");
+    wait_for_refusal(&world, false);
+    run.end(expect![[r#"
+        warning: [T]/home/.config/cotter/skills/neat/SKILL.md:3: it is not YAML; read with its values in quotes
+        warning: [T]/home/.config/cotter/commands/look.md:1: the front matter has no end: a second line `---` is missing
+        error: the run was aborted
+    "#]]);
+}
+
+fn trust(world: &World) {
+    let mut screen = Screen::new(world, &["trust"]);
+    screen.wait_for("[y]es, [n]o: ");
+    screen.type_keys("y\n");
+    screen.end(world);
+}
+
+/// Deleting the folder, or checking out a branch without it, drops no gate; taking trust back does.
+#[test]
+fn s2_s8_hot_reload_of_what_a_project_brings() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", DENY);
+    trust(&world);
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, true);
+    world.write("project/.cotter/settings.json", "{}");
+    run.wait_for("changed since it was trusted");
+    wait_for_refusal(&world, true);
+    fs::remove_dir_all(world.path("project/.cotter")).unwrap();
+    run.wait_for("is gone");
+    wait_for_refusal(&world, true);
+    let untrusted = world.output(&["untrust"]);
+    assert!(untrusted.status.success(), "{untrusted:?}");
+    wait_for_refusal(&world, false);
+    run.end(expect![[r#"
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+        error: the run was aborted
+    "#]]);
+}
+
+/// What a person trusts while a run goes on counts in it: they were shown what it is.
+#[test]
+fn s8_hot_reload_of_what_is_trusted_meanwhile() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", DENY);
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    trust(&world);
+    wait_for_refusal(&world, true);
+    world.write("project/.cotter/settings.json", "{}");
+    trust(&world);
+    wait_for_refusal(&world, false);
+    run.end(expect![[r#"
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        error: the run was aborted
+    "#]]);
+}
+
+/// Contents that were named by their hash stay what they were for the run.
+#[test]
+fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", DENY);
+    let shown = String::from_utf8(world.output(&["trust", "--print"]).stdout).unwrap();
+    let hash = shown.lines().find_map(|line| line.strip_prefix("hash    ")).unwrap();
+    let run = Running::new(&world, &[&format!("--trust={hash}")]);
+    wait_for_refusal(&world, true);
+    world.write("project/.cotter/settings.json", "{}");
+    run.wait_for("loosen");
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: settings changed, and some of it would loosen this run; that waits for the next:
+          gone: rule `deny read(./a.txt)`
+        error: the run was aborted
+    "#]]);
+}
+
+/// Somebody at the terminal is asked, and their yes is for what they were shown.
+#[test]
+fn s2_hot_reload_that_loosens_is_asked_about() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.settings(DENY);
+    let script = reading(&world);
+    let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
+    wait_for_refusal(&world, true);
+    world.settings("{}");
+    screen.wait_for("gone: rule `deny read(./a.txt)`");
+    wait_for_refusal(&world, true);
+    // Keys typed as soon as a question appears are not an answer.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    screen.type_keys("y\n");
+    wait_for_refusal(&world, false);
+    screen.type_keys("\u{3}");
+    assert!(screen.end(&world).contains("Let it?"));
+}
