@@ -106,7 +106,7 @@ fn written(folders: &[Written], home: Option<&Path>) -> Result<Vec<PathBuf>, Fai
         };
         if path.is_absolute() {
             if !path.exists() {
-                setup::warn(&folder.place.error(format!("there is no folder `{}`", folder.text)));
+                setup::warn(folder.place.error(format!("there is no folder `{}`", folder.text)));
             }
             return Ok(real(path));
         }
