@@ -181,6 +181,7 @@ impl Scene {
             power: meta.power,
             verdict: ran.word,
             reason: ran.reason.as_deref().map(str::to_owned),
+            stderr: ran.remark.as_deref().map(str::to_owned),
             ms,
         });
     }

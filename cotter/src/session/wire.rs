@@ -358,7 +358,7 @@ fn write_ran(line: &mut Object<'_>, ran: &[Ran]) {
         line.list("ran", ran, |out, ran| {
             object(out, |object| {
                 object.put("hook", ran.handler.0).put("verdict", ran.word).put("ns", ran.nanos);
-                object.opt("reason", ran.reason.as_ref());
+                object.opt("reason", ran.reason.as_ref()).opt("stderr", ran.remark.as_ref());
             });
         });
     }
