@@ -17,8 +17,9 @@ use crate::{
     child::ChildBuilder,
     controls::Controls,
     events::EventKind,
-    ext::{Clocks, Paused},
+    ext::{Clocks, Paused, Ran},
     notes::{NoteKind, Notes, Speaker},
+    points::PointId,
     scene::Scene,
     seen::Seen,
     session::Session,
@@ -168,6 +169,15 @@ impl Cx {
         let words = words.trim();
         if let Some(clock) = self.clock.as_ref().filter(|_| !words.is_empty()) {
             clock.remark(words.into());
+        }
+    }
+
+    /// Puts on record what a hook did that nobody waited for. It is stored with what comes next; after the
+    /// end of a run, at once.
+    pub(crate) fn ran_alone(&self, point: PointId, ran: Ran) {
+        let scene = Scene::of(self);
+        if scene.store_ran(point, None, vec![ran]) && self.run.is_over() {
+            scene.store_late();
         }
     }
 

@@ -103,7 +103,7 @@ pub struct Tried {
     /// Why, where it does not simply pass.
     pub reason: String,
     /// The hook that decided; empty where none did.
-    pub by: SmolStr,
+    pub decided_by: SmolStr,
     /// The input of the call as hooks left it; `null` at points that are about none.
     pub input: Value,
     /// The prompt, the result or the summary as hooks left it, at points that have one.
@@ -226,7 +226,7 @@ fn concluded<P: Foreign>(decided: &Decided<P>) -> Tried {
         }
         (None, None, None) => None,
     };
-    let (by, verdict, reason) = match said {
+    let (decided_by, verdict, reason) = match said {
         Some((meta, verdict, reason)) => (meta.name.clone(), verdict, reason.to_owned()),
         None => (SmolStr::default(), "pass", String::new()),
     };
@@ -236,7 +236,7 @@ fn concluded<P: Foreign>(decided: &Decided<P>) -> Tried {
     };
     let input = P::input(&decided.event).map_or(Value::Null, |input| Value::clone(&input));
     let (notes, notices, hooks) = (vec![], vec![], vec![]);
-    Tried { verdict, reason, by, input, text, notes, notices, hooks }
+    Tried { verdict, reason, decided_by, input, text, notes, notices, hooks }
 }
 
 /// A row per hook, whichever of its sides was asked. Those that are asked about everything and had nothing

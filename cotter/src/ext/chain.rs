@@ -47,6 +47,8 @@ pub(crate) struct Meta {
     pub(crate) quiet: bool,
     /// Whether it only looks at what it is given.
     pub(crate) pure: bool,
+    /// Whether it is outside the program: what it does is put on record wherever it is asked.
+    pub(crate) outside: bool,
     /// Whether, as a transform, it is asked at the same time as those of its kind next to it.
     pub(crate) beside: bool,
 }

@@ -48,6 +48,16 @@ pub(crate) struct Ran {
     pub(crate) reason: Option<Box<str>>,
     /// What it remarked besides, for whoever looks after hooks.
     pub(crate) remark: Option<Box<str>>,
+    /// Whether it is outside the program.
+    outside: bool,
+}
+
+impl Ran {
+    /// Whether it is kept also where no row of a call tells of it: what was done outside the program, and
+    /// failures.
+    pub(crate) fn is_worth_a_record(&self) -> bool {
+        self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
+    }
 }
 
 /// What is known of a handler's work besides its answer.
@@ -274,6 +284,7 @@ impl Asking<'_> {
                     let clock = || clocks.at(index);
                     let future = guarded(|| Ok(function(at)));
                     let alone = bound.meta.detached && !self.cx.is_dry_run();
+                    let alone = alone.then(|| self.cx.clone());
                     match begin(bound, alone, started, clock, future, waker) {
                         Begun::Answered(answer) => (answer, clocks.at(index).take_remark()),
                         Begun::Waits(wait) => {
@@ -322,7 +333,7 @@ async fn waker() -> Waker {
 /// Polls a handler once; most have their answer then. One that works alone nobody waits for.
 fn begin<P: Point, R: Send + 'static>(
     bound: &Bound<P, R>,
-    alone: bool,
+    alone: Option<Cx>,
     started: Instant,
     clock: impl Fn() -> Clocks,
     future: Result<Answering<R>, Failure>,
@@ -333,8 +344,8 @@ fn begin<P: Point, R: Send + 'static>(
         Err(failure) => return Begun::Answered(Err(failure)),
     };
     let wait = |future| Wait { meta: bound.meta.clone(), started, clock: clock(), future };
-    if alone {
-        tokio::spawn(wait(future).off_the_path());
+    if let Some(cx) = alone {
+        tokio::spawn(wait(future).off_the_path(cx));
         return Begun::Detached;
     }
     match poll_guarded(&mut future, &mut Context::from_waker(waker)) {
@@ -428,12 +439,15 @@ impl<R> Wait<R> {
         Worked { time, remark: self.clock.take_remark() }
     }
 
-    async fn off_the_path(mut self)
+    async fn off_the_path(mut self, cx: Cx)
     where
         R: Send,
     {
         let limit = self.meta.limit;
-        let _ = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
+        let answer = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
+        let failure = answer.unwrap_or(Err(Failure::TimedOut(limit))).err();
+        let word = failure.as_ref().map_or("seen", Failure::word);
+        cx.ran_alone(self.meta.point, Ran::new(&self.meta, self.worked(), word, failure));
     }
 }
 
@@ -443,7 +457,7 @@ impl Ran {
         let nanos = u64::try_from(worked.time.as_nanos()).unwrap_or(u64::MAX);
         // What a command refuses with is its reason already.
         let remark = worked.remark.filter(|remark| reason.as_ref() != Some(remark));
-        Ran { handler: meta.id, nanos, word, reason, remark }
+        Ran { handler: meta.id, nanos, word, reason, remark, outside: meta.outside }
     }
 }
 

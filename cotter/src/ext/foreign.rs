@@ -87,6 +87,7 @@ impl Declared {
             description: self.description.clone(),
             tools: self.tools.clone(),
             limit: self.limit,
+            outside: true,
             ..Options::default()
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct Generation {
     /// Standing words for the system prompt: whose, and the words.
     pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
     units: Vec<Unit>,
+    /// Who is switched off.
+    off: Vec<HandlerId>,
 }
 
 /// What one owner registered.
@@ -119,6 +121,11 @@ impl Generation {
         })
     }
 
+    /// Whether a handler runs.
+    pub(crate) fn is_enabled(&self, id: HandlerId) -> bool {
+        !self.off.contains(&id)
+    }
+
     /// The row of a tool: the handlers that apply to it.
     pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolRow> {
         let spec = Arc::new(tool.spec().clone());
@@ -159,7 +166,20 @@ impl Generation {
         let tools = Arc::new(ToolSet::new(rows.collect()));
         let triggers = triggers_of(&names, before);
         let mask = chains.mask();
-        Generation { number, mask, chains, tools, policy, names, triggers, hooks, sections, units }
+        let off = off.to_vec();
+        Generation {
+            number,
+            mask,
+            chains,
+            tools,
+            policy,
+            names,
+            triggers,
+            hooks,
+            sections,
+            units,
+            off,
+        }
     }
 }
 

@@ -246,6 +246,8 @@ pub struct Options {
     pub(crate) detached: bool,
     pub(crate) pure: bool,
     pub(crate) quiet: bool,
+    /// Whether it is outside the program: a command, a script.
+    pub(crate) outside: bool,
     /// Whether it is asked together with those beside it, where it would change something.
     pub(crate) beside: bool,
     /// Whether it is another side of a handler that has the name already.

@@ -146,8 +146,8 @@ fn text_of(about: &str, tried: &Tried, style: Style) -> String {
         reason => format!(": {}", text::show_line(reason)),
     };
     let mut out = format!("{about}\n{word}{because}\n");
-    if !tried.by.is_empty() {
-        out += &format!("decided by {}\n", text::show_line(&tried.by));
+    if !tried.decided_by.is_empty() {
+        out += &format!("decided by {}\n", text::show_line(&tried.decided_by));
     }
     out += &if tried.hooks.is_empty() {
         "no hook is at this point\n".into()
