@@ -7,7 +7,7 @@ use clap::{
 };
 use cotter::{ext::Kind, files::FileKind, permission::Mode, text, trust::Hash};
 
-use crate::{failure::Failure, style::When};
+use crate::{commands::explain::Hooks, failure::Failure, style::When};
 
 /// What was typed.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub(crate) struct Parsed {
 pub(crate) enum Command {
     Run(Box<RunArgs>),
     HooksList { json: bool },
+    HooksTest(Box<TrialArgs>),
     NamesList { kind: Kind, json: bool },
     SkillsShow { name: String, json: bool },
     SkillsMatch { task: String, json: bool },
@@ -28,8 +29,8 @@ pub(crate) enum Command {
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
     ModelsList { json: bool },
-    Explain { tool: String, input: Option<String>, json: bool },
-    ExplainBatch { file: PathBuf },
+    Explain { tool: String, input: Option<String>, hooks: Hooks, json: bool },
+    ExplainBatch { file: PathBuf, hooks: Hooks },
     McpList { json: bool },
     McpAccept { server: String, digest: Option<String> },
     PermissionsList { json: bool },
@@ -43,12 +44,12 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether it changes nothing and shows nothing of sessions.
+    /// Whether it changes nothing, starts nothing and shows nothing of sessions.
     pub(crate) fn only_looks(&self) -> bool {
         matches!(
             self,
-            Command::Explain { .. }
-                | Command::ExplainBatch { .. }
+            Command::Explain { hooks: Hooks::Listed, .. }
+                | Command::ExplainBatch { hooks: Hooks::Listed, .. }
                 | Command::NamesList { .. }
                 | Command::HooksList { .. }
                 | Command::SkillsShow { .. }
@@ -62,6 +63,17 @@ impl Command {
                 | Command::TrustList { .. }
         )
     }
+}
+
+/// What hooks are tried on.
+#[derive(Debug)]
+pub(crate) struct TrialArgs {
+    pub(crate) point: String,
+    pub(crate) tool: Option<String>,
+    pub(crate) input: Option<String>,
+    pub(crate) result: Option<String>,
+    pub(crate) prompt: Option<String>,
+    pub(crate) json: bool,
 }
 
 /// One run.
@@ -208,6 +220,30 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
         .subcommand(clap::Command::new("list").about(list).arg(json("One JSON object per line")))
 }
 
+fn hooks() -> clap::Command {
+    names(
+        "hooks",
+        "List hooks, and try them",
+        "The hooks there are, where each is bound and whose it is",
+    )
+    .subcommand(hooks_test())
+}
+
+fn hooks_test() -> clap::Command {
+    let point = Arg::new("point").value_name("POINT").required(true);
+    clap::Command::new("test")
+        .about("Fire a point at the hooks that are loaded; nothing else happens")
+        .arg(point.help("The point, such as tool.pre"))
+        .arg(value("tool", "TOOL", "The tool that is called; it need not exist"))
+        .arg(
+            value("input", "JSON", "What it is given; @FILE reads it from a file, - from a pipe")
+                .requires("tool"),
+        )
+        .arg(value("result", "TEXT", "At tool.post: what it answered"))
+        .arg(value("prompt", "TEXT", "At user.prompt.submit: what was typed"))
+        .arg(json("One JSON object"))
+}
+
 /// The row that checks files of a kind.
 fn check(what: &str) -> clap::Command {
     let path = Arg::new("path").value_name("PATH").required(true);
@@ -264,6 +300,7 @@ fn explain() -> clap::Command {
             .value_parser(value_parser!(PathBuf))
             .conflicts_with("tool"),
         )
+        .arg(flag("run-hooks", "Ask hooks that are programs, too; they are told it is a dry run"))
 }
 
 fn mcp() -> clap::Command {
@@ -474,14 +511,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             Some((_, matches)) => Command::SessionsList { json: matches.get_flag("json") },
             None => Command::SessionsList { json: false },
         }),
-        Some(("explain", matches)) => Ok(match path_of(matches, "batch") {
-            Some(file) => Command::ExplainBatch { file },
-            None => Command::Explain {
-                tool: text_of(matches, "tool").unwrap_or_default(),
-                input: text_of(matches, "input"),
-                json: matches.get_flag("json"),
-            },
-        }),
+        Some(("explain", matches)) => Ok(explain_of(matches)),
         Some(("mcp", matches)) => Ok(match matches.subcommand() {
             Some(("accept", matches)) => Command::McpAccept {
                 server: text_of(matches, "server").unwrap_or_default(),
@@ -515,6 +545,33 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
         }),
         Some((word, _)) => unreachable!("`{word}` has a row in `definition` and no arm here"),
         None => run_of(matches).map(|args| Command::Run(Box::new(args))),
+    }
+}
+
+fn explain_of(matches: &ArgMatches) -> Command {
+    let hooks = if matches.get_flag("run-hooks") { Hooks::Asked } else { Hooks::Listed };
+    match path_of(matches, "batch") {
+        Some(file) => Command::ExplainBatch { file, hooks },
+        None => Command::Explain {
+            tool: text_of(matches, "tool").unwrap_or_default(),
+            input: text_of(matches, "input"),
+            hooks,
+            json: matches.get_flag("json"),
+        },
+    }
+}
+
+fn hooks_of(matches: &ArgMatches) -> Command {
+    match matches.subcommand() {
+        Some(("test", matches)) => Command::HooksTest(Box::new(TrialArgs {
+            point: text_of(matches, "point").unwrap_or_default(),
+            tool: text_of(matches, "tool"),
+            input: text_of(matches, "input"),
+            result: text_of(matches, "result"),
+            prompt: text_of(matches, "prompt"),
+            json: matches.get_flag("json"),
+        })),
+        list => Command::HooksList { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
     }
 }
 

@@ -63,13 +63,14 @@ fn main() -> ExitCode {
         Command::SkillsMatch { task, json } => commands::skills::matching(&task, json, style),
         Command::Check { kind, path, json } => commands::check::files(kind, &path, json, style),
         Command::HooksList { json } => commands::hooks::list(json, style),
+        Command::HooksTest(args) => commands::hooks::test::test(&args, style),
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
-        Command::Explain { tool, input, json } => {
-            commands::explain::one(&tool, input.as_deref(), json, style)
+        Command::Explain { tool, input, hooks, json } => {
+            commands::explain::one(&tool, input.as_deref(), hooks, json, style)
         }
-        Command::ExplainBatch { file } => commands::explain::batch(&file),
+        Command::ExplainBatch { file, hooks } => commands::explain::batch(&file, hooks),
         Command::McpList { json } => commands::mcp::list(json, style),
         Command::McpAccept { server, digest } => commands::mcp::accept(&server, digest.as_deref()),
         Command::PermissionsList { json } => commands::permissions::list(json, style),

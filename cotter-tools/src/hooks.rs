@@ -182,6 +182,10 @@ impl Server for Stays {
             talk.exchange(line).await
         })
     }
+
+    fn remarked(&mut self) -> Vec<u8> {
+        self.running.as_mut().map(|talk| std::mem::take(&mut talk.remarked)).unwrap_or_default()
+    }
 }
 
 impl Talk {

@@ -39,6 +39,7 @@ use crate::{
     session::{Entries, Header, MemoryStore, Session, Shared, State, Store, StoreError},
     skill::Skill,
     tool::{Cap, Explained, Facts, PreChecked, Tool, ToolSet, check, explain},
+    trial::{self, Trial, Tried},
     ui::{Headless, Ui},
 };
 
@@ -883,7 +884,21 @@ impl Agent {
 
     /// What would happen to a call, and why. Nothing runs, nobody is asked and nothing is kept.
     pub async fn explain(&self, tool: &str, input: Value) -> Explained {
-        explain::explain(&self.detached_scene(), explain::call(tool, input)).await
+        let call = explain::call(tool, input);
+        explain::explain(&self.dry_scene(), call, explain::Hooks::Listed).await
+    }
+
+    /// The same, with the hooks at `tool.pre` really asked, observers aside. They are told that it is a
+    /// trial.
+    pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> Explained {
+        let call = explain::call(tool, input);
+        explain::explain(&self.dry_scene(), call, explain::Hooks::Asked).await
+    }
+
+    /// Fires a point at the hooks that are loaded, to see what they say. Nothing happens but what they do
+    /// themselves; they are told that it is a trial.
+    pub async fn try_hooks(&self, trial: Trial) -> Tried {
+        trial::try_hooks(self.dry_scene(), trial).await
     }
 
     /// Shows a result to the hooks at `tool.post`; gives it as they left it.
@@ -902,6 +917,12 @@ impl Agent {
         let header = Header::new(SmolStr::default(), self.place().cwd());
         let session = Session::new(self.clone(), State::unstored(header));
         session.scene(SmolStr::default())
+    }
+
+    /// The same, where hooks are only tried.
+    fn dry_scene(&self) -> Scene {
+        let scene = self.detached_scene();
+        Scene { cx: scene.cx.dry(), ..scene }
     }
 }
 

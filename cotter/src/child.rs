@@ -104,6 +104,9 @@ impl ChildBuilder {
             let why = format!("agents and calls are nested {DEEPEST} deep, and may not be deeper");
             return Err(RegisterError::new(why));
         }
+        if self.cx.is_dry_run() {
+            return Err(RegisterError::new("hooks are only tried here: nobody works for them"));
+        }
         let call_id = match &self.cx.speaker {
             Speaker::Tool(calling) => Some(calling.call_id.clone()),
             _ => None,

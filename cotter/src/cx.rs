@@ -17,8 +17,9 @@ use crate::{
     child::ChildBuilder,
     controls::Controls,
     events::EventKind,
-    ext::{Clocks, Paused},
+    ext::{Clocks, Paused, Ran},
     notes::{NoteKind, Notes, Speaker},
+    points::PointId,
     scene::Scene,
     seen::Seen,
     session::Session,
@@ -60,6 +61,8 @@ pub struct Cx {
     /// What it is paid from, where something was set aside for it.
     pub(crate) share: Option<Arc<SetAside>>,
     clock: Option<Clocks>,
+    /// Whether hooks are only tried.
+    dry_run: bool,
 }
 
 /// What is the same for a whole run.
@@ -111,7 +114,20 @@ impl RunCx {
 
 impl Cx {
     pub(crate) fn new(run: Arc<RunCx>) -> Self {
-        Cx { run, speaker: Speaker::Runtime, depth: 0, asides: 0, share: None, clock: None }
+        Cx {
+            run,
+            speaker: Speaker::Runtime,
+            depth: 0,
+            asides: 0,
+            share: None,
+            clock: None,
+            dry_run: false,
+        }
+    }
+
+    /// The same place, where hooks are only tried.
+    pub(crate) fn dry(self) -> Self {
+        Cx { dry_run: true, ..self }
     }
 
     pub(crate) fn for_waiting(&self, clock: Clocks) -> Self {
@@ -145,6 +161,24 @@ impl Cx {
     /// Stops the handler's own clock while it waits for somebody else.
     pub(crate) fn pause(&self) -> Option<Paused> {
         self.clock.as_ref().map(Clocks::pause)
+    }
+
+    /// Keeps what a hook remarked besides its answer, for whoever looks after hooks.
+    #[cfg(feature = "files")]
+    pub(crate) fn remark(&self, words: &str) {
+        let words = words.trim();
+        if let Some(clock) = self.clock.as_ref().filter(|_| !words.is_empty()) {
+            clock.remark(words.into());
+        }
+    }
+
+    /// Puts on record what a hook did that nobody waited for. It is stored with what comes next; after the
+    /// end of a run, at once.
+    pub(crate) fn ran_alone(&self, point: PointId, ran: Ran) {
+        let scene = Scene::of(self);
+        if scene.store_ran(point, None, vec![ran]) && self.run.is_over() {
+            scene.store_late();
+        }
     }
 
     /// What a handler can do here beyond its answer.
@@ -202,6 +236,12 @@ impl Cx {
     /// The step under way, from 1; 0 before the first request.
     pub fn step(&self) -> u32 {
         self.run.step.load(Ordering::Relaxed)
+    }
+
+    /// Whether hooks are only tried here ([`Agent::try_hooks`](crate::Agent::try_hooks)): nothing is about
+    /// to happen. A hook with effects of its own leaves them out then.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// The folders the run works in.

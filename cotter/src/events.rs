@@ -169,6 +169,8 @@ pub enum EventKind {
         verdict: &'static str,
         /// Why, where it said so.
         reason: Option<String>,
+        /// What a command said on standard error besides.
+        stderr: Option<String>,
         /// How long it took, in milliseconds.
         ms: f64,
     },
@@ -335,10 +337,10 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
         EventKind::ToolRefused { call_id, name, by, reason } => {
             line.put("callId", call_id).put("name", name).put("by", by).put("reason", reason);
         }
-        EventKind::Hook { point, name, origin, power, verdict, reason, ms } => {
+        EventKind::Hook { point, name, origin, power, verdict, reason, stderr, ms } => {
             line.put("point", point).put("name", name).put("origin", origin);
             line.put("power", power.as_str()).put("verdict", verdict);
-            line.opt("reason", reason.as_ref()).put("ms", ms);
+            line.opt("reason", reason.as_ref()).opt("stderr", stderr.as_ref()).put("ms", ms);
         }
         EventKind::Note { owner, text } => _ = line.put("owner", owner).put("text", text),
         EventKind::PermissionRequest { question } => {

@@ -169,7 +169,7 @@ pub(crate) use self::{
     callable::{Callable, failed},
     chain::{Chain, Meta},
     directory::{Called, nearness},
-    dispatch::{Decided, Ran, dispatch, panic_words},
+    dispatch::{Decided, Ran, dispatch, panic_words, strictest},
     foreign::Foreign,
     generation::{Generation, Live, ToolRow},
     handler::{Clocks, Paused},

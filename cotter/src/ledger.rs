@@ -69,11 +69,20 @@ pub(crate) enum Record {
     Answer(AnsweredRow),
     Ledger(Box<DecisionRow>),
     Outcome(OutcomeRow),
+    HooksRan(HooksRow),
 }
 
 impl Record {
-    pub(crate) const KINDS: [&str; 7] =
-        ["run.start", "run.end", "generation", "question", "answer", "ledger", "outcome"];
+    pub(crate) const KINDS: [&str; 8] = [
+        "run.start",
+        "run.end",
+        "generation",
+        "question",
+        "answer",
+        "ledger",
+        "outcome",
+        "hooks.ran",
+    ];
 
     pub(crate) fn kind(&self) -> &'static str {
         let index = match self {
@@ -84,6 +93,7 @@ impl Record {
             Record::Answer(_) => 4,
             Record::Ledger(_) => 5,
             Record::Outcome(_) => 6,
+            Record::HooksRan(_) => 7,
         };
         Self::KINDS[index]
     }
@@ -104,6 +114,7 @@ pub(crate) struct TableHook {
     pub(crate) point: PointId,
     pub(crate) power: Power,
     pub(crate) tools: Option<Vec<String>>,
+    pub(crate) enabled: bool,
 }
 
 /// A question was put.
@@ -167,6 +178,19 @@ impl OutcomeRow {
     pub(crate) fn word(outcome: Outcome) -> &'static str {
         outcome.as_str()
     }
+}
+
+/// Hooks ran at a point that no row of a call tells of.
+#[derive(Clone, Debug)]
+pub(crate) struct HooksRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) step: u32,
+    pub(crate) point: PointId,
+    /// The call it is about.
+    pub(crate) call_id: Option<SmolStr>,
+    pub(crate) generation: u64,
+    pub(crate) ran: Vec<Ran>,
 }
 
 /// The hash chain over a session's records.

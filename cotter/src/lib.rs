@@ -571,6 +571,7 @@ mod request;
 mod budget;
 mod prefix;
 mod scene;
+pub mod trial;
 pub mod model;
 pub mod tool;
 pub mod permission;

@@ -281,6 +281,7 @@ async fn run_hooks(
             power: Power::Transform,
             verdict,
             reason,
+            stderr: None,
             ms: started.elapsed().as_secs_f64() * 1e3,
         });
         let HookResult { rewrite, short_circuit } =

@@ -9,10 +9,11 @@ use crate::{
     agent::Agent,
     cx::Cx,
     events::{Event, EventKind, Hub},
-    ext::{Chain, Decided, Generation, Owner, Ran, dispatch},
+    ext::{Chain, Decided, Generation, Meta, Owner, Ran, dispatch},
     face::Face,
+    ledger::{HooksRow, Record, Table, TableHook},
     notes::Speaker,
-    points::Point,
+    points::{Point, PointId},
     session::{Session, State, StoreError, Timestamp},
 };
 
@@ -114,7 +115,13 @@ impl Scene {
             return None;
         }
         // Boxed, so that a run does not carry the room for every point it may fire.
-        Some(Box::pin(self.fire_on(self.generation().chain::<P>(), Arc::new(event()))).await)
+        let mut decided =
+            Box::pin(self.fire_on(self.generation().chain::<P>(), Arc::new(event()))).await;
+        self.store_ran(P::ID, None, std::mem::take(&mut decided.ran));
+        if matches!(P::ID, PointId::SessionEnd | PointId::SessionClose) {
+            self.store_late();
+        }
+        Some(decided)
     }
 
     /// The same; what handlers see has been stored.
@@ -127,7 +134,58 @@ impl Scene {
         }
         self.state().commit()?;
         let event = Arc::new(event());
-        Ok(Some(Box::pin(self.fire_on(self.generation().chain::<P>(), event)).await))
+        let mut decided = Box::pin(self.fire_on(self.generation().chain::<P>(), event)).await;
+        if self.store_ran(P::ID, None, std::mem::take(&mut decided.ran)) {
+            // Whoever follows the record sees it before the model answers, or a person.
+            self.state().commit()?;
+        }
+        Ok(Some(decided))
+    }
+
+    /// Stages which hooks ran at a point that no row of a call tells of; whether there is anything to
+    /// store. Of the program's own only failures are kept: the record is not paid for by whoever looks
+    /// on from within.
+    pub(crate) fn store_ran(
+        &self,
+        point: PointId,
+        call_id: Option<&SmolStr>,
+        ran: Vec<Ran>,
+    ) -> bool {
+        let ran: Vec<_> = ran.into_iter().filter(Ran::is_worth_a_record).collect();
+        if ran.is_empty() || self.state().check_writable().is_err() {
+            return false;
+        }
+        self.store_tables();
+        self.state().record(Record::HooksRan(HooksRow {
+            at: Timestamp::now(),
+            run: self.run_id().clone(),
+            step: self.cx.step(),
+            point,
+            call_id: call_id.cloned(),
+            generation: self.generation().number,
+            ran,
+        }));
+        true
+    }
+
+    /// Stores what is left when nobody else will: after the end of a run. A session in which nothing was
+    /// said yet is not begun by that; what fails here is no failure of the run, which is over.
+    pub(crate) fn store_late(&self) {
+        let mut state = self.state();
+        if state.next_run > 1 {
+            let _ = state.commit();
+        }
+    }
+
+    /// The names behind the numbers of hooks, once per generation: this step's, and the newest, of which
+    /// those are that were asked again.
+    pub(crate) fn store_tables(&self) {
+        let agent = self.agent();
+        let mut state = self.state();
+        if state.table < Some(agent.live().number()) {
+            store_table(&mut state, self.generation());
+            store_table(&mut state, &agent.generation());
+        }
     }
 
     /// Fires a point at some of its handlers, and tells each run of one.
@@ -181,7 +239,27 @@ impl Scene {
             power: meta.power,
             verdict: ran.word,
             reason: ran.reason.as_deref().map(str::to_owned),
+            stderr: ran.remark.as_deref().map(str::to_owned),
             ms,
         });
     }
+}
+
+fn store_table(state: &mut State, generation: &Generation) {
+    let number = generation.number;
+    if state.table >= Some(number) {
+        return;
+    }
+    state.table = Some(number);
+    let hook = |meta: &Arc<Meta>| TableHook {
+        id: meta.id.0,
+        name: meta.name.clone(),
+        origin: meta.owner.origin.to_string(),
+        point: meta.point,
+        power: meta.power,
+        tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
+        enabled: generation.is_enabled(meta.id),
+    };
+    let hooks = generation.metas().map(hook).collect();
+    state.record(Record::Generation(Table { number, hooks }));
 }

@@ -13,6 +13,7 @@ use cotter::{
 };
 use serde_json::{Value, json};
 
+use super::run::unless_aborted;
 use crate::{
     failure::Failure,
     say, setup,
@@ -20,7 +21,19 @@ use crate::{
 };
 
 /// The exit code of a call that would not simply run.
-const NOT_PASSED: u8 = 3;
+pub(super) const NOT_PASSED: u8 = 3;
+
+/// What is said where somebody did not wait for hooks.
+pub(super) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
+
+/// What becomes of hooks that may do more than look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hooks {
+    /// They are named.
+    Listed,
+    /// They are asked, and told that it is a trial.
+    Asked,
+}
 
 /// The most of one line of a batch.
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
@@ -29,12 +42,16 @@ const LINE_BYTES: u64 = 16 * 1024 * 1024;
 pub(crate) fn one(
     tool: &str,
     input: Option<&str>,
+    hooks: Hooks,
     json: bool,
     when: When,
 ) -> Result<ExitCode, Failure> {
     let agent = setup::shown(setup::place(None)?)?;
     let input = read_input(&agent, tool, input)?;
-    let explained = block_on(agent.explain(tool, input.clone()))?;
+    let call = (tool.to_owned(), input.clone());
+    let explained = block_on(async move {
+        unless_aborted(async { Ok(explain(&agent, hooks, call).await) }, HOOKS_ENDED).await
+    })??;
     let shown = match json {
         true => json_line(&explained) + "\n",
         false => text_of(tool, &input, &explained, Style::on_stdout(when)),
@@ -44,41 +61,76 @@ pub(crate) fn one(
 }
 
 /// `cotter explain --batch FILE`: a call per line, an answer per line.
-pub(crate) fn batch(file: &Path) -> Result<ExitCode, Failure> {
+pub(crate) fn batch(file: &Path, hooks: Hooks) -> Result<ExitCode, Failure> {
     let agent = setup::shown(setup::place(None)?)?;
     let cannot = |cause: io::Error| {
         Failure::new(format!("cannot read {}", file.display())).with_cause(cause)
     };
-    let mut lines: Box<dyn BufRead> = match file.to_str() {
+    let mut lines: Lines = match file.to_str() {
         Some("-") => Box::new(BufReader::new(io::stdin())),
         _ => Box::new(BufReader::new(File::open(file).map_err(cannot)?)),
     };
-    block_on(async {
+    let answer_all = async move {
         loop {
-            let mut line = vec![];
-            let taken = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
-            if taken.map_err(cannot)? == 0 {
+            let (rest, line) = next_line(lines, hooks).await?;
+            lines = rest;
+            let line = line.map_err(cannot)?;
+            if line.is_empty() {
                 return Ok(ExitCode::SUCCESS);
             }
             if line.trim_ascii().is_empty() {
                 continue;
             }
             let answer = match read_call(&line) {
-                Ok((tool, input)) => json_line(&agent.explain(&tool, input).await),
+                Ok(call) => json_line(&explain(&agent, hooks, call).await),
                 Err(error) => json!({ "error": error }).to_string(),
             };
             if say(&(answer + "\n")) != ExitCode::SUCCESS {
                 return Ok(ExitCode::FAILURE);
             }
         }
-    })?
+    };
+    match hooks {
+        Hooks::Listed => block_on(answer_all)?,
+        Hooks::Asked => block_on(unless_aborted(answer_all, HOOKS_ENDED))?,
+    }
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+type Lines = Box<dyn BufRead + Send>;
+
+/// The next line, empty at the end. Where there are hooks to be ended, a signal is heard meanwhile.
+async fn next_line(
+    mut lines: Lines,
+    hooks: Hooks,
+) -> Result<(Lines, io::Result<Vec<u8>>), Failure> {
+    let read = move || {
+        let mut line = vec![];
+        let taken = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
+        (lines, taken.map(|_| line))
+    };
+    if hooks == Hooks::Listed {
+        return Ok(read());
+    }
+    tokio::task::spawn_blocking(read)
+        .await
+        .map_err(|cause| Failure::new("the batch cannot be read").with_cause(cause))
+}
+
+async fn explain(agent: &Agent, hooks: Hooks, (tool, input): (String, Value)) -> Explained {
+    match hooks {
+        Hooks::Listed => agent.explain(&tool, input).await,
+        Hooks::Asked => agent.explain_with_hooks(&tool, input).await,
+    }
+}
+
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
-    Ok(runtime.block_on(future))
+    let done = runtime.block_on(future);
+    // Whoever still waits for a line must not keep the process.
+    runtime.shutdown_background();
+    Ok(done)
 }
 
 fn read_call(line: &[u8]) -> Result<(String, Value), String> {
@@ -105,14 +157,25 @@ fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, F
             None => Err(unknown(&tools, tool)),
         };
     };
+    let is_object = serde_json::from_str::<Value>(typed).is_ok_and(|input| input.is_object());
+    if spec.is_none() && !is_object {
+        return Err(unknown(&tools, tool));
+    }
+    object(agent, tool, typed)
+}
+
+/// An input as an object: JSON, or, of a tool that needs one text, that text as it is typed. The tool need
+/// not exist.
+pub(super) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Failure> {
     let cause = match serde_json::from_str::<Value>(typed) {
         Ok(input) if input.is_object() => return Ok(input),
         Ok(_) => "it is no object".to_owned(),
         Err(cause) => cause.to_string(),
     };
+    let tools = agent.tools();
+    let spec = tools.specs().find(|spec| spec.name == tool);
     let looks_like_json = typed.trim_start().starts_with('{');
-    let Some(spec) = spec else { return Err(unknown(&tools, tool)) };
-    match only_text(&spec.schema) {
+    match spec.and_then(|spec| only_text(&spec.schema)) {
         Some(field) if !looks_like_json => Ok(json!({ field: typed })),
         _ => Err(Failure::usage(format!("the input for `{tool}` cannot be read: {cause}"))
             .with_hint("give it as JSON: cotter explain bash '{\"command\": \"git push\"}'")),
@@ -154,7 +217,7 @@ fn json_line(explained: &Explained) -> String {
 }
 
 fn text_of(tool: &str, input: &Value, explained: &Explained, style: Style) -> String {
-    let Explained { verdict, reason, decided_by, facts, considered, .. } = explained;
+    let Explained { verdict, reason, decided_by, facts, considered, input: made, .. } = explained;
     let input = text::show_line(&input.to_string()).into_owned();
     let word = match *verdict {
         "pass" => style.strong(verdict),
@@ -168,6 +231,9 @@ fn text_of(tool: &str, input: &Value, explained: &Explained, style: Style) -> St
         "decided by {}\n\n",
         if decided_by.is_empty() { "nobody".into() } else { decided_by }
     );
+    if let Some(made) = made {
+        out += &format!("the input as hooks left it\n  {}\n\n", text::show_line(&made.to_string()));
+    }
     let lines = touched(facts);
     for (what, which) in &lines {
         out += &format!("  {what:<9} {}\n", text::show_line(which));

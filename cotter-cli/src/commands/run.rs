@@ -45,6 +45,9 @@ const INPUT_BYTES: u64 = 10 * 1024 * 1024;
 /// The exit code of an aborted run.
 const ABORTED: u8 = 130;
 
+/// What is said where a run was aborted before it began.
+const NOT_SENT: &str = "nothing was sent";
+
 /// Runs a prompt.
 pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let mut output = Output::new(args.format, style);
@@ -56,7 +59,8 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let watch = Watch::new(reload::watched(&place, args.settings.as_deref()));
     let standings = match args.safe_mode {
         true => Standings::nothing(),
-        false => runtime.block_on(unless_aborted(trust::standings(&place, &args.trust, style)))?,
+        false => runtime
+            .block_on(unless_aborted(trust::standings(&place, &args.trust, style), NOT_SENT))?,
     };
     standings.skipped().for_each(|words| output.warn(&words));
     let asked = Asked::new(args, place, standings, &mut output)?;
@@ -120,7 +124,7 @@ impl Asked {
         let Asked { args, place, files, standings, mut who, sessions, id, prompt, slash } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
-            unless_aborted(who.ask(terminal)).await?;
+            unless_aborted(who.ask(terminal), NOT_SENT).await?;
         }
         let (answering, missing) = match who.settle() {
             Ok(answering) => (answering, None),
@@ -176,13 +180,16 @@ impl Asked {
     }
 }
 
-/// Waits for something that a signal may end.
-async fn unless_aborted<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Waits for something that a signal may end; `words` tell what that means.
+pub(crate) async fn unless_aborted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    words: &str,
+) -> Result<T, Failure> {
     let cancel = CancellationToken::new();
     let signals = tokio::spawn(abort_on_signal(cancel.clone())?);
     let done = tokio::select! {
         done = work => done,
-        () = cancel.cancelled() => Err(Failure::aborted("nothing was sent")),
+        () = cancel.cancelled() => Err(Failure::aborted(words)),
     };
     signals.abort();
     done

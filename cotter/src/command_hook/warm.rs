@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::{Base, CommandHook, Server};
+use super::{Base, CommandHook, Server, remarked};
 use crate::ext::foreign::{Answer, Asked, Asking, Outside, read_object};
 
 pub(super) struct Warm(Arc<Kept>);
@@ -58,7 +58,9 @@ impl Kept {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut payload = asked.payload.clone();
         payload["id"] = id.into();
-        let line = started.server.exchange(payload.to_string().as_bytes()).await?;
+        let line = started.server.exchange(payload.to_string().as_bytes()).await;
+        asked.cx.remark(&remarked(&started.server.remarked()));
+        let line = line?;
         let object = read_object(&line)
             .map_err(|cause| format!("what it answered is no JSON object: {cause}"))?;
         if object.get("id").and_then(Value::as_u64) != Some(id) {

@@ -49,6 +49,8 @@ pub(crate) struct Meta {
     pub(crate) quiet: bool,
     /// Whether it only looks at what it is given.
     pub(crate) pure: bool,
+    /// Whether it is outside the program: what it does is put on record wherever it is asked.
+    pub(crate) outside: bool,
     /// Whether, as a transform, it is asked at the same time as those of its kind next to it.
     pub(crate) beside: bool,
 }
@@ -56,6 +58,11 @@ pub(crate) struct Meta {
 impl Meta {
     pub(crate) fn matches(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|filter| filter.set.is_match(tool))
+    }
+
+    /// Whether both are sides of one hook: what it may change, and what it says of what others changed.
+    pub(crate) fn is_side_of(&self, other: &Meta) -> bool {
+        self.point == other.point && self.name == other.name && self.owner.is(&other.owner)
     }
 
     /// Whether `other` guards at least what this one does, as far as a description tells.
@@ -104,6 +111,17 @@ impl<P: Point> Default for Chain<P> {
 impl<P: Point> Chain<P> {
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether it has that handler.
+    pub(crate) fn has(&self, id: HandlerId) -> bool {
+        fn any<P: Point, R>(bounds: &[Arc<Bound<P, R>>], id: HandlerId) -> bool {
+            bounds.iter().any(|bound| bound.meta.id == id)
+        }
+        any(&self.transforms, id)
+            || any(&self.gates, id)
+            || any(&self.answers, id)
+            || any(&self.observers, id)
     }
 
     pub(crate) fn len(&self) -> usize {

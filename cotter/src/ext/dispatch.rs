@@ -46,6 +46,32 @@ pub(crate) struct Ran {
     pub(crate) nanos: u64,
     pub(crate) word: &'static str,
     pub(crate) reason: Option<Box<str>>,
+    /// What it remarked besides, for whoever looks after hooks.
+    pub(crate) remark: Option<Box<str>>,
+    /// Whether it is outside the program.
+    outside: bool,
+}
+
+impl Ran {
+    /// Whether it is kept also where no row of a call tells of it: what was done outside the program, and
+    /// failures.
+    pub(crate) fn is_worth_a_record(&self) -> bool {
+        self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
+    }
+}
+
+/// What is known of a handler's work besides its answer.
+#[derive(Debug, Default)]
+struct Worked {
+    time: Duration,
+    remark: Option<Box<str>>,
+}
+
+impl Worked {
+    /// The same after it was asked once more.
+    fn and(self, again: Worked) -> Self {
+        Worked { time: self.time + again.time, remark: again.remark.or(self.remark) }
+    }
 }
 
 impl<P: Point> Decided<P> {
@@ -67,7 +93,7 @@ impl<P: Point> Decided<P> {
         bound: &Bound<P, P::Change>,
         failure: Option<Failure>,
         applied: Applied<P>,
-        took: Duration,
+        worked: Worked,
     ) -> ControlFlow<()> {
         let word = match (&failure, &applied) {
             (Some(failure), _) => failure.word(),
@@ -77,7 +103,12 @@ impl<P: Point> Decided<P> {
             (None, Applied::Stopped(Stop::Answer(_))) => "answer",
         };
         if word != "keep" || !bound.meta.quiet {
-            self.ran.push(Ran::new(&bound.meta, took, word, failure.as_ref()));
+            let reason = match (&failure, &applied) {
+                (Some(failure), _) => Some(failure.to_string()),
+                (None, Applied::Stopped(Stop::Block(reason))) => Some(reason.clone()),
+                _ => None,
+            };
+            self.ran.push(Ran::new(&bound.meta, worked, word, reason));
         }
         match applied {
             Applied::Kept => {}
@@ -130,10 +161,10 @@ pub(crate) async fn dispatch<P: Point>(
         return decided;
     }
     let _ = asking
-        .all(&chain.observers, event, |meta, answer, took| {
+        .all(&chain.observers, event, |meta, answer, worked| {
             let failure = answer.as_ref().err();
             if failure.is_some() || !meta.quiet {
-                ran.push(Ran::new(meta, took, failure.map_or("seen", Failure::word), failure));
+                ran.push(Ran::new(meta, worked, failure.map_or("seen", Failure::word), failure));
             }
             ControlFlow::Continue(())
         })
@@ -157,18 +188,20 @@ impl Asking<'_> {
         decided: &mut Decided<P>,
     ) -> ControlFlow<()> {
         let seen = decided.event.clone();
-        for (index, (answer, took)) in self.heard(group, &seen).await.into_iter().enumerate() {
+        for (index, (answer, mut worked)) in self.heard(group, &seen).await.into_iter().enumerate()
+        {
             let bound = &group[index];
-            let (mut failure, mut applied, mut took) = carried_out::<P>(&seen, answer, took);
+            let (mut failure, mut applied) = carried_out::<P>(&seen, answer);
             let changed_since = !Arc::ptr_eq(&seen, &decided.event);
             if changed_since && matches!(applied, Applied::Replaced(_)) {
                 let event = decided.event.clone();
                 let again = self.heard(std::slice::from_ref(bound), &event).await;
                 for (answer, more) in again {
-                    (failure, applied, took) = carried_out::<P>(&event, answer, took + more);
+                    worked = worked.and(more);
+                    (failure, applied) = carried_out::<P>(&event, answer);
                 }
             }
-            decided.take(bound, failure, applied, took)?;
+            decided.take(bound, failure, applied, worked)?;
         }
         ControlFlow::Continue(())
     }
@@ -178,13 +211,13 @@ impl Asking<'_> {
         &mut self,
         group: &[Arc<Bound<P, P::Change>>],
         event: &Arc<P::Event>,
-    ) -> Vec<(Result<P::Change, Failure>, Duration)> {
+    ) -> Vec<(Result<P::Change, Failure>, Worked)> {
         let mut heard: Vec<_> = group.iter().map(|_| None).collect();
         let _ = self
-            .all(group, event, |meta, answer, took| {
+            .all(group, event, |meta, answer, worked| {
                 let index = group.iter().position(|bound| bound.meta.id == meta.id);
                 if let Some(place) = index.and_then(|index| heard.get_mut(index)) {
-                    *place = Some((answer, took));
+                    *place = Some((answer, worked));
                 }
                 ControlFlow::Continue(())
             })
@@ -199,7 +232,7 @@ impl Asking<'_> {
         said: &mut Vec<(Arc<Meta>, V)>,
         ran: &mut Vec<Ran>,
     ) -> ControlFlow<()> {
-        self.all(bounds, event, |meta, answer, took| {
+        self.all(bounds, event, |meta, answer, worked| {
             let (verdict, word) = match answer {
                 Ok(verdict) => {
                     let word = verdict.word();
@@ -209,7 +242,7 @@ impl Asking<'_> {
             };
             let reason = verdict.as_ref().and_then(|verdict| verdict.reason());
             if word != "pass" || !meta.quiet {
-                ran.push(Ran::new(meta, took, word, reason));
+                ran.push(Ran::new(meta, worked, word, reason));
             }
             let ends = verdict.as_ref().is_some_and(V::ends);
             if let Some(verdict) = verdict.filter(|verdict| verdict.rank() > 0) {
@@ -225,7 +258,7 @@ impl Asking<'_> {
         &mut self,
         bounds: &[Arc<Bound<P, R>>],
         event: &Arc<P::Event>,
-        mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Duration) -> ControlFlow<()>,
+        mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Worked) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut waiting = Vec::new();
         if bounds.is_empty() {
@@ -235,12 +268,12 @@ impl Asking<'_> {
         let mut shared = None;
         for (index, bound) in bounds.iter().enumerate() {
             if self.cancel.is_some_and(CancellationToken::is_cancelled) {
-                heard(&bound.meta, Err(Failure::Cancelled), Duration::ZERO)?;
+                heard(&bound.meta, Err(Failure::Cancelled), Worked::default())?;
                 continue;
             }
             self.cx.speaker = Speaker::Hook(bound.meta.id);
-            let answer = match &*bound.func {
-                Func::Ready(function) => guarded(|| function(event, &self.cx)),
+            let (answer, remark) = match &*bound.func {
+                Func::Ready(function) => (guarded(|| function(event, &self.cx)), None),
                 Func::Later(function) => {
                     let (clocks, waker) = match &mut shared {
                         Some(shared) => shared,
@@ -249,8 +282,11 @@ impl Asking<'_> {
                     let cx = self.cx.for_waiting(clocks.at(index));
                     let at = At { event: event.clone(), cx };
                     let clock = || clocks.at(index);
-                    match begin(bound, started, clock, guarded(|| Ok(function(at))), waker) {
-                        Begun::Answered(answer) => answer,
+                    let future = guarded(|| Ok(function(at)));
+                    let alone = bound.meta.detached && !self.cx.is_dry_run();
+                    let alone = alone.then(|| self.cx.clone());
+                    match begin(bound, alone, started, clock, future, waker) {
+                        Begun::Answered(answer) => (answer, clocks.at(index).take_remark()),
                         Begun::Waits(wait) => {
                             waiting.push(wait);
                             continue;
@@ -260,7 +296,7 @@ impl Asking<'_> {
                 }
             };
             let now = Instant::now();
-            heard(&bound.meta, answer, now - started)?;
+            heard(&bound.meta, answer, Worked { time: now - started, remark })?;
             started = now;
         }
         if waiting.is_empty() {
@@ -273,13 +309,12 @@ impl Asking<'_> {
 fn carried_out<P: Point>(
     event: &P::Event,
     answer: Result<P::Change, Failure>,
-    took: Duration,
-) -> (Option<Failure>, Applied<P>, Duration) {
+) -> (Option<Failure>, Applied<P>) {
     match answer {
-        Ok(change) => (None, P::apply(event, change), took),
+        Ok(change) => (None, P::apply(event, change)),
         Err(failure) => {
             let applied = P::transform_failed(event, &failure);
-            (Some(failure), applied, took)
+            (Some(failure), applied)
         }
     }
 }
@@ -295,9 +330,10 @@ async fn waker() -> Waker {
     poll_fn(|task| Poll::Ready(task.waker().clone())).await
 }
 
-/// Polls a handler once; most have their answer then.
+/// Polls a handler once; most have their answer then. One that works alone nobody waits for.
 fn begin<P: Point, R: Send + 'static>(
     bound: &Bound<P, R>,
+    alone: Option<Cx>,
     started: Instant,
     clock: impl Fn() -> Clocks,
     future: Result<Answering<R>, Failure>,
@@ -308,8 +344,8 @@ fn begin<P: Point, R: Send + 'static>(
         Err(failure) => return Begun::Answered(Err(failure)),
     };
     let wait = |future| Wait { meta: bound.meta.clone(), started, clock: clock(), future };
-    if bound.meta.detached {
-        tokio::spawn(wait(future).off_the_path());
+    if let Some(cx) = alone {
+        tokio::spawn(wait(future).off_the_path(cx));
         return Begun::Detached;
     }
     match poll_guarded(&mut future, &mut Context::from_waker(waker)) {
@@ -329,7 +365,7 @@ fn poll_guarded<R>(future: &mut Answering<R>, task: &mut Context<'_>) -> Poll<Re
 async fn together<R>(
     mut waiting: Vec<Wait<R>>,
     cancel: Option<&CancellationToken>,
-    mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Duration) -> ControlFlow<()>,
+    mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Worked) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     while !waiting.is_empty() {
         let now = Instant::now();
@@ -344,7 +380,7 @@ async fn together<R>(
             biased;
             () = cancelled => {
                 for wait in waiting.drain(..) {
-                    heard(&wait.meta, Err(Failure::Cancelled), wait.took())?;
+                    heard(&wait.meta, Err(Failure::Cancelled), wait.worked())?;
                 }
             }
             (index, answer) = first(&mut waiting) => {
@@ -352,7 +388,7 @@ async fn together<R>(
                 // Late is late, also when nobody looked in between.
                 let late = wait.left(Instant::now()).is_zero();
                 let answer = if late { Err(Failure::TimedOut(wait.meta.limit)) } else { answer };
-                heard(&wait.meta, answer, wait.took())?;
+                heard(&wait.meta, answer, wait.worked())?;
             }
             () = sleep(next) => {
                 let now = Instant::now();
@@ -361,7 +397,7 @@ async fn together<R>(
                 waiting = still;
                 for wait in late {
                     let failure = Failure::TimedOut(wait.meta.limit);
-                    heard(&wait.meta, Err(failure), wait.took())?;
+                    heard(&wait.meta, Err(failure), wait.worked())?;
                 }
             }
         }
@@ -398,24 +434,30 @@ impl<R> Wait<R> {
         self.meta.limit.saturating_sub(self.clock.clock().worked(self.started, now))
     }
 
-    fn took(&self) -> Duration {
-        self.clock.clock().worked(self.started, Instant::now())
+    fn worked(&self) -> Worked {
+        let time = self.clock.clock().worked(self.started, Instant::now());
+        Worked { time, remark: self.clock.take_remark() }
     }
 
-    async fn off_the_path(mut self)
+    async fn off_the_path(mut self, cx: Cx)
     where
         R: Send,
     {
         let limit = self.meta.limit;
-        let _ = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
+        let answer = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
+        let failure = answer.unwrap_or(Err(Failure::TimedOut(limit))).err();
+        let word = failure.as_ref().map_or("seen", Failure::word);
+        cx.ran_alone(self.meta.point, Ran::new(&self.meta, self.worked(), word, failure));
     }
 }
 
 impl Ran {
-    fn new(meta: &Meta, took: Duration, word: &'static str, reason: Option<impl ToString>) -> Self {
+    fn new(meta: &Meta, worked: Worked, word: &'static str, reason: Option<impl ToString>) -> Self {
         let reason = reason.map(|reason| reason.to_string().into_boxed_str());
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        Ran { handler: meta.id, nanos, word, reason }
+        let nanos = u64::try_from(worked.time.as_nanos()).unwrap_or(u64::MAX);
+        // What a command refuses with is its reason already.
+        let remark = worked.remark.filter(|remark| reason.as_ref() != Some(remark));
+        Ran { handler: meta.id, nanos, word, reason, remark, outside: meta.outside }
     }
 }
 

@@ -91,6 +91,7 @@ impl Declared {
             definition: self.definition.clone(),
             tools: self.tools.clone(),
             limit: self.limit,
+            outside: true,
             ..Options::default()
         }
     }
@@ -360,7 +361,7 @@ fn payload<P: Point>(at: &At<P>) -> Result<Value, Failure> {
         agent_id: cx.agent_id(),
         cwd: cx.place().cwd(),
         project_dir: cx.place().project(),
-        dry_run: false,
+        dry_run: cx.is_dry_run(),
         happens: &*at.event,
     };
     serde_json::to_value(payload).map_err(|cause| Failure::Error(cause.to_string()))

@@ -130,6 +130,11 @@ impl Generation {
         })
     }
 
+    /// Whether a handler runs.
+    pub(crate) fn is_enabled(&self, id: HandlerId) -> bool {
+        !self.off.contains(&id)
+    }
+
     /// The row of a tool: the handlers that apply to it.
     pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolRow> {
         let spec = Arc::new(tool.spec().clone());

@@ -11,7 +11,7 @@ use std::{
     marker::PhantomData,
     ops::Deref,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -248,6 +248,8 @@ pub struct Options {
     pub(crate) detached: bool,
     pub(crate) pure: bool,
     pub(crate) quiet: bool,
+    /// Whether it is outside the program: a command, a script.
+    pub(crate) outside: bool,
     /// Whether it is asked together with those beside it, where it would change something.
     pub(crate) beside: bool,
     /// Whether it is another side of a handler that has the name already.
@@ -272,6 +274,8 @@ pub(crate) struct Clock {
     /// Nanoseconds paused so far, and since when it is paused now (0: it is not).
     paused: AtomicU64,
     since: AtomicU64,
+    /// What the handler remarked besides its answer.
+    remark: Mutex<Option<Box<str>>>,
 }
 
 impl Clock {
@@ -307,7 +311,12 @@ pub(crate) struct Clocks {
 
 impl Clocks {
     pub(crate) fn new(count: usize, born: Instant) -> Self {
-        let clock = || Clock { born, paused: AtomicU64::new(0), since: AtomicU64::new(0) };
+        let clock = || Clock {
+            born,
+            paused: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            remark: Mutex::new(None),
+        };
         Clocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
     }
 
@@ -318,6 +327,16 @@ impl Clocks {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.all[self.index]
+    }
+
+    /// Keeps what this handler remarked, for whoever looks after hooks. The last words count.
+    pub(crate) fn remark(&self, words: Box<str>) {
+        *self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+    }
+
+    /// What this handler remarked.
+    pub(crate) fn take_remark(&self) -> Option<Box<str>> {
+        self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Stops this handler's clock until the guard is dropped.

@@ -316,6 +316,7 @@ impl Registry {
             tools,
             detached: options.detached,
             pure: options.pure,
+            outside: options.outside,
             beside: options.beside,
             quiet: options.quiet || self.owner.origin == Origin::Kernel,
         });

@@ -301,6 +301,7 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
                     object.put("id", hook.id).put("name", &hook.name).put("origin", &hook.origin);
                     object.put("point", hook.point.name()).put("power", hook.power.as_str());
                     object.opt("tools", hook.tools.as_ref());
+                    object.opt("enabled", (!hook.enabled).then_some(false));
                 });
             });
         }
@@ -333,6 +334,12 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
             line.put("ms", row.ms);
             write_ran(line, &row.ran);
         }
+        Record::HooksRan(row) => {
+            line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
+            line.put("point", row.point.name()).opt("callId", row.call_id.as_ref());
+            line.put("generation", row.generation);
+            write_ran(line, &row.ran);
+        }
     }
 }
 
@@ -358,7 +365,7 @@ fn write_ran(line: &mut Object<'_>, ran: &[Ran]) {
         line.list("ran", ran, |out, ran| {
             object(out, |object| {
                 object.put("hook", ran.handler.0).put("verdict", ran.word).put("ns", ran.nanos);
-                object.opt("reason", ran.reason.as_ref());
+                object.opt("reason", ran.reason.as_ref()).opt("stderr", ran.remark.as_ref());
             });
         });
     }

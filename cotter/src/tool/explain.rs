@@ -13,8 +13,9 @@ use crate::{
     ext::{Meta, Origin, ToolRow},
     message::ToolCall,
     permission::{Asked, Mode, Ruling},
-    points::{Fold, Power, ToolCalled, Verdict},
+    points::{Fold, Power, ToolCalled, ToolPre, Verdict},
     scene::Scene,
+    trial,
 };
 
 /// What would happen to a call, and why.
@@ -30,6 +31,9 @@ pub struct Explained {
     pub decided_by: String,
     /// What the call touches.
     pub facts: Facts,
+    /// The input as it would run, where hooks were asked and changed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// Everything that was looked at, in order.
     pub considered: Vec<Considered>,
 }
@@ -46,7 +50,9 @@ pub struct Considered {
     pub kind: &'static str,
     /// Whether it speaks about this call.
     pub matched: bool,
-    /// What it says: `pass`, `ask`, `block`, or `would be asked` of a hook that is not asked here.
+    /// What it says: `pass`, `ask`, `block`, or `would be asked` of a hook that is not asked here. Of one
+    /// that is, what it says to a call: `replace` and `answer`, too, or how it failed; `not reached` where
+    /// another had ended it.
     pub verdict: &'static str,
     /// Why.
     pub reason: String,
@@ -63,23 +69,20 @@ impl Considered {
             reason: said.reason().unwrap_or_default().to_owned(),
         }
     }
-
-    fn hook(kind: &'static str, meta: &Meta, tool: &str) -> Self {
-        let matched = meta.matches(tool);
-        Considered {
-            name: meta.name.to_string(),
-            origin: meta.owner.origin.to_string(),
-            kind,
-            matched,
-            verdict: if matched { "would be asked" } else { "pass" },
-            reason: String::new(),
-        }
-    }
 }
 
-/// Decides about a call as far as that can be done without asking anybody or running anything. The
-/// kernel's gates are asked, and those that say that they only look; other hooks are listed.
-pub(crate) async fn explain(scene: &Scene, call: ToolCall) -> Explained {
+/// What becomes of hooks that may do more than look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hooks {
+    /// They are named.
+    Listed,
+    /// They are asked, and told that it is a trial.
+    Asked,
+}
+
+/// Decides about a call as far as that can be done without asking a person or running anything. The
+/// kernel's gates are asked, and those that say that they only look; other hooks as `hooks` says.
+pub(crate) async fn explain(scene: &Scene, call: ToolCall, hooks: Hooks) -> Explained {
     let tools = &scene.face.tools;
     let mut judged = prepare::begin(scene, tools, call);
     let mut considered = vec![];
@@ -92,24 +95,64 @@ pub(crate) async fn explain(scene: &Scene, call: ToolCall) -> Explained {
     if !fits {
         return told(judged, considered);
     }
-    let name = judged.call.name.clone();
-    let shaping = scene.generation().metas().filter(|meta| is_of(meta, Power::Transform));
-    considered.extend(shaping.map(|meta| Considered::hook("transform", meta, &name)));
+    if hooks == Hooks::Asked && !prepare::transform(&mut judged, &row, scene).await {
+        considered.extend(asked_or_listed(&judged, scene, hooks).map(|(_, one)| one));
+        if judged.by == "schema" {
+            considered.push(stage(&judged, "schema", false));
+        }
+        return told(judged, considered);
+    }
     let ruling = prepare::rule(&judged, scene);
-    let gates = ask_pure_gates(&judged, &row, scene).await;
-    considered.extend(gates.iter().map(|(meta, said)| {
+    let mut gates = ask_pure_gates(&judged, &row, scene).await;
+    let kernel = gates.iter().map(|(meta, said)| {
         Considered::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
-    }));
-    let listed =
-        scene.generation().metas().filter(|meta| is_of(meta, Power::Gate) && !is_pure(meta));
-    considered.extend(listed.map(|meta| Considered::hook("gate", meta, &name)));
+    });
+    let kernel: Vec<_> = kernel.collect();
+    if hooks == Hooks::Asked {
+        let others = row.judging.gates_only().filtered(|meta| !is_pure(meta));
+        let decided = scene.fire_on(&others, judged.event()).await;
+        judged.ran.extend(decided.ran);
+        gates.extend(decided.verdicts);
+    }
+    let (shaping, judging): (Vec<_>, Vec<_>) =
+        asked_or_listed(&judged, scene, hooks).partition(|(power, _)| *power == Power::Transform);
+    considered.extend(shaping.into_iter().map(|(_, one)| one));
+    considered.extend(kernel);
+    considered.extend(judging.into_iter().map(|(_, one)| one));
     considered.extend(on_the_floor(&judged, scene, &ruling));
     settle(&mut judged, scene, ruling, &gates);
     told(judged, considered)
 }
 
-fn is_of(meta: &Meta, power: Power) -> bool {
-    meta.point == crate::points::PointId::ToolPre && meta.power == power
+/// The hooks that may do more than look, a row each, with the most that each may do.
+fn asked_or_listed<'a>(
+    judged: &'a Judged,
+    scene: &'a Scene,
+    hooks: Hooks,
+) -> impl Iterator<Item = (Power, Considered)> + 'a {
+    let chain = scene.generation().chain::<ToolPre>();
+    let decides = |meta: &Meta| matches!(meta.power, Power::Transform | Power::Gate);
+    let metas = scene.generation().metas();
+    let metas = metas.filter(move |meta| chain.has(meta.id) && decides(meta) && !is_pure(meta));
+    trial::sides(metas).into_iter().filter_map(move |sides| {
+        let matched = sides[0].matches(&judged.call.name);
+        let said = trial::row(&sides, matched, &judged.ran);
+        let verdict = match hooks {
+            Hooks::Listed if matched => "would be asked",
+            Hooks::Asked if trial::is_silent(&sides, &said) => return None,
+            _ => said.verdict,
+        };
+        let kind = if said.power == Power::Transform { "transform" } else { "gate" };
+        let one = Considered {
+            name: said.name.to_string(),
+            origin: said.origin,
+            kind,
+            matched,
+            verdict,
+            reason: said.reason.unwrap_or_default(),
+        };
+        Some((said.power, one))
+    })
 }
 
 fn is_pure(meta: &Meta) -> bool {
@@ -198,7 +241,8 @@ fn told(judged: Judged, considered: Vec<Considered>) -> Explained {
         Stand::Refused { reason, .. } => ("block", reason),
     };
     let facts = Facts::clone(&judged.facts);
-    Explained { verdict, reason, decided_by: judged.by.to_string(), facts, considered }
+    let input = (!judged.rewrites.is_empty()).then(|| Value::clone(&judged.input));
+    Explained { verdict, reason, decided_by: judged.by.to_string(), facts, input, considered }
 }
 
 /// What somebody would ask the tool whose input is this, for one who writes it.

@@ -25,6 +25,9 @@ pub(crate) async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<Outp
         let words = format!("calls are nested {DEEPEST} deep, and may not be deeper");
         return Err(ToolError::new(ErrorKind::Denied, words));
     }
+    if cx.is_dry_run() {
+        return Err(ToolError::new(ErrorKind::Denied, "hooks are only tried here: nothing runs"));
+    }
     let mut scene = Scene::of(cx);
     scene.cx.depth += 1;
     let number = cx.run.next_started();

@@ -194,7 +194,7 @@ pub(super) fn look_at_effects(judged: &mut Judged, row: &ToolRow, scene: &Scene)
 }
 
 /// Runs the transforms; what they made is checked like the model's own input.
-async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
+pub(super) async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
     let decided = scene.fire_on(&row.shaping, judged.event()).await;
     let Decided { event, replaced, stop, ran, .. } = decided;
     judged.ran.extend(ran);

@@ -17,12 +17,12 @@ use super::{
 };
 use crate::{
     events::EventKind,
-    ext::{Generation, Ran, ToolRow},
-    ledger::{DecisionRow, OutcomeRow, Record, Table, TableHook},
+    ext::{Ran, ToolRow},
+    ledger::{DecisionRow, OutcomeRow, Record},
     message::{Content, Message, ToolCall, ToolResultMessage},
     points::{Outcome, PointId, Refused, ToolPost, ToolRan},
     scene::Scene,
-    session::{Body, State, StoreError, Timestamp, wire::is_too_deep},
+    session::{Body, StoreError, Timestamp, wire::is_too_deep},
     turn::Exit,
 };
 
@@ -199,38 +199,9 @@ fn decision(judged: &mut Judged, scene: &Scene) -> Box<DecisionRow> {
 /// Stages a ledger row.
 fn store_decision(scene: &Scene, row: Box<DecisionRow>) {
     if !row.ran.is_empty() {
-        store_tables(scene);
+        scene.store_tables();
     }
     scene.state().record(Record::Ledger(row));
-}
-
-/// The names behind the numbers, once per generation: this step's, and the newest, of which those are
-/// that were asked again.
-fn store_tables(scene: &Scene) {
-    let agent = scene.agent();
-    let mut state = scene.state();
-    if state.table < Some(agent.live().number()) {
-        store_table(&mut state, scene.generation());
-        store_table(&mut state, &agent.generation());
-    }
-}
-
-fn store_table(state: &mut State, generation: &Generation) {
-    let number = generation.number;
-    if state.table >= Some(number) {
-        return;
-    }
-    state.table = Some(number);
-    let hook = |meta: &Arc<crate::ext::Meta>| TableHook {
-        id: meta.id.0,
-        name: meta.name.clone(),
-        origin: meta.owner.origin.to_string(),
-        point: meta.point,
-        power: meta.power,
-        tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
-    };
-    let hooks = generation.metas().map(hook).collect();
-    state.record(Record::Generation(Table { number, hooks }));
 }
 
 /// A call that is over.
@@ -381,10 +352,11 @@ async fn refuse(
             reason: reason.clone(),
         });
         let chain = scene.generation().chain::<crate::points::ToolRefused>();
-        match row {
+        let decided = match row {
             Some(row) => scene.fire_on(&row.refused, event).await,
             None => scene.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,
         };
+        scene.store_ran(PointId::ToolRefused, Some(&call.id), decided.ran);
     }
     let result = ToolResultMessage {
         call_id: call.id.clone(),

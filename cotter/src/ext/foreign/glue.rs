@@ -10,10 +10,11 @@ use crate::{
         ToolRefused, TurnEnd, TurnVerdict, UserPromptSubmit, Verdict,
     },
     tool::Output,
+    trial::Happens,
 };
 
 /// A point at which a hook outside the program can be asked.
-pub(crate) trait Foreign: Point {
+pub(crate) trait Foreign: Point + Happens {
     /// The verdict of an answer, where there are gates.
     fn verdict(_: &Answer) -> Option<Self::Verdict> {
         None

@@ -1,0 +1,215 @@
+//! `cotter hooks test`: a point is fired at the loaded hooks, and they say what they would say.
+
+use std::{
+    fs,
+    io::{self, Read},
+    process::ExitCode,
+};
+
+use cotter::{
+    points::{POINTS, PointId},
+    text,
+    trial::{Trial, Tried, TriedHook},
+};
+use serde_json::Value;
+
+use crate::{
+    cli::TrialArgs,
+    commands::{explain, run::unless_aborted},
+    failure::Failure,
+    say, screen, setup,
+    style::{Style, When},
+    trust,
+};
+
+/// The most of an input that is read from a file.
+const INPUT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// `cotter hooks test POINT`.
+pub(crate) fn test(args: &TrialArgs, when: When) -> Result<ExitCode, Failure> {
+    let point = point_of(&args.point)?;
+    fits(point, args)?;
+    let place = setup::place(None)?;
+    // Whoever tries a hook that nobody trusts yet would look for a mistake in it.
+    for words in trust::seen(&place).skipped() {
+        screen::tell(&format!("warning: {}", text::show_line(&words)));
+    }
+    let agent = setup::shown(place)?;
+    let (trial, about) = trial_of(point, args, &agent)?;
+    // The agent goes within: programs that stay are ended while there is somebody to do it.
+    let tried = explain::block_on(async move {
+        unless_aborted(async { Ok(agent.try_hooks(trial).await) }, explain::HOOKS_ENDED).await
+    })??;
+    let shown = match args.json {
+        true => serde_json::to_string(&tried).unwrap_or_default() + "\n",
+        false => text_of(&about, &tried, Style::on_stdout(when)),
+    };
+    let said = say(&shown);
+    Ok(if tried.verdict == "pass" { said } else { ExitCode::from(explain::NOT_PASSED) })
+}
+
+/// The point that was typed. At `context` there is no hook that is a program.
+fn point_of(typed: &str) -> Result<PointId, Failure> {
+    let known = || POINTS.iter().map(|row| row.id).filter(|point| *point != PointId::Context);
+    if let Some(point) = known().find(|point| point.name() == typed) {
+        return Ok(point);
+    }
+    let failure = Failure::usage(format!("there is no point `{}`", text::show_line(typed)));
+    Err(match text::nearest(typed, known().map(PointId::name)) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => {
+            let names: Vec<_> = known().map(PointId::name).collect();
+            failure.with_hint(format!("there are {}", names.join(", ")))
+        }
+    })
+}
+
+/// Whether what was typed makes sense at the point, and nothing is missing.
+fn fits(point: PointId, args: &TrialArgs) -> Result<(), Failure> {
+    let about_tools = point.row().is_about_tools();
+    let takes = [
+        ("tool", args.tool.is_some(), about_tools || point == PointId::PermissionAsk),
+        ("input", args.input.is_some(), about_tools || point == PointId::PermissionAsk),
+        ("result", args.result.is_some(), point == PointId::ToolPost),
+        ("prompt", args.prompt.is_some(), point == PointId::UserPromptSubmit),
+    ];
+    if let Some((flag, ..)) = takes.iter().find(|(_, given, taken)| *given && !taken) {
+        return Err(Failure::usage(format!("`{point}` takes no `--{flag}`")));
+    }
+    match (about_tools, point) {
+        (true, _) if args.tool.is_none() => {
+            Err(Failure::usage(format!("`{point}` is about a call, and there is no `--tool`"))
+                .with_hint(format!(
+                    "cotter hooks test {point} --tool bash --input '{{\"command\": \"git push\"}}'"
+                )))
+        }
+        (_, PointId::UserPromptSubmit) if args.prompt.is_none() => {
+            Err(Failure::usage(format!("`{point}` is about a prompt, and there is no `--prompt`"))
+                .with_hint(format!("cotter hooks test {point} --prompt 'deploy it'")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is tried, and the same in a few words.
+fn trial_of(
+    point: PointId,
+    args: &TrialArgs,
+    agent: &cotter::Agent,
+) -> Result<(Trial, String), Failure> {
+    let mut about = point.name().to_owned();
+    let mut trial = Trial::at(point);
+    if let Some(tool) = &args.tool {
+        let input = match &args.input {
+            None => Value::Object(serde_json::Map::new()),
+            Some(typed) => explain::object(agent, tool, &read(typed)?)?,
+        };
+        about += &format!(" {tool} {input}");
+        trial = trial.with_call(tool.as_str(), input);
+    }
+    if let Some(result) = &args.result {
+        trial = trial.with_result(result.as_str());
+    }
+    if let Some(prompt) = &args.prompt {
+        about += &format!(" {prompt}");
+        trial = trial.with_prompt(prompt.as_str());
+    }
+    Ok((trial, text::show_line(&about).into_owned()))
+}
+
+/// An input as it was typed, out of a file (`@FILE`), or piped in (`-`).
+fn read(typed: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let done = match typed.strip_prefix('@') {
+        None if typed == "-" => io::stdin().take(INPUT_BYTES).read_to_string(&mut text),
+        None => return Ok(typed.to_owned()),
+        Some(path) => {
+            fs::File::open(path).and_then(|file| file.take(INPUT_BYTES).read_to_string(&mut text))
+        }
+    };
+    match done {
+        Ok(_) => Ok(text),
+        Err(cause) => {
+            let from = typed.strip_prefix('@').unwrap_or("standard input");
+            Err(Failure::new(format!("cannot read the input from {from}")).with_cause(cause))
+        }
+    }
+}
+
+fn text_of(about: &str, tried: &Tried, style: Style) -> String {
+    let word = match tried.verdict {
+        "pass" => style.strong(tried.verdict),
+        verdict => style.warning(verdict),
+    };
+    let because = match tried.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {}", text::show_line(reason)),
+    };
+    let mut out = format!("{about}\n{word}{because}\n");
+    if !tried.decided_by.is_empty() {
+        out += &format!("decided by {}\n", text::show_line(&tried.decided_by));
+    }
+    out += &if tried.hooks.is_empty() {
+        "no hook is at this point\n".into()
+    } else {
+        rows(tried, style)
+    };
+    let mut part = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            out += &format!("\n{title}\n");
+            lines.iter().for_each(|line| out += &format!("  {}\n", text::show_line(line)));
+        }
+    };
+    let replaced = tried.hooks.iter().any(|hook| matches!(hook.verdict, "replace" | "answer"));
+    if replaced {
+        match &tried.text {
+            Some(made) => part("what hooks made of it", lines(made)),
+            None => part("the input as hooks left it", vec![tried.input.to_string()]),
+        }
+    }
+    let told = tried.notes.iter().flat_map(|note| lines(&note.text));
+    part("the model would be told", told.collect());
+    part("you would be told", tried.notices.iter().flat_map(|words| lines(words)).collect());
+    out
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
+fn rows(tried: &Tried, style: Style) -> String {
+    let name = |hook: &TriedHook| text::show_line(&hook.name).into_owned();
+    let origin = |hook: &TriedHook| format!("({})", text::show_line(&hook.origin));
+    let width = |of: &dyn Fn(&TriedHook) -> String| {
+        tried.hooks.iter().map(|hook| of(hook).chars().count()).max().unwrap_or_default()
+    };
+    let (names, origins) = (width(&name), width(&origin));
+    let mut out = String::from("\n");
+    for hook in &tried.hooks {
+        let said = said(hook);
+        let (name, origin, power) = (name(hook), origin(hook), hook.power.as_str());
+        let line = format!("  {name:<names$}  {origin:<origins$}  {power:<9}  {said}");
+        out += &match hook.verdict {
+            "pass" | "seen" | "keep" => style.muted(&line),
+            _ => line,
+        };
+        out.push('\n');
+        for line in hook.stderr.iter().flat_map(|words| words.lines()) {
+            out += &format!("    stderr: {}\n", text::show_line(line));
+        }
+    }
+    out
+}
+
+/// What a hook said and how long it took, or why it was not asked.
+fn said(hook: &TriedHook) -> String {
+    if !hook.matched {
+        let globs = hook.tools.as_ref().map(|globs| globs.join(", ")).unwrap_or_default();
+        return format!("did not match: it is for {}", text::show_line(&globs));
+    }
+    if hook.verdict == "not reached" {
+        return "not reached: another had ended it".into();
+    }
+    let reason = hook.reason.as_ref().map(|reason| format!(": {}", text::show_line(reason)));
+    format!("{} in {:.1} ms{}", hook.verdict, hook.ms, reason.unwrap_or_default())
+}
