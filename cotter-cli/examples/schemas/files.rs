@@ -5,7 +5,10 @@
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value};
 
-use crate::shape::{ModelName, Text, plain, read};
+use crate::{
+    hooks::CommandLine,
+    shape::{ModelName, Text, plain, read},
+};
 
 pub(crate) fn hook() -> Schema {
     read::<Hook>()
@@ -25,7 +28,9 @@ pub(crate) fn agent() -> Schema {
 
 plain! {
     /// What something is called by.
-    Id = json_schema!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$"});
+    Id = json_schema!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$", "maxLength": 64});
+    /// What a hook is called by.
+    HookId = json_schema!({"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": 80});
     /// A list of words, or one text with words between commas or blanks.
     Words = json_schema!({"type": ["array", "string"], "items": {"type": "string"}});
     /// The same, with one at least.
@@ -39,10 +44,10 @@ plain! {
 #[derive(JsonSchema)]
 #[schemars(title = "Hook file of cotter", rename_all = "camelCase", deny_unknown_fields)]
 struct Hook {
-    /// What it is called by.
-    id: Id,
+    /// What it is called by, and what is told with its reasons.
+    id: HookId,
     /// Its name, for people.
-    name: Option<Text>,
+    name: Option<String>,
     /// What it is for.
     description: Option<String>,
     /// Whether it is asked before a tool runs, `pre`, or told after it ran, `post`.
@@ -51,9 +56,10 @@ struct Hook {
     /// The tools it is about, as globs over their names; without it, all.
     #[schemars(extend("examples" = [["write", "edit"]]))]
     tools: Option<SomeWords>,
-    /// What is run. Without it, the file beside this one with the same name but for the ending.
-    #[schemars(extend("examples" = ["./check.sh"]))]
-    command: Option<Text>,
+    /// What is run, from the folder that has `hooks`. A text of plain words and a list are executed as they are,
+    /// a text with shell syntax by `sh -c`. Without it, the file beside this one with the same name but for the
+    /// ending.
+    command: Option<CommandLine>,
     /// The longest it may take, in milliseconds; without it, what its point allows.
     #[schemars(range(min = 1, max = 3_600_000))]
     timeout_ms: Option<u64>,

@@ -101,7 +101,12 @@ plain! {
     CommandLine = json_schema!({
         "anyOf": [
             {"type": "string", "pattern": r"\S"},
-            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            {
+                "type": "array",
+                "items": [{"type": "string", "minLength": 1}],
+                "additionalItems": {"type": "string"},
+                "minItems": 1,
+            },
         ],
         "examples": ["./hooks/check.sh", ["python3", "hooks/check.py"]],
     });

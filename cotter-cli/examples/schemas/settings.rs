@@ -60,6 +60,8 @@ plain! {
     SandboxWord = one_of(Sandbox::WORDS);
     /// What a provider speaks.
     SpeaksWord = one_of(Speaks::WORDS);
+    /// A pattern over names of tools.
+    Glob = json_schema!({"type": "string", "minLength": 1});
     /// The variable a key is in.
     KeyVariable = json_schema!({
         "type": "string", "pattern": "^[A-Z_][A-Z0-9_]*$", "maxLength": 64, "examples": ["LAB_KEY"],
@@ -223,7 +225,7 @@ struct Policy {
     name: Option<Text>,
     /// The tools it is about, as globs over their names.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Vec<Text>,
+    tools: Vec<Glob>,
     /// With this, every simple command must be like one of the list.
     #[schemars(extend("examples" = [["ls *"]]))]
     allow: Option<Vec<Text>>,
