@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Trust { path: Option<PathBuf>, print: bool, rewrite: bool },
     TrustList { json: bool },
     Init { folder: Option<PathBuf> },
+    Schema { name: Option<String> },
     Untrust { path: Option<PathBuf> },
     Ledger { id: String },
     LedgerVerify { id: String, head: Option<String> },
@@ -205,6 +206,7 @@ fn definition() -> clap::Command {
         .subcommand(mcp())
         .subcommand(permissions())
         .subcommand(init())
+        .subcommand(schema())
         .subcommand(trust())
         .subcommand(untrust())
         .subcommand(sessions())
@@ -352,6 +354,12 @@ fn init() -> clap::Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The folder to begin it in; without it, the project's root"),
         )
+}
+
+fn schema() -> clap::Command {
+    clap::Command::new("schema")
+        .about("Print the JSON Schema of a file, for editors, or of what hooks read and answer")
+        .arg(Arg::new("name").value_name("NAME").help("Which one; without it, all are listed"))
 }
 
 fn trust() -> clap::Command {
@@ -536,6 +544,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             },
         }),
         Some(("init", matches)) => Ok(Command::Init { folder: path_of(matches, "folder") }),
+        Some(("schema", matches)) => Ok(Command::Schema { name: text_of(matches, "name") }),
         Some(("untrust", matches)) => Ok(Command::Untrust { path: path_of(matches, "path") }),
         Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {

@@ -10,6 +10,7 @@ pub(crate) mod models;
 pub(crate) mod names;
 pub(crate) mod permissions;
 pub(crate) mod run;
+pub(crate) mod schema;
 pub(crate) mod sessions;
 pub(crate) mod trust;
 pub(crate) mod skills;

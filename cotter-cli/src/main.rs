@@ -80,6 +80,7 @@ fn main() -> ExitCode {
             commands::trust::trust(path.as_deref(), rewrite, style)
         }
         Command::Init { folder } => commands::init::init(folder.as_deref()),
+        Command::Schema { name } => commands::schema::schema(name.as_deref()),
         Command::TrustList { json } => commands::trust::list(json, style),
         Command::Untrust { path } => commands::trust::untrust(path.as_deref()),
         Command::Ledger { id } => commands::ledger::show(&id),

@@ -67,6 +67,11 @@ impl Loading {
     }
 }
 
+/// The keys of front matter that mean something, by kind of file. Others stand without effect.
+pub mod keys {
+    pub use super::{agents::KEYS as AGENT, commands::KEYS as COMMAND, skills::KEYS as SKILL};
+}
+
 /// What folders brought: skills, commands, agents, and what is to be said about their files.
 pub struct Loaded {
     /// The skills.

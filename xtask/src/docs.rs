@@ -1,4 +1,5 @@
-//! `cargo xtask docs`: writes the generated regions of README.md and of the Markdown in docs/.
+//! `cargo xtask docs`: writes the generated regions of README.md and of the Markdown in docs/, and the
+//! JSON Schemas in schemas/.
 //!
 //! To generate something new, add a line to `GENERATORS` and its two markers to a page.
 
@@ -12,9 +13,10 @@ use crate::{
     command,
     failure::Failure,
     region::{self, Difference, Region},
+    schemas,
 };
 
-/// What to do with a region that is stale.
+/// What to do with a region or a schema that is stale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
     /// Write it anew.
@@ -39,7 +41,7 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failure> {
             Mode::Check => page.check(&text, &regions, &generated)?,
         }
     }
-    Ok(())
+    schemas::run(mode)
 }
 
 /// The table of points, from the table in the code.

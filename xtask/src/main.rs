@@ -10,6 +10,7 @@ mod command;
 mod docs;
 mod failure;
 mod region;
+mod schemas;
 
 use crate::{docs::Mode, failure::Failure};
 
@@ -18,8 +19,8 @@ Usage: cargo xtask TASK
 
 Tasks:
   ci              run every check that CI runs, stop at the first that fails
-  docs            write the generated regions of README.md and docs/
-  docs --check    write nothing, fail when a generated region is stale
+  docs            write the generated regions of README.md and docs/, and schemas/
+  docs --check    write nothing, fail when something generated is stale
   bench [FILTER]  run the benches of the core, all or those that match FILTER";
 
 fn main() -> ExitCode {

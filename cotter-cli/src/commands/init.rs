@@ -1,12 +1,15 @@
-//! `cotter init`: a folder `.cotter` to begin with: a hook, a rule, a skill, a command, an agent.
+//! `cotter init`: a folder `.cotter` to begin with: a hook, a rule, a skill, a command, an agent. With them comes
+//! the schema of the settings, so that editors know it without a network.
 
 use std::{fs, io, path::Path, process::ExitCode};
 
+use super::schema;
 use crate::{failure::Failure, say, setup, trust};
 
 /// The files, with whether each is a program.
 const STARTER: &[(&str, bool, &str)] = &[
     ("settings.json", false, include_str!("../../starter/settings.json")),
+    ("settings.schema.json", false, schema::PROJECT_SETTINGS),
     ("hooks/no-prod.sh", true, include_str!("../../starter/hooks/no-prod.sh")),
     (
         "skills/house-style/SKILL.md",

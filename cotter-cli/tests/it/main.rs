@@ -9,6 +9,7 @@ mod help;
 mod hooks;
 mod commands;
 mod run;
+mod schema;
 mod stream;
 mod settings;
 mod models;

@@ -19,7 +19,8 @@ use crate::{
     ext::{Kind, check_name, tool_globs},
 };
 
-const KEYS: [&str; 9] =
+/// The keys of an agent that mean something here. Others are somebody else's and stand without effect.
+pub const KEYS: [&str; 9] =
     ["id", "name", "description", "prompt", "body", "tools", "skills", "model", "mode"];
 
 /// Names other tools have for ours.

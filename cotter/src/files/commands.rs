@@ -22,7 +22,8 @@ use crate::{
     message::Content,
 };
 
-const KEYS: [&str; 5] = ["description", "argument-hint", "allowed-tools", "model", "name"];
+/// The keys of a command that mean something here. Others are somebody else's and stand without effect.
+pub const KEYS: [&str; 5] = ["description", "argument-hint", "allowed-tools", "model", "name"];
 
 /// A command as its file tells. Its text is read when it is first needed.
 #[derive(Debug)]

@@ -33,8 +33,8 @@ pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// The most triggers a skill may have.
 const MOST_TRIGGERS: usize = 64;
 
-/// The keys that mean something here. Others are somebody else's and stand without effect.
-const KEYS: [&str; 12] = [
+/// The keys of a skill that mean something here. Others are somebody else's and stand without effect.
+pub const KEYS: [&str; 12] = [
     "id",
     "name",
     "description",

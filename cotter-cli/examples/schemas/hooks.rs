@@ -1,0 +1,278 @@
+//! Hooks that are programs: how they are declared in settings, what they are told and what they may answer.
+
+use std::borrow::Cow;
+
+use cotter::points::{POINTS, PointId, Power, Row};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value, json};
+
+use crate::shape::{Text, Variable, defined, joined, plain, properties, read, written};
+
+mod told;
+
+/// The points that a program can be asked at.
+fn points() -> impl Iterator<Item = &'static Row> {
+    POINTS.iter().filter(|row| row.id != PointId::Context)
+}
+
+/// The section `hooks`: lists of entries by point.
+pub(crate) struct Hooks;
+
+impl JsonSchema for Hooks {
+    fn schema_name() -> Cow<'static, str> {
+        "hooks".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let lists = points().map(|row| {
+            let entry = entry(generator, row.is_about_tools(), row.powers.contains(&Power::Gate));
+            (
+                row.name.to_owned(),
+                json!({
+                    "description": about(row),
+                    "type": "array",
+                    "items": entry,
+                }),
+            )
+        });
+        let lists: Map<_, _> = lists.collect();
+        json_schema!({
+            "description": "Programs that are asked or told, by point.",
+            "type": "object",
+            "properties": lists,
+            "additionalProperties": false,
+            "examples": [{"tool.pre": [{"tools": ["write", "edit"], "command": "./hooks/check.sh"}]}],
+        })
+    }
+}
+
+/// When a point fires, as a sentence.
+fn fires(row: &Row) -> String {
+    let mut fires = row.fires.to_owned();
+    fires[..1].make_ascii_uppercase();
+    fires + "."
+}
+
+fn about(row: &Row) -> String {
+    let can = row.powers.iter().map(|power| match power {
+        Power::Observe => "look",
+        Power::Gate => "refuse",
+        Power::Transform => "change what happens",
+        Power::Answer => "answer for you",
+        _ => power.as_str(),
+    });
+    let can: Vec<_> = can.collect();
+    let seconds = row.limit.as_secs();
+    format!("{} A hook here can {}; it has {seconds} s unless told.", fires(row), can.join(", "))
+}
+
+/// The entry of a hook at points of a kind.
+fn entry(generator: &mut SchemaGenerator, about_tools: bool, gates: bool) -> Value {
+    let name = match (about_tools, gates) {
+        (true, true) => "toolGate",
+        (true, false) => "toolHook",
+        (false, true) => "gate",
+        (false, false) => "hook",
+    };
+    let mut schema = Entry::json_schema(generator);
+    let keys = properties(&mut schema);
+    if !about_tools {
+        keys.shift_remove("tools");
+    }
+    let powers: &[&str] = if gates { &["observe", "gate"] } else { &["observe"] };
+    keys["power"]["enum"] = json!(powers);
+    if gates {
+        // Nobody waits for what it says.
+        schema.insert(
+            "if".into(),
+            json!({"properties": {"async": {"const": true}}, "required": ["async"]}),
+        );
+        schema.insert("then".into(), json!({"properties": {"power": {"enum": ["observe"]}}}));
+    }
+    defined(generator, name, schema)
+}
+
+plain! {
+    /// What people and the model read beside a hook's words.
+    Name = json_schema!({
+        "type": "string", "pattern": "^(?=.*\\S)[^\"`<\\u0000-\\u001f\\u007f-\\u009f]*$", "maxLength": 80,
+    });
+    /// A line, or words.
+    CommandLine = json_schema!({
+        "anyOf": [
+            {"type": "string", "pattern": r"\S"},
+            {
+                "type": "array",
+                "items": [{"type": "string", "minLength": 1}],
+                "additionalItems": {"type": "string"},
+                "minItems": 1,
+            },
+        ],
+        "examples": ["./hooks/check.sh", ["python3", "hooks/check.py"]],
+    });
+}
+
+/// A program that is asked or told.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+struct Entry {
+    /// What it is called; without it, as its program.
+    name: Option<Name>,
+    /// What it is for.
+    description: Option<String>,
+    /// The tools it is about, as globs over their names; without it, all.
+    #[schemars(length(min = 1), extend("examples" = [["write", "edit", "bash"]]))]
+    tools: Option<Vec<Text>>,
+    /// What is run, in the folder of this file. A text of plain words and a list are executed as they are, a
+    /// text with shell syntax by `sh -c`. It gets a JSON object on standard input (`cotter schema
+    /// hook-input`); an exit code that is not 0 refuses, with standard error as the reason. What it may answer
+    /// on standard output: `cotter schema hook-output`.
+    command: CommandLine,
+    /// The longest it may take, in milliseconds; without it, what its point allows.
+    #[schemars(range(min = 1, max = 3_600_000))]
+    timeout_ms: Option<u64>,
+    /// Lets it do less than its point and its owner allow.
+    #[schemars(extend("enum" = ["observe", "gate"]))]
+    power: Option<String>,
+    /// Nobody waits for it, and it only looks.
+    #[schemars(rename = "async")]
+    detached: Option<bool>,
+    /// It is started once and asked line by line: each question has an `id`, which its answer repeats.
+    serve: Option<bool>,
+    /// Variables of yours that it gets besides the usual ones, by name.
+    #[schemars(extend("examples" = [["DEPLOY_ENV"]]))]
+    env: Option<Vec<Variable>>,
+    /// What its failure amounts to: `block`, which it is without this, or `pass`, of which a person is told.
+    #[schemars(extend("enum" = ["block", "pass"]))]
+    on_failure: Option<String>,
+}
+
+pub(crate) fn input() -> Schema {
+    written::<Input>()
+}
+
+/// What a program reads.
+struct Input;
+
+impl JsonSchema for Input {
+    fn schema_name() -> Cow<'static, str> {
+        "Input".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut choices: Vec<Value> = vec![];
+        for row in points() {
+            let mut schema =
+                joined(told::Common::json_schema(generator), told::at(row.id, generator));
+            properties(&mut schema)["event"]["const"] = row.name.into();
+            schema.insert("description".into(), fires(row).into());
+            choices.push(defined(generator, row.name, schema));
+        }
+        let space = told::Space::json_schema(generator);
+        choices.push(defined(generator, "space", space));
+        json_schema!({
+            "title": "What a command hook of cotter reads",
+            "description": "One JSON object on standard input, by the point in `event`. A hook of a `hooks/*.yaml` \
+                            reads the short form, `space`.",
+            "oneOf": choices,
+        })
+    }
+}
+
+pub(crate) fn output() -> Schema {
+    read::<Output>()
+}
+
+/// What a program may answer.
+struct Output;
+
+impl JsonSchema for Output {
+    fn schema_name() -> Cow<'static, str> {
+        "Output".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let whole = Answer::json_schema(generator);
+        for row in points() {
+            let mut schema = whole.clone();
+            let keys = answers(row);
+            properties(&mut schema).retain(|key, _| keys.contains(&key.as_str()));
+            schema.remove("title");
+            schema.insert("description".into(), format!("An answer at `{}`.", row.name).into());
+            defined(generator, row.name, schema);
+        }
+        let space = SpaceAnswer::json_schema(generator);
+        defined(generator, "space", space);
+        whole
+    }
+}
+
+/// The keys of an answer that mean something at a point.
+fn answers(row: &Row) -> Vec<&'static str> {
+    let gates = row.powers.contains(&Power::Gate);
+    let warns = matches!(row.id, PointId::SessionStart | PointId::ToolPost);
+    let refusal: &[_] = if gates || warns { &["continue", "block", "reason"] } else { &[] };
+    let own: &[_] = match row.id {
+        PointId::ToolPre => &["ask", "input", "result"],
+        PointId::ToolPost => &["result"],
+        PointId::UserPromptSubmit => &["prompt"],
+        PointId::CompactPre => &["summary"],
+        PointId::TurnEnd => &["goOn"],
+        PointId::PermissionAsk => &["answer"],
+        _ => &[],
+    };
+    [refusal, own, &["output", "additionalContext", "id"]].concat()
+}
+
+/// One JSON object on standard output; nothing at all is a pass, and a text that does not begin with `{` is
+/// told to the model. What may be answered where is in the definition of that point's name; that of a hook of
+/// a `hooks/*.yaml` in `space`.
+#[derive(JsonSchema)]
+#[schemars(
+    title = "What a command hook of cotter may answer",
+    rename_all = "camelCase",
+    deny_unknown_fields
+)]
+struct Answer {
+    /// `false`: it does not happen, for the `reason`. Where nothing can be refused any more, it is a warning.
+    #[schemars(rename = "continue")]
+    goes_on: Option<bool>,
+    /// `true`: the same as `"continue": false`.
+    block: Option<bool>,
+    /// Why. The model is told.
+    reason: Option<String>,
+    /// A person must say yes first, for this reason. At `tool.pre`.
+    ask: Option<Text>,
+    /// Another input for the tool, whole. At `tool.pre`, where the hook's owner may rewrite.
+    #[schemars(extend("examples" = [{"path": "copy.txt"}]))]
+    input: Option<Map<String, Value>>,
+    /// At `tool.pre` an answer in the tool's stead, at `tool.post` another result.
+    result: Option<String>,
+    /// Another prompt. At `user.prompt.submit`.
+    prompt: Option<String>,
+    /// The summary. At `compact.pre`.
+    summary: Option<String>,
+    /// The model does not stop yet, for this reason. At `turn.end`.
+    go_on: Option<Text>,
+    /// The answer in the person's stead. At `permission.ask`.
+    #[schemars(extend("enum" = ["yes", "no"]))]
+    answer: Option<String>,
+    /// Words for the model, as what the hook printed.
+    output: Option<String>,
+    /// What the model should know.
+    additional_context: Option<String>,
+    /// The `id` of the question, of a hook with `serve`.
+    id: Option<u64>,
+}
+
+/// An answer of a hook of a `hooks/*.yaml`. Keys may be in any case.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct SpaceAnswer {
+    /// Whether it does not happen, for the `reason`.
+    blocked: Option<bool>,
+    /// Why. The model is told.
+    reason: Option<String>,
+    /// Another input for the tool, whole. In the phase `pre`, where the hook's owner may rewrite.
+    modified: Option<Map<String, Value>>,
+}

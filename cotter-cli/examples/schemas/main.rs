@@ -1,0 +1,36 @@
+//! Prints the JSON Schemas of files and hooks, each below a line with its name, for `cargo xtask docs`.
+//!
+//! Most types here exist for their schemas alone: what is read is read by hand, so that a mistake can be told
+//! with its place. Points and words come from the tables the readers have; that the keys are the readers' too
+//! is what `tests/it/schema.rs` holds them to.
+
+#![expect(dead_code, reason = "nobody ever makes a value of these types")]
+
+mod files;
+mod hooks;
+mod mcp;
+mod settings;
+mod shape;
+
+use schemars::Schema;
+
+/// Every schema: its name, and what makes it.
+const SCHEMAS: &[(&str, fn() -> Schema)] = &[
+    ("settings", settings::settings),
+    ("project-settings", settings::project_settings),
+    ("mcp", mcp::file),
+    ("hook-input", hooks::input),
+    ("hook-output", hooks::output),
+    ("hook-file", files::hook),
+    ("skill", files::skill),
+    ("command", files::command),
+    ("agent", files::agent),
+];
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), serde_json::Error> {
+    for (name, schema) in SCHEMAS {
+        println!("=== {name}.schema.json\n{}", serde_json::to_string_pretty(&schema())?);
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Servers of the Model Context Protocol: the section `mcpServers`, and the file that has nothing else.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::shape::{Text, defined, joined, plain, read};
+
+pub(crate) fn file() -> Schema {
+    read::<File>()
+}
+
+/// Servers of the Model Context Protocol, for `cotter --mcp FILE`.
+#[derive(JsonSchema)]
+#[schemars(title = "MCP servers of cotter", deny_unknown_fields)]
+#[schemars(extend("allowComments" = true, "allowTrailingCommas" = true))]
+struct File {
+    /// Where this schema is, for editors.
+    #[schemars(rename = "$schema")]
+    schema: Option<String>,
+    /// The servers, by name.
+    #[schemars(rename = "mcpServers")]
+    servers: Servers,
+}
+
+plain! {
+    /// A name that is part of tools' names: `mcp__NAME__TOOL`.
+    Name = json_schema!({"pattern": "^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$", "maxLength": 32});
+    /// The name of a variable that is given.
+    Given = json_schema!({"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"});
+    /// The name of a header.
+    Header = json_schema!({"pattern": "^[-!#$%&'*+.^_`|~0-9A-Za-z]+$"});
+    /// An address.
+    Address = json_schema!({
+        "type": "string", "pattern": r"^\s*[Hh][Tt][Tt][Pp][Ss]?:\S", "examples": ["https://example.org/mcp"],
+    });
+}
+
+/// Servers by name.
+pub(crate) struct Servers;
+
+impl JsonSchema for Servers {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Servers".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (program, address) = (Program::json_schema(generator), Remote::json_schema(generator));
+        let mut common = || Common::json_schema(generator);
+        let (program, address) = (joined(program, common()), joined(address, common()));
+        let program = defined(generator, "mcpProgram", program);
+        let address = defined(generator, "mcpAddress", address);
+        json_schema!({
+            "type": "object",
+            "propertyNames": Name::json_schema(generator),
+            "additionalProperties": {"anyOf": [program, address]},
+            "examples": [{"docs": {"command": "docs-server", "args": ["--stdio"]}}],
+        })
+    }
+}
+
+/// A server that is a program, spoken to through its standard input and output.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+struct Program {
+    /// `stdio`, which it is without this where there is no `url`.
+    #[schemars(rename = "type", extend("enum" = ["stdio"]))]
+    kind: Option<String>,
+    /// The program: a name to be found in `PATH`, or a path.
+    #[schemars(extend("examples" = ["docs-server"]))]
+    command: Text,
+    /// Its arguments. `${NAME}` and `${NAME:-else}` stand for variables of yours.
+    #[schemars(extend("examples" = [["--stdio"]]))]
+    args: Option<Vec<String>>,
+    /// Variables it gets besides the few that all get. `${NAME}` as in `args`.
+    #[schemars(extend("propertyNames" = Given::json_schema(generator), "examples" = [{"TOKEN": "${DOCS_TOKEN}"}]))]
+    env: Option<BTreeMap<String, String>>,
+    /// The folder it starts in; without it, the project.
+    cwd: Option<Text>,
+    /// Whether it may speak to sockets of this machine, such as those of a container service or a desktop.
+    local_sockets: Option<bool>,
+}
+
+/// A server at an address, spoken to over HTTP.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+struct Remote {
+    /// `http`, which it is without this where there is a `url`.
+    #[schemars(rename = "type", extend("enum" = ["http", "streamable-http"]))]
+    kind: Option<String>,
+    /// Its address.
+    url: Address,
+    /// Headers of every request. `${NAME}` and `${NAME:-else}` stand for variables of yours: keep keys there.
+    #[schemars(extend(
+        "propertyNames" = Header::json_schema(generator),
+        "examples" = [{"Authorization": "Bearer ${DOCS_TOKEN}"}]
+    ))]
+    headers: Option<BTreeMap<String, String>>,
+}
+
+/// What both have.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+struct Common {
+    /// Which of its tools may be had.
+    tools: Option<Tools>,
+    /// Tools that, as you say, change nothing: globs over the server's own names.
+    #[schemars(extend("examples" = [["get_*"]]))]
+    read_only: Option<Vec<Text>>,
+    /// The longest a call may take, in milliseconds; 60000 unless told.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    timeout_ms: Option<u64>,
+    /// The longest it may take to start and to list its tools, in milliseconds; 30000 unless told.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    start_timeout_ms: Option<u64>,
+}
+
+/// Globs over the server's own names for its tools.
+#[derive(JsonSchema)]
+#[schemars(rename = "mcpTools", deny_unknown_fields)]
+struct Tools {
+    /// The tools that may be had; without any, all.
+    #[schemars(extend("examples" = [["get_*", "list_*"]]))]
+    allow: Option<Vec<Text>>,
+    /// The tools that may not be had, also where `allow` has them.
+    #[schemars(extend("examples" = [["delete_*"]]))]
+    deny: Option<Vec<Text>>,
+}

@@ -1,0 +1,50 @@
+//! `cotter schema`: the JSON Schemas of files and hooks, as this version has them.
+
+use std::process::ExitCode;
+
+use cotter::text;
+
+use crate::{failure::Failure, say};
+
+/// What a project's settings may say.
+pub(crate) const PROJECT_SETTINGS: &str =
+    include_str!("../../../schemas/project-settings.schema.json");
+
+/// Every schema: its name, what it is of, and the schema. `cargo xtask docs` writes them.
+const SCHEMAS: &[(&str, &str, &str)] = &[
+    ("settings", "your own settings.json", include_str!("../../../schemas/settings.schema.json")),
+    ("project-settings", ".cotter/settings.json of a project", PROJECT_SETTINGS),
+    ("mcp", "a file of MCP servers, for --mcp", include_str!("../../../schemas/mcp.schema.json")),
+    (
+        "hook-input",
+        "what a command hook reads, by point",
+        include_str!("../../../schemas/hook-input.schema.json"),
+    ),
+    (
+        "hook-output",
+        "what a command hook may answer, by point",
+        include_str!("../../../schemas/hook-output.schema.json"),
+    ),
+    ("hook-file", "hooks/*.yaml", include_str!("../../../schemas/hook-file.schema.json")),
+    ("skill", "front matter of a skill", include_str!("../../../schemas/skill.schema.json")),
+    ("command", "front matter of a command", include_str!("../../../schemas/command.schema.json")),
+    ("agent", "front matter of an agent", include_str!("../../../schemas/agent.schema.json")),
+];
+
+/// Prints one, or the names of all.
+pub(crate) fn schema(name: Option<&str>) -> Result<ExitCode, Failure> {
+    let Some(name) = name else {
+        let line = |(name, of, _): &(&str, &str, &str)| format!("{name:<16}  {of}\n");
+        return Ok(say(&SCHEMAS.iter().map(line).collect::<String>()));
+    };
+    match SCHEMAS.iter().find(|(known, ..)| *known == name) {
+        Some((.., schema)) => Ok(say(schema)),
+        None => {
+            let failure = Failure::usage(format!("there is no schema `{}`", text::show_line(name)));
+            Err(match text::nearest(name, SCHEMAS.iter().map(|(known, ..)| *known)) {
+                Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+                None => failure.with_hint("`cotter schema` lists them"),
+            })
+        }
+    }
+}

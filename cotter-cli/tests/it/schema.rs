@@ -1,0 +1,621 @@
+//! The schemas that are shipped: what editors are told is what the readers do.
+
+mod spots;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use cotter::{
+    ext::foreign::Answer,
+    files::{self, FileKind, Severity, keys},
+    points::{POINTS, PointId, Power},
+    settings::{Document, Settings, SettingsError, Source},
+};
+use cotter_models::Speaks;
+use cotter_tools::mcp::Servers;
+use expect_test::{Expect, expect};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use self::spots::{Spot, sample, spots};
+use crate::support::World;
+
+/// A schema as the program prints it.
+fn schema(name: &str) -> Value {
+    let output = World::new().output(&["schema", name]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::validator_for(schema).expect("it is a schema")
+}
+
+/// The part of a schema that is about one point.
+fn at(schema: &Value, point: &str) -> Value {
+    let mut part = schema["definitions"][point].clone();
+    part["definitions"] = schema["definitions"].clone();
+    part
+}
+
+#[test]
+fn schemas_are_listed_and_printed() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.check(
+        &["schema"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        settings          your own settings.json
+        project-settings  .cotter/settings.json of a project
+        mcp               a file of MCP servers, for --mcp
+        hook-input        what a command hook reads, by point
+        hook-output       what a command hook may answer, by point
+        hook-file         hooks/*.yaml
+        skill             front matter of a skill
+        command           front matter of a command
+        agent             front matter of an agent
+    "#]],
+    );
+    world.check(
+        &["schema", "setings"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no schema `setings`
+
+        hint: did you mean `settings`?
+    "#]],
+    );
+    world.check(
+        &["schema", "x\u{1b}[2J"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no schema `x\u{1b}[2J`
+
+        hint: `cotter schema` lists them
+    "#]],
+    );
+}
+
+#[test]
+fn every_schema_is_one_and_every_one_is_listed() {
+    let listed = String::from_utf8(World::new().output(&["schema"]).stdout).expect("text");
+    let listed: BTreeSet<_> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas");
+    let files = fs::read_dir(folder).expect("schemas/").map(|file| file.expect("a file"));
+    let files: Vec<_> = files.map(|file| file.file_name().into_string().expect("text")).collect();
+    let files = files.iter().map(|name| name.strip_suffix(".schema.json").expect("a schema"));
+    assert_eq!(listed, files.collect());
+    for name in listed {
+        let schema = schema(name);
+        assert!(jsonschema::meta::is_valid(&schema), "{name}");
+        validator(&schema);
+    }
+}
+
+/// Who reads a document.
+type Reader = fn(&Document) -> Result<(), SettingsError>;
+
+fn own(document: &Document) -> Result<(), SettingsError> {
+    settings(document, Source::User)
+}
+
+fn of_a_project(document: &Document) -> Result<(), SettingsError> {
+    settings(document, Source::Project)
+}
+
+fn servers(document: &Document) -> Result<(), SettingsError> {
+    Servers::from_document(document).map(drop)
+}
+
+/// Reads what the program reads of a settings file, section by section.
+fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
+    let settings = Settings::from_document(document, source)?;
+    let servers = document.root().object()?.get("mcpServers").map(Servers::read);
+    servers.transpose()?;
+    let spoken = settings.providers.values().filter_map(|provider| provider.speaks.as_ref());
+    let mut strange =
+        spoken.filter(|word| !Speaks::WORDS.iter().any(|(known, _)| *known == word.text));
+    strange.next().map_or(Ok(()), |word| Err(word.place.error("nobody speaks that")))
+}
+
+/// The files that are read strictly, with their schemas.
+const STRICT: [(&str, Reader); 3] =
+    [("settings", own), ("project-settings", of_a_project), ("mcp", servers)];
+
+fn read(reader: Reader, document: &Value) -> Result<(), SettingsError> {
+    reader(&Document::parse("s.json", &document.to_string())?)
+}
+
+/// The keys that the reader names when it meets one it does not know.
+fn known_keys(reader: Reader, spot: &Spot<'_>) -> BTreeSet<String> {
+    let mut object = sample_object(spot);
+    object["qqqqqqqqqqqq"] = json!(["x"]);
+    let error = read(reader, &(spot.whole)(object)).expect_err("there is no such key");
+    let hint = error.hint().unwrap_or_default();
+    let list = hint.strip_prefix("known keys are ").or(hint.strip_prefix("there are "));
+    let list = list.unwrap_or_else(|| panic!("{}: {error}; {hint}", spot.path));
+    list.split(", ").map(|key| key.trim_matches('`').to_owned()).collect()
+}
+
+fn sample_object(spot: &Spot<'_>) -> Value {
+    let required = spot.schema["required"].as_array().into_iter().flatten();
+    let keys = required.map(|key| key.as_str().expect("a key").to_owned());
+    Value::Object(
+        keys.map(|key| (key.clone(), sample(spot.schema, &spot.schema["properties"][&key])))
+            .collect(),
+    )
+}
+
+/// Whether a key that the reader knows elsewhere is refused here, whatever it says.
+fn is_refused_here(reader: Reader, spot: &Spot<'_>, key: &str) -> bool {
+    let mut object = sample_object(spot);
+    object[key] = json!(["x"]);
+    let error = read(reader, &(spot.whole)(object)).err().map(|error| error.to_string());
+    let why = ["in a project's settings", "is not about tools, so none can be named"];
+    error.is_some_and(|error| why.iter().any(|why| error.ends_with(why)))
+}
+
+/// A key that only one of them knows, the reader or the schema, fails here.
+#[test]
+fn readers_and_schemas_know_the_same_keys() {
+    for (name, reader) in STRICT {
+        let schema = schema(name);
+        let validator = validator(&schema);
+        let spots = spots(&schema);
+        let closed = |spot: &&Spot<'_>| spot.schema["additionalProperties"] == false;
+        let spots: Vec<_> = spots.iter().filter(closed).collect();
+        assert!(spots.len() >= 3, "{name} has hardly any objects");
+        for spot in spots {
+            let offered = spot.schema["properties"].as_object().expect("its keys");
+            let mut known = known_keys(reader, spot);
+            known.retain(|key| offered.contains_key(key) || !is_refused_here(reader, spot, key));
+            assert_eq!(known, offered.keys().cloned().collect(), "{name}: {}", spot.path);
+            let mut object = sample_object(spot);
+            object["qqqqqqqqqqqq"] = json!(["x"]);
+            assert!(!validator.is_valid(&(spot.whole)(object)), "{name}: {}", spot.path);
+        }
+    }
+}
+
+/// For every key of a schema there is a document that has it: it loads, and is valid.
+#[test]
+fn a_document_with_each_key_loads() {
+    for (name, reader) in STRICT {
+        let schema = schema(name);
+        let validator = validator(&schema);
+        for spot in spots(&schema) {
+            let document = (spot.whole)(sample(&schema, spot.schema));
+            let path = format!("{name}: {}: {document}", spot.path);
+            assert!(validator.is_valid(&document), "{path}");
+            if let Err(error) = read(reader, &document) {
+                panic!("{path}: {error}");
+            }
+        }
+    }
+}
+
+/// Values that are wrong somewhere.
+fn odd() -> Vec<Value> {
+    let texts =
+        ["", " ", "x", "X", "a/b", "[", "a\nb", "a\"b", "ä", "0", "http://x/", "observe", "gate"];
+    let texts = texts.into_iter().map(|text| json!(text));
+    let numbers = [json!(0), json!(-1), json!(1), json!(0.5), json!(2_000_000_000_000_u64)];
+    let rest = [
+        json!(null),
+        json!(true),
+        json!([]),
+        json!([1]),
+        json!([""]),
+        json!(["x"]),
+        json!(["["]),
+        json!({}),
+        json!({"": 1}),
+        json!({"x": "y"}),
+        json!({"x y": {}}),
+        json!([null]),
+        json!("x".repeat(100)),
+    ];
+    texts.chain(numbers).chain(rest).collect()
+}
+
+/// What one takes and the other does not, at every place and with every odd value. What the schema lets pass is
+/// told by the reader; what only the schema refuses is refused by whoever knows what it means, later.
+fn check_verdicts(name: &str, reader: Reader, expected: Expect) {
+    let schema = schema(name);
+    let validator = validator(&schema);
+    let mut told = BTreeMap::<_, Vec<_>>::new();
+    for spot in spots(&schema) {
+        for value in odd() {
+            let document = (spot.whole)(value.clone());
+            let who = match (read(reader, &document).is_ok(), validator.is_valid(&document)) {
+                (true, false) => "reader",
+                (false, true) => "schema",
+                _ => continue,
+            };
+            told.entry((who, spot.path.clone())).or_default().push(value.to_string());
+        }
+    }
+    let line = |((who, path), values): ((&str, String), Vec<String>)| {
+        format!("only the {who} takes at {path} {}\n", values.join(", "))
+    };
+    expected.assert_eq(&told.into_iter().map(line).collect::<String>());
+}
+
+#[test]
+fn readers_and_schemas_agree_about_values() {
+    check_verdicts(
+        "settings",
+        own,
+        expect![[r#"
+            only the schema takes at $.hooks.tool.post[].tools ["["]
+            only the schema takes at $.hooks.tool.post[].tools[] "["
+            only the schema takes at $.hooks.tool.pre[].tools ["["]
+            only the schema takes at $.hooks.tool.pre[].tools[] "["
+            only the schema takes at $.hooks.tool.refused[].tools ["["]
+            only the schema takes at $.hooks.tool.refused[].tools[] "["
+            only the schema takes at $.mcpServers.*|0.readOnly ["["]
+            only the schema takes at $.mcpServers.*|0.readOnly[] "["
+            only the schema takes at $.mcpServers.*|0.tools.allow ["["]
+            only the schema takes at $.mcpServers.*|0.tools.allow[] "["
+            only the schema takes at $.mcpServers.*|0.tools.deny ["["]
+            only the schema takes at $.mcpServers.*|0.tools.deny[] "["
+            only the schema takes at $.mcpServers.*|1.readOnly ["["]
+            only the schema takes at $.mcpServers.*|1.readOnly[] "["
+            only the schema takes at $.mcpServers.*|1.tools.allow ["["]
+            only the schema takes at $.mcpServers.*|1.tools.allow[] "["
+            only the schema takes at $.mcpServers.*|1.tools.deny ["["]
+            only the schema takes at $.mcpServers.*|1.tools.deny[] "["
+            only the schema takes at $.permissions.policies[].fields.* ["["]
+            only the schema takes at $.permissions.policies[].fields.*[] "["
+            only the schema takes at $.permissions.policies[].tools ["["]
+            only the schema takes at $.permissions.policies[].tools[] "["
+        "#]],
+    );
+    check_verdicts(
+        "project-settings",
+        of_a_project,
+        expect![[r#"
+        only the schema takes at $.hooks.tool.post[].tools ["["]
+        only the schema takes at $.hooks.tool.post[].tools[] "["
+        only the schema takes at $.hooks.tool.pre[].tools ["["]
+        only the schema takes at $.hooks.tool.pre[].tools[] "["
+        only the schema takes at $.hooks.tool.refused[].tools ["["]
+        only the schema takes at $.hooks.tool.refused[].tools[] "["
+        only the schema takes at $.mcpServers.*|0.readOnly ["["]
+        only the schema takes at $.mcpServers.*|0.readOnly[] "["
+        only the schema takes at $.mcpServers.*|0.tools.allow ["["]
+        only the schema takes at $.mcpServers.*|0.tools.allow[] "["
+        only the schema takes at $.mcpServers.*|0.tools.deny ["["]
+        only the schema takes at $.mcpServers.*|0.tools.deny[] "["
+        only the schema takes at $.mcpServers.*|1.readOnly ["["]
+        only the schema takes at $.mcpServers.*|1.readOnly[] "["
+        only the schema takes at $.mcpServers.*|1.tools.allow ["["]
+        only the schema takes at $.mcpServers.*|1.tools.allow[] "["
+        only the schema takes at $.mcpServers.*|1.tools.deny ["["]
+        only the schema takes at $.mcpServers.*|1.tools.deny[] "["
+        only the schema takes at $.permissions.policies[].fields.* ["["]
+        only the schema takes at $.permissions.policies[].fields.*[] "["
+        only the schema takes at $.permissions.policies[].tools ["["]
+        only the schema takes at $.permissions.policies[].tools[] "["
+    "#]],
+    );
+    check_verdicts(
+        "mcp",
+        servers,
+        expect![[r#"
+        only the schema takes at $.mcpServers.*|0.readOnly ["["]
+        only the schema takes at $.mcpServers.*|0.readOnly[] "["
+        only the schema takes at $.mcpServers.*|0.tools.allow ["["]
+        only the schema takes at $.mcpServers.*|0.tools.allow[] "["
+        only the schema takes at $.mcpServers.*|0.tools.deny ["["]
+        only the schema takes at $.mcpServers.*|0.tools.deny[] "["
+        only the schema takes at $.mcpServers.*|1.readOnly ["["]
+        only the schema takes at $.mcpServers.*|1.readOnly[] "["
+        only the schema takes at $.mcpServers.*|1.tools.allow ["["]
+        only the schema takes at $.mcpServers.*|1.tools.allow[] "["
+        only the schema takes at $.mcpServers.*|1.tools.deny ["["]
+        only the schema takes at $.mcpServers.*|1.tools.deny[] "["
+    "#]],
+    );
+}
+
+/// Texts between `open` and `close`.
+fn between<'t>(text: &'t str, open: &'t str, close: &'t str) -> impl Iterator<Item = &'t str> {
+    text.split(open).skip(1).filter_map(move |rest| Some(rest.split_once(close)?.0))
+}
+
+/// Every settings file that is shown in a page or used in a test: the schema takes it where the reader does.
+#[test]
+fn settings_that_are_shown_are_valid() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+    let text = |path: &str| fs::read_to_string(root.join(path)).expect(path);
+    let starter = text("cotter-cli/starter/settings.json");
+    let pages = ["README.md", "docs/FORMATS.md", "docs/ARCHITECTURE.md"].map(text);
+    let tests = fs::read_dir(root.join("cotter-cli/tests/it")).expect("tests");
+    let tests = tests.map(|file| file.expect("a file").path()).filter(|path| path.is_file());
+    let tests = tests.map(|path| fs::read_to_string(path).expect("a test"));
+    let tests: Vec<_> = tests.chain([text("cotter/src/settings.rs")]).collect();
+    let shown = pages.iter().flat_map(|page| between(page, "```jsonc\n", "```"));
+    let used = tests.iter().flat_map(|test| between(test, "r#\"", "\"#"));
+    let own_schema = validator(&schema("settings"));
+    let (mut valid, mut refused) = (0, 0);
+    for written in shown.chain(used).chain([starter.as_str()]) {
+        let Ok(document) = Document::parse("s.json", written) else { continue };
+        let value = document.root().to_json();
+        if value.as_object().is_none_or(serde_json::Map::is_empty) {
+            continue;
+        }
+        match own(&document) {
+            Ok(()) => valid += 1,
+            Err(_) => refused += 1,
+        }
+        assert!(own_schema.is_valid(&value) || own(&document).is_err(), "{written}");
+    }
+    assert!(valid > 30 && refused > 10, "{valid} settings were found, and {refused} that are none");
+    let document = Document::parse("settings.json", &starter).expect("it parses");
+    of_a_project(&document).expect("a project may say it");
+    assert!(validator(&schema("project-settings")).is_valid(&document.root().to_json()));
+}
+
+/// What `cotter init` writes for editors is there, and is this version's.
+#[test]
+fn the_starter_brings_the_schema_it_names() {
+    let world = World::new();
+    assert!(world.output(&["init"]).status.success());
+    let read = |name: &str| fs::read_to_string(world.path("project/.cotter").join(name)).unwrap();
+    let settings = Document::parse("settings.json", &read("settings.json")).unwrap();
+    let settings = settings.root().to_json();
+    let named = settings["$schema"].as_str().unwrap();
+    let brought: Value = serde_json::from_str(&read(named)).unwrap();
+    assert_eq!(brought, schema("project-settings"));
+    assert!(validator(&brought).is_valid(&settings));
+}
+
+const TELL: &str = r#"#!/bin/sh
+told=$(cat)
+printf '%s\n' "$told" >> "$COTTER_PROJECT_DIR/../told.jsonl"
+"#;
+
+/// Answers line by line, and tells what it was asked.
+const SERVE: &str = r#"#!/bin/sh
+while read -r told; do
+  printf '%s\n' "$told" >> "$COTTER_PROJECT_DIR/../told.jsonl"
+  id=${told##*\"id\":}
+  printf '{"id":%s}\n' "${id%%[!0-9]*}"
+done
+"#;
+
+/// A person with a hook at every point that writes down what it is told, and some that change things.
+fn listening() -> World {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let mut hooks = serde_json::Map::new();
+    for row in POINTS.iter().filter(|row| row.id != PointId::Context) {
+        hooks.insert(row.name.into(), json!([{"name": row.name, "command": "./tell.sh"}]));
+    }
+    let push = |hooks: &mut serde_json::Map<_, _>, point: &str, entry: Value| {
+        hooks[point].as_array_mut().unwrap().push(entry);
+    };
+    let says = |answer: &str| format!("echo '{answer}'");
+    let other =
+        json!({"name": "other", "tools": ["list"], "command": says(r#"{"input":{"path":"src"}}"#)});
+    push(&mut hooks, "tool.pre", other);
+    push(&mut hooks, "model.pre", json!({"name": "warm", "serve": true, "command": "./serve.sh"}));
+    push(
+        &mut hooks,
+        "compact.pre",
+        json!({"name": "short", "command": says(r#"{"summary":"all"}"#)}),
+    );
+    push(
+        &mut hooks,
+        "permission.ask",
+        json!({"name": "yes", "command": says(r#"{"answer":"yes"}"#)}),
+    );
+    world.settings(&json!({"hooks": hooks}).to_string());
+    for (name, text) in [("tell", TELL), ("serve", SERVE)] {
+        let path = world.write(&format!("home/.config/cotter/{name}.sh"), text);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    world
+}
+
+/// No key but those that are named.
+fn strict(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.contains_key("properties") && object.get("type") == Some(&json!("object")) {
+                object.insert("additionalProperties".into(), json!(false));
+            }
+            object.values_mut().for_each(strict);
+        }
+        Value::Array(list) => list.iter_mut().for_each(strict),
+        _ => {}
+    }
+}
+
+/// The keys a value has, as far as places of the schema go: `$.facts.zone`.
+fn keys_of(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    found.insert(path.to_owned());
+    match value {
+        Value::Object(object) => {
+            object.iter().for_each(|(key, value)| keys_of(value, &format!("{path}.{key}"), found));
+        }
+        Value::Array(list) => {
+            list.iter().for_each(|value| keys_of(value, &format!("{path}[]"), found))
+        }
+        _ => {}
+    }
+}
+
+/// Everything that hooks are told in real runs is as the schema has it, and the schema has nothing besides but what
+/// these runs do not come to.
+#[test]
+fn l7_hooks_read_what_the_schema_says() {
+    let world = listening();
+    let call =
+        |name: &str, input: Value| json!({"calls": [{"name": name, "input": input}]}).to_string();
+    let steps = [
+        call("read", json!({"path": "a.txt"})),
+        call("list", json!({"path": "."})),
+        call("read", json!({"path": 7})),
+        call("bash", json!({"command": "curl -s http://127.0.0.1:1/"})),
+        call("bash", json!({"command": "rm -rf src"})),
+        call("invoke_subagent", json!({"name": "general", "prompt": "hm"})),
+        json!({"text": "I did."}).to_string(),
+        json!({"text": "Done."}).to_string(),
+    ];
+    let script = world.script(&steps.join(","));
+    world.output(&["-p", "--script", &script, "go"]);
+    world.output(&["-p", "--script", &script, "--continue", "/compact"]);
+    let script = world.script(r#"{"error": {"kind": "bad_request"}}"#);
+    world.output(&["-p", "--script", &script, "--continue", "again"]);
+    let told = fs::read_to_string(world.path("told.jsonl")).unwrap();
+    let mut schema = schema("hook-input");
+    let mut seen = BTreeMap::<String, BTreeSet<String>>::new();
+    let shipped = validator(&schema);
+    strict(&mut schema);
+    for line in told.lines() {
+        let told: Value = serde_json::from_str(line).unwrap();
+        let point = told["event"].as_str().unwrap();
+        let wrong = validator(&at(&schema, point))
+            .iter_errors(&told)
+            .map(|e| e.to_string())
+            .collect::<Vec<_>>();
+        assert!(wrong.is_empty() && shipped.is_valid(&told), "{line}: {wrong:?}");
+        keys_of(&told, "$", seen.entry(point.into()).or_default());
+    }
+    let mut unseen = String::new();
+    for row in POINTS.iter().filter(|row| row.id != PointId::Context) {
+        let part = at(&schema, row.name);
+        let nothing = BTreeSet::new();
+        let seen = seen.get(row.name).unwrap_or(&nothing);
+        let paths: BTreeSet<_> = spots(&part).into_iter().map(|spot| spot.path).collect();
+        for path in paths.iter().filter(|path| !seen.contains(*path)) {
+            unseen += &format!("{} {path}\n", row.name);
+        }
+    }
+    expect![[r#"
+        session.open $.id
+        session.start $.id
+        user.prompt.submit $.id
+        model.post $.cacheBreak
+        model.post $.cacheBreak.by
+        model.post $.cacheBreak.byte
+        model.post $.cacheBreak.part
+        model.post $.id
+        tool.pre $.facts.invalid
+        tool.pre $.id
+        tool.post $.facts.confined
+        tool.post $.facts.doubts
+        tool.post $.facts.doubts[]
+        tool.post $.facts.invalid
+        tool.post $.facts.writes[]
+        tool.post $.id
+        tool.refused $.id
+        compact.pre $.id
+        compact.post $.id
+        subagent.start $.id
+        subagent.end $.id
+        turn.end $.id
+        error $.id
+        session.end $.id
+        session.close $.id
+    "#]]
+    .assert_eq(&unseen);
+}
+
+/// An answer that a schema takes at a point means something there, and no other key of answers does.
+#[test]
+fn l8_hooks_answer_what_the_schema_says() {
+    let schema = schema("hook-output");
+    let keys = schema["properties"].as_object().unwrap();
+    for row in POINTS.iter().filter(|row| row.id != PointId::Context) {
+        let part = at(&schema, row.name);
+        let validator = validator(&part);
+        for (key, about) in keys {
+            let value = if key == "continue" { json!(false) } else { sample(&schema, about) };
+            let answer = json!({key.as_str(): value});
+            let read =
+                Answer::read(row.id, answer.as_object().unwrap()).expect("it is well written");
+            let means = match key.as_str() {
+                // Of a hook with `serve`, at any point.
+                "id" => true,
+                "continue" | "block" | "reason" => {
+                    let warns = [PointId::SessionStart, PointId::ToolPost].contains(&row.id);
+                    warns || row.powers.contains(&Power::Gate)
+                }
+                "ask" => row.id == PointId::ToolPre,
+                _ => read != Answer::default(),
+            };
+            assert_eq!(validator.is_valid(&answer), means, "{answer} at {}", row.name);
+        }
+        for answer in [json!({"contine": false}), json!({"input": "x"}), json!({"answer": "maybe"})]
+        {
+            assert!(!validator.is_valid(&answer), "{answer} at {}", row.name);
+        }
+    }
+}
+
+/// What a file with this front matter amounts to, and why.
+fn checked(kind: FileKind, fields: &Value) -> (Severity, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sample.md");
+    let lines = fields.as_object().unwrap().iter().map(|(key, value)| format!("{key}: {value}\n"));
+    fs::write(&path, format!("---\n{}---\nText.\n", lines.collect::<String>())).unwrap();
+    let [file] = &files::check(&path, kind)[..] else { panic!("one file, one answer") };
+    let told = file.diagnostics.iter().map(|told| told.message.clone()).collect::<Vec<_>>();
+    (file.status, told.join("; "))
+}
+
+#[test]
+fn c9_front_matter_is_what_the_schema_says() {
+    let kinds: [(&str, FileKind, &[&str]); 3] = [
+        ("skill", FileKind::Skills, &keys::SKILL),
+        ("command", FileKind::Commands, &keys::COMMAND),
+        ("agent", FileKind::Agents, &keys::AGENT),
+    ];
+    let mut only_schema = String::new();
+    for (name, kind, keys) in kinds {
+        let schema = schema(name);
+        let validator = validator(&schema);
+        let offered = schema["properties"].as_object().unwrap();
+        let (refused, known): (Vec<_>, Vec<_>) =
+            offered.iter().partition(|(_, about)| about["not"].is_object());
+        let known: BTreeSet<_> = known.into_iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(known, keys.iter().copied().collect(), "{name}");
+        for (key, _) in refused {
+            let fields = json!({key.as_str(): ["x"]});
+            assert!(
+                !validator.is_valid(&fields) && checked(kind, &fields).0 == Severity::Rejected,
+                "{key}"
+            );
+        }
+        for spot in spots(&schema).iter().filter(|spot| spot.schema["not"].is_null()) {
+            let fields = (spot.whole)(sample(&schema, spot.schema));
+            let (status, told) = checked(kind, &fields);
+            assert!(validator.is_valid(&fields), "{name}: {fields}");
+            assert!(
+                status == Severity::Warning && !told.contains("no effect"),
+                "{name}: {fields}: {told}"
+            );
+            for value in odd().into_iter().filter(|_| spot.path != "$") {
+                let fields = (spot.whole)(value);
+                let (status, why) = checked(kind, &fields);
+                if status == Severity::Rejected && validator.is_valid(&fields) {
+                    only_schema += &format!("{name}: {fields}: {why}\n");
+                }
+            }
+        }
+    }
+    expect![[r#"
+        agent: {"tools":"["}: `tools`: error parsing glob '[': unclosed character class; missing ']'
+        agent: {"tools":["["]}: `tools`: error parsing glob '[': unclosed character class; missing ']'
+        agent: {"tools":["["]}: `tools`: error parsing glob '[': unclosed character class; missing ']'
+    "#]].assert_eq(&only_schema);
+}
