@@ -225,10 +225,11 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
 fn hooks() -> clap::Command {
     names(
         "hooks",
-        "List hooks, and try them",
+        "List the hooks at every point of a run, try them, check the files that declare them",
         "The hooks there are, where each is bound and whose it is",
     )
     .subcommand(hooks_test())
+    .subcommand(check("hooks"))
 }
 
 fn hooks_test() -> clap::Command {
@@ -273,15 +274,6 @@ fn skills() -> clap::Command {
                 .arg(json("One JSON object per line")),
         )
         .subcommand(check("skills"))
-}
-
-fn hooks() -> clap::Command {
-    names(
-        "hooks",
-        "List the hooks at every point of a run, check the files that declare them",
-        "The hooks there are, where each is bound and whose it is",
-    )
-    .subcommand(check("hooks"))
 }
 
 fn explain() -> clap::Command {
@@ -580,6 +572,7 @@ fn hooks_of(matches: &ArgMatches) -> Command {
             prompt: text_of(matches, "prompt"),
             json: matches.get_flag("json"),
         })),
+        Some(("check", matches)) => check_of(FileKind::Hooks, matches),
         list => Command::HooksList { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
     }
 }
@@ -598,14 +591,6 @@ fn named(word: &str, matches: &ArgMatches) -> Command {
         Some(("show", matches)) => Command::SkillsShow { name: typed(matches, "name"), json },
         Some(("match", matches)) => Command::SkillsMatch { task: typed(matches, "task"), json },
         _ => Command::NamesList { kind, json },
-    }
-}
-
-/// A command about hooks.
-fn hooks_of(matches: &ArgMatches) -> Command {
-    match matches.subcommand() {
-        Some(("check", matches)) => check_of(FileKind::Hooks, matches),
-        list => Command::HooksList { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
     }
 }
 
