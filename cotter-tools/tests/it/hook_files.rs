@@ -149,13 +149,19 @@ async fn c5_a_space_blocks_and_modifies_what_is_written() {
         written("src/a.c", "\tx"),
         ("read", json!({"path": "/etc/hosts"})),
     ];
-    check(SPACE, user(), &calls, expect![[r#"
+    check(
+        SPACE,
+        user(),
+        &calls,
+        expect![[r#"
         write {"path":"/etc/hosts","content":"x"}: block, Cannot modify system directories
         write {"path":"/usr/lib/x","content":"x"}: block, Cannot modify system directories
         write {"path":"src/a.c","content":"x"}: pass
         write {"path":"src/a.c","content":"\tx"}: pass, with {"path":"src/a.c","content":"  x"}
         read {"path":"/etc/hosts"}: pass
-    "#]]).await;
+    "#]],
+    )
+    .await;
     // Without the leave to rewrite, what would rewrite blocks.
     check(SPACE, space(), &calls, expect![[r#"
         write {"path":"/etc/hosts","content":"x"}: block, Cannot modify system directories
@@ -164,9 +170,15 @@ async fn c5_a_space_blocks_and_modifies_what_is_written() {
         write {"path":"src/a.c","content":"\tx"}: block, it may not change anything: its owner was not granted `rewrite`
         read {"path":"/etc/hosts"}: pass
     "#]]).await;
-    check(SPACE, space().with_rewrite(), &calls[3..4], expect![[r#"
+    check(
+        SPACE,
+        space().with_rewrite(),
+        &calls[3..4],
+        expect![[r#"
         write {"path":"src/a.c","content":"\tx"}: pass, with {"path":"src/a.c","content":"  x"}
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -178,7 +190,8 @@ async fn c4_a_post_hook_is_told_what_happened_and_changes_nothing() {
     let log = fs::read_to_string(machine.scratch.path().join("project/audit.log")).unwrap();
     expect![[r#"
         [audit] {"tool":"read","input":{"path":"a"},"result":"one"}
-    "#]].assert_eq(&log);
+    "#]]
+    .assert_eq(&log);
     // One that fails is no reason to withhold a result.
     fs::write(machine.folder().join("hooks/audit.sh"), "#!/bin/sh\nexit 3\n").unwrap();
     let said = machine.agent.run_post("read", json!({"path": "a"}), "two").await;
@@ -196,7 +209,8 @@ async fn c14_unloaded_nothing_of_it_is_left() {
     let calls = machine.calls(&[written("/etc/hosts", "x")]).await;
     expect![[r#"
         write {"path":"/etc/hosts","content":"x"}: pass
-    "#]].assert_eq(&calls);
+    "#]]
+    .assert_eq(&calls);
 }
 
 #[tokio::test]
