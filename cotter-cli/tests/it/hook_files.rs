@@ -92,23 +92,29 @@ fn c14_a_persons_own_files_block_modify_and_observe() {
 fn s30_a_hook_of_a_file_is_left_out_by_name() {
     let world = world();
     no_prod(&world, OWN);
-    world.check(&run(&["--without", "no-prod"], "write x to prod.txt"), expect![[r#"
+    world.check(
+        &run(&["--without", "no-prod"], "write x to prod.txt"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} gave 1 line:
         created prod.txt, 1 line
 
         (rehearsal is an offline stand-in, not a model)
-    "#]]);
+    "#]],
+    );
     world.settings(r#"{"disable": ["user/no-prod"]}"#);
-    world.check(&run(&[], "write x to prod2.txt"), expect![[r#"
+    world.check(
+        &run(&[], "write x to prod2.txt"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod2.txt","content":"x"} gave 1 line:
         created prod2.txt, 1 line
 
         (rehearsal is an offline stand-in, not a model)
-    "#]]);
+    "#]],
+    );
     expect![[r#"
         exit 0
         --- stdout
@@ -118,14 +124,17 @@ fn s30_a_hook_of_a_file_is_left_out_by_name() {
     world.settings("{}");
     world.write(&format!("{OWN}/hooks/no-prod.yaml"), format!("{NO_PROD}enabled: false\n"));
     fs::remove_file(world.path(&format!("{OWN}/hooks/no-prod.sh"))).unwrap();
-    world.check(&run(&[], "write x to prod3.txt"), expect![[r#"
+    world.check(
+        &run(&[], "write x to prod3.txt"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod3.txt","content":"x"} gave 1 line:
         created prod3.txt, 1 line
 
         (rehearsal is an offline stand-in, not a model)
-    "#]]);
+    "#]],
+    );
     expect![[r#"
         exit 0
         --- stdout
@@ -204,7 +213,9 @@ fn s3_what_a_project_brings_is_not_a_persons_own() {
     let world = world();
     let world_home = world.path("project/conf");
     let world = world.with_env("COTTER_HOME", world_home);
-    world.check(&run(&[], "read a.txt"), expect![[r#"
+    world.check(
+        &run(&[], "read a.txt"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"a.txt"} gave 2 lines:
@@ -212,15 +223,19 @@ fn s3_what_a_project_brings_is_not_a_persons_own() {
              2	two
 
         (rehearsal is an offline stand-in, not a model)
-    "#]]);
+    "#]],
+    );
     no_prod(&world, "project/conf");
-    world.check(&run(&[], "read a.txt"), expect![[r#"
+    world.check(
+        &run(&[], "read a.txt"),
+        expect![[r#"
         exit 1
         --- stderr
         error: [T]/project/conf/hooks lies in the project, and a project's hooks are not read
 
         hint: keep your own hooks outside [T]/project
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -233,7 +248,9 @@ fn s6_a_projects_files_are_shown_before_they_run() {
         &format!("{PROJECT}/hooks/lint.yaml"),
         "id: lint\nphase: post\nenabled: no\ncommand: [npm, run, lint]\n",
     );
-    world.check(&["trust", "--print"], expect![[r#"
+    world.check(
+        &["trust", "--print"],
+        expect![[r#"
         exit 0
         --- stdout
         source  [T]/project/.cotter
@@ -259,7 +276,8 @@ fn s6_a_projects_files_are_shown_before_they_run() {
           runs        102 bytes  hooks/no-prod.sh
                        85 bytes  hooks/no-prod.yaml
                        62 bytes  hooks/sign.yaml
-    "#]]);
+    "#]],
+    );
     // Untrusted, nothing of it runs, also nothing that is broken.
     world.write(&format!("{PROJECT}/hooks/broken.yaml"), "id: broken\n");
     world.check(&run(&[], "write x to prod.txt"), expect![[r#"
@@ -274,14 +292,17 @@ fn s6_a_projects_files_are_shown_before_they_run() {
     "#]]);
     assert!(!world.path("project/audit.log").exists());
     // What cannot be read cannot be trusted.
-    world.check(&["trust", "--print"], expect![[r#"
+    world.check(
+        &["trust", "--print"],
+        expect![[r#"
         exit 1
         --- stderr
         error: hooks could not be loaded
           caused by: [T]/project/.cotter/hooks/broken.yaml:1: there is no `phase`
 
         hint: a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -336,14 +357,17 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
             (rehearsal is an offline stand-in, not a model)
         "#]],
     );
-    world.check(&run(&["--safe-mode"], "write x to prod2.txt"), expect![[r#"
+    world.check(
+        &run(&["--safe-mode"], "write x to prod2.txt"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod2.txt","content":"x"} gave 1 line:
         created prod2.txt, 1 line
 
         (rehearsal is an offline stand-in, not a model)
-    "#]]);
+    "#]],
+    );
 }
 
 /// By a file nothing becomes looser.
@@ -393,7 +417,9 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
         --- stdout
         no-prod               tool.pre            gate       (project)  for write  Nothing is written to production.
     "#]].assert_eq(&listed(&world));
-    world.check(&["explain", "write", r#"{"path": "prod.txt", "content": "x"}"#], expect![[r#"
+    world.check(
+        &["explain", "write", r#"{"path": "prod.txt", "content": "x"}"#],
+        expect![[r#"
         exit 0
         --- stdout
         write {"path":"prod.txt","content":"x"}
@@ -415,7 +441,8 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
           gate      no-prod                      would be asked   (project)
           zone      workspace at level standard  pass
           mode      ask                          pass
-    "#]]);
+    "#]],
+    );
     fs::remove_dir_all(world.path(PROJECT)).unwrap();
     world.check(&prompt, expect![[r#"
         exit 0
@@ -448,7 +475,9 @@ fn c14_files_are_checked_one_by_one() {
         &format!("{PROJECT}/hooks/\u{1b}[31m.yaml"),
         "id: a\nphase: pre\ncommand: \u{1b}[31m\n",
     );
-    world.check(&["hooks", "check", ".cotter"], expect![[r#"
+    world.check(
+        &["hooks", "check", ".cotter"],
+        expect![[r#"
         exit 1
         --- stdout
         .cotter/hooks/\u{1b}[31m.yaml: rejected
@@ -458,7 +487,8 @@ fn c14_files_are_checked_one_by_one() {
         .cotter/hooks/no-prod.yaml: ok
         .cotter/settings.json: rejected
           line 2: $.hooks["tool.pre"][0].comand: unknown key `comand`; did you mean `command`?
-    "#]]);
+    "#]],
+    );
     world.check(&["hooks", "check", ".", "--json"], expect![[r#"
         exit 1
         --- stdout
@@ -467,22 +497,31 @@ fn c14_files_are_checked_one_by_one() {
         {"path":"./.cotter/hooks/no-prod.yaml","kind":"hook","status":"ok","diagnostics":[]}
         {"path":"./.cotter/settings.json","kind":"settings","status":"rejected","diagnostics":[{"line":2,"severity":"rejected","message":"$.hooks[\"tool.pre\"][0].comand: unknown key `comand`; did you mean `command`?"}]}
     "#]]);
-    world.check(&["hooks", "check", ".cotter/hooks/no-prod.yaml"], expect![[r#"
+    world.check(
+        &["hooks", "check", ".cotter/hooks/no-prod.yaml"],
+        expect![[r#"
         exit 0
         --- stdout
         .cotter/hooks/no-prod.yaml: ok
-    "#]]);
-    world.check(&["hooks", "check", "none"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["hooks", "check", "none"],
+        expect![[r#"
         exit 1
         --- stderr
         error: cannot check none
           caused by: No such file or directory (os error 2)
 
         hint: name a file or a folder that exists
-    "#]]);
-    world.check(&["hooks", "check", "src"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["hooks", "check", "src"],
+        expect![[r#"
         exit 0
-    "#]]);
+    "#]],
+    );
 }
 
 /// The examples as they stand in their files.
@@ -534,4 +573,32 @@ fn l8_c5_a_policy_and_a_space_do_what_they_say() {
         refused: write: Production paths are off-limits in this session. (no-prod)
         refused: write: Cannot modify system directories (pre-write)
     "#]]);
+}
+
+/// What the skill about hooks tells a model to write works as it stands there, declared either way.
+#[test]
+fn the_skill_about_hooks_is_true() {
+    let world = world();
+    let said = world.output(&["skills", "show", "write-hook"]).stdout;
+    let said = String::from_utf8(said).unwrap();
+    let block = |language: &str| {
+        let (_, rest) = said.split_once(&format!("```{language}\n")).unwrap();
+        let (text, _) = rest.split_once("```").unwrap();
+        text.lines().map(|line| format!("{}\n", line.trim_start_matches("   "))).collect::<String>()
+    };
+    script(&world, &format!("{OWN}/hooks/no-prod.sh"), &block("sh"));
+    let prompt = run(&[], "write x to config/prod.txt");
+    let refused = |world: &World| {
+        assert_eq!(
+            String::from_utf8(world.output(&prompt).stderr).unwrap(),
+            "refused: write: config/prod is changed by hand only; put it into config/staging (no-prod)\n"
+        );
+    };
+    world.settings(&block("json"));
+    refused(&world);
+    world.settings("{}");
+    world.write(&format!("{OWN}/hooks/no-prod.yaml"), block("yaml"));
+    refused(&world);
+    let checked = world.output(&["hooks", "check", world.path(OWN).to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(0));
 }
