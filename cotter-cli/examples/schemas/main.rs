@@ -14,8 +14,10 @@ mod shape;
 
 use schemars::Schema;
 
+type Make = fn() -> Schema;
+
 /// Every schema: its name, and what makes it.
-const SCHEMAS: &[(&str, fn() -> Schema)] = &[
+const SCHEMAS: &[(&str, Make)] = &[
     ("settings", settings::settings),
     ("project-settings", settings::project_settings),
     ("mcp", mcp::file),

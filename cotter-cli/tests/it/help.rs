@@ -25,6 +25,7 @@ fn help_shows_what_works() {
           mcp          List what MCP servers offer, and accept what changed
           permissions  List the rules in force, and take one back
           init         Begin a project's own folder: a hook, a rule, a skill, a command, an agent
+          schema       Print the JSON Schema of a file, for editors, or of what hooks read and answer
           trust        Show what a project brings, and let it run
           untrust      Take trust back
           sessions     List and show stored sessions

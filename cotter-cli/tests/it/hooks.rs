@@ -336,17 +336,18 @@ fn the_starter_has_nothing_to_complain_about() {
     world.check(
         &["init"],
         expect![[r#"
-        exit 0
-        --- stdout
-        [T]/project/.cotter is there:
-          settings.json
-          hooks/no-prod.sh
-          skills/house-style/SKILL.md
-          commands/review.md
-          agents/tester.md
+            exit 0
+            --- stdout
+            [T]/project/.cotter is there:
+              settings.json
+              settings.schema.json
+              hooks/no-prod.sh
+              skills/house-style/SKILL.md
+              commands/review.md
+              agents/tester.md
 
-        Nothing in it runs before you trust it: `cotter trust` shows it and asks.
-    "#]],
+            Nothing in it runs before you trust it: `cotter trust` shows it and asks.
+        "#]],
     );
     world.check(
         &["init"],
