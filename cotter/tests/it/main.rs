@@ -30,6 +30,7 @@ mod pipeline;
 mod questions;
 mod registry;
 mod registry_stress;
+mod reloaded_index;
 mod commands;
 mod custom_entries;
 mod context;
