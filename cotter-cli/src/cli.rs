@@ -176,11 +176,7 @@ fn definition() -> clap::Command {
                 .help("Colour: auto, always, never"),
         )
         .subcommand(skills())
-        .subcommand(names(
-            "hooks",
-            "List the hooks at every point of a run",
-            "The hooks there are, where each is bound and whose it is",
-        ))
+        .subcommand(hooks())
         .subcommand(
             names("commands", "List what may be typed after a slash", "The commands there are")
                 .subcommand(check("commands")),
@@ -241,6 +237,15 @@ fn skills() -> clap::Command {
                 .arg(json("One JSON object per line")),
         )
         .subcommand(check("skills"))
+}
+
+fn hooks() -> clap::Command {
+    names(
+        "hooks",
+        "List the hooks at every point of a run, check the files that declare them",
+        "The hooks there are, where each is bound and whose it is",
+    )
+    .subcommand(check("hooks"))
 }
 
 fn explain() -> clap::Command {
@@ -464,9 +469,7 @@ fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
 
 fn command(matches: &ArgMatches) -> Result<Command, Failure> {
     match matches.subcommand() {
-        Some(("hooks", matches)) => Ok(Command::HooksList {
-            json: matches.subcommand().is_some_and(|(_, list)| list.get_flag("json")),
-        }),
+        Some(("hooks", matches)) => Ok(hooks_of(matches)),
         Some((word @ ("skills" | "commands" | "agents"), matches)) => Ok(named(word, matches)),
         Some(("models", matches)) => {
             let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
@@ -534,14 +537,24 @@ fn named(word: &str, matches: &ArgMatches) -> Command {
     let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
     let typed = |matches, name| text_of(matches, name).unwrap_or_default();
     match matches.subcommand() {
-        Some(("check", matches)) => {
-            let path = path_of(matches, "path").unwrap_or_default();
-            Command::Check { kind: files, path, json }
-        }
+        Some(("check", matches)) => check_of(files, matches),
         Some(("show", matches)) => Command::SkillsShow { name: typed(matches, "name"), json },
         Some(("match", matches)) => Command::SkillsMatch { task: typed(matches, "task"), json },
         _ => Command::NamesList { kind, json },
     }
+}
+
+/// A command about hooks.
+fn hooks_of(matches: &ArgMatches) -> Command {
+    match matches.subcommand() {
+        Some(("check", matches)) => check_of(FileKind::Hooks, matches),
+        list => Command::HooksList { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
+    }
+}
+
+fn check_of(kind: FileKind, matches: &ArgMatches) -> Command {
+    let path = path_of(matches, "path").unwrap_or_default();
+    Command::Check { kind, path, json: matches.get_flag("json") }
 }
 
 fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {

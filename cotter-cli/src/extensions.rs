@@ -92,7 +92,7 @@ impl Extensions {
 }
 
 /// A file of a trusted copy is told under the name that its author knows.
-fn named_as_found(diagnostics: &mut [Diagnostic], copy: &Path, source: &Path) {
+pub(crate) fn named_as_found(diagnostics: &mut [Diagnostic], copy: &Path, source: &Path) {
     for diagnostic in diagnostics {
         if let Ok(within) = diagnostic.path.strip_prefix(copy) {
             diagnostic.path = source.join(within);

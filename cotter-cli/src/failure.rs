@@ -8,7 +8,8 @@ use std::{
 };
 
 use cotter::{
-    ext::RegisterError, session::StoreError, settings::SettingsError, text, trust::TrustError,
+    ext::RegisterError, files::BrokenHooks, session::StoreError, settings::SettingsError, text,
+    trust::TrustError,
 };
 use cotter_test::ScriptError;
 
@@ -123,6 +124,17 @@ impl From<ScriptError> for Failure {
 impl From<RegisterError> for Failure {
     fn from(error: RegisterError) -> Self {
         Failure::of(&error, error.hint())
+    }
+}
+
+impl From<BrokenHooks> for Failure {
+    /// Every file at once: whoever mends one wants to know of the others.
+    fn from(broken: BrokenHooks) -> Self {
+        let failure = Failure::new("hooks could not be loaded");
+        let failure = broken.errors().fold(failure, Failure::with_cause);
+        failure.with_hint(
+            "a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more",
+        )
     }
 }
 

@@ -11,9 +11,9 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
-    command_hook::{self, Base},
+    command_hook::{self, Base, CommandHook},
     ext::HookInfo,
-    files::Severity,
+    files::{HookFiles, Severity, load_hooks},
     permission::{Level, Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{
@@ -29,7 +29,7 @@ use smol_str::SmolStr;
 
 use crate::{
     cli::RunArgs,
-    extensions::Extensions,
+    extensions::{Extensions, named_as_found},
     failure::Failure,
     home,
     models::Answering,
@@ -56,7 +56,7 @@ pub(crate) fn place(typed: Option<&Path>) -> Result<Place, Failure> {
 /// The settings in force, farthest first.
 pub(crate) struct Files(Vec<File>);
 
-/// One settings file.
+/// One settings file, or one folder of hooks beside it.
 struct File {
     path: PathBuf,
     owner: Owner,
@@ -64,6 +64,8 @@ struct File {
     base: PathBuf,
     settings: Settings,
     servers: Servers,
+    /// Hooks that it declares and switches off.
+    off: Vec<CommandHook>,
 }
 
 impl File {
@@ -84,20 +86,14 @@ impl File {
         let settings = Settings::from_document(document, source)?;
         let servers = document.root().object()?.get("mcpServers").map(Servers::read);
         let servers = servers.transpose()?.unwrap_or_default();
-        Ok(File { path: path.into(), owner, base, settings, servers })
+        Ok(File { path: path.into(), owner, base, settings, servers, off: vec![] })
     }
 
     /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does. Of
     /// what changed since, or is gone, the rules and hooks stay as they were trusted: by a file nothing
     /// becomes looser.
     fn of_project(found: &Found) -> Result<Option<Self>, Failure> {
-        let (copy, grants) = match &found.standing {
-            Standing::Trusted { copy, grants, .. } => (copy, *grants),
-            Standing::Changed { copy, .. } | Standing::Gone { copy } if found.is_folder() => {
-                (copy, Grants::default())
-            }
-            _ => return Ok(None),
-        };
+        let Some((copy, grants)) = kept(found) else { return Ok(None) };
         let name = if found.is_folder() { "settings.json" } else { ".mcp.json" };
         let path = if found.is_folder() { found.source.join(name) } else { found.source.clone() };
         let bytes = match fs::read(copy.join(name)) {
@@ -109,8 +105,7 @@ impl File {
             }
         };
         let document = Document::parse_bytes(&path.display().to_string(), &bytes)?;
-        let owner = Owner::new(Origin::Project, path.display().to_string());
-        let owner = if grants.rewrite { owner.with_rewrite() } else { owner };
+        let owner = of_project(&path, grants);
         if found.is_folder() {
             let mut read = File::read(&path, &document, Source::Project, owner, copy.clone())?;
             if !matches!(found.standing, Standing::Trusted { .. }) {
@@ -119,8 +114,63 @@ impl File {
             return Ok(Some(read));
         }
         let servers = Servers::from_document(&document)?;
-        Ok(Some(File { path, owner, base: copy.clone(), settings: Settings::default(), servers }))
+        let settings = Settings::default();
+        Ok(Some(File { path, owner, base: copy.clone(), settings, servers, off: vec![] }))
     }
+
+    /// The person's own `hooks/*.yaml`; nothing where there are none.
+    fn own_hooks(folder: &Path, project: &Path) -> Result<Option<Self>, Failure> {
+        let path = folder.join("hooks");
+        let read = load_hooks(folder);
+        let is_empty = read.as_ref().is_ok_and(|read| read.files.is_empty());
+        if !is_empty && home::is_brought_by(&path, project) {
+            return Err(brought(&path, "hooks", project));
+        }
+        let owner = Owner::new(Origin::User, path.display().to_string());
+        let base = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        Ok(File::of_hooks(path, owner, base, read?))
+    }
+
+    /// Those of a project, of the copy that its settings are read from.
+    fn hooks_of_project(found: &Found) -> Result<Option<Self>, Failure> {
+        let Some((copy, grants)) = kept(found).filter(|_| found.is_folder()) else {
+            return Ok(None);
+        };
+        let read = load_hooks(copy).map_err(|mut broken| {
+            named_as_found(&mut broken.diagnostics, copy, &found.source);
+            broken
+        })?;
+        let path = found.source.join("hooks");
+        let owner = of_project(&path, grants);
+        Ok(File::of_hooks(path, owner, copy.clone(), read))
+    }
+
+    fn of_hooks(path: PathBuf, owner: Owner, base: PathBuf, read: HookFiles) -> Option<Self> {
+        if read.files.is_empty() {
+            return None;
+        }
+        let mut settings = Settings::default();
+        settings.hooks = read.enabled().cloned().collect();
+        let off = read.switched_off().cloned().collect();
+        Some(File { path, owner, base, settings, servers: Servers::default(), off })
+    }
+}
+
+/// The copy of a source that its rules and hooks are read from, and what they may. Of what changed since
+/// it was trusted, or is gone, those of a folder stay.
+fn kept(found: &Found) -> Option<(&PathBuf, Grants)> {
+    match &found.standing {
+        Standing::Trusted { copy, grants, .. } => Some((copy, *grants)),
+        Standing::Changed { copy, .. } | Standing::Gone { copy } if found.is_folder() => {
+            Some((copy, Grants::default()))
+        }
+        _ => None,
+    }
+}
+
+fn of_project(path: &Path, grants: Grants) -> Owner {
+    let owner = Owner::new(Origin::Project, path.display().to_string());
+    if grants.rewrite { owner.with_rewrite() } else { owner }
 }
 
 impl Files {
@@ -137,10 +187,14 @@ impl Files {
         if let Some(path) = home::user_settings() {
             files.extend(personal(&path, Source::User, project)?);
         }
+        if let Some(folder) = home::config() {
+            files.extend(File::own_hooks(&folder, project)?);
+        }
         for found in &standings.0 {
             let file = File::of_project(found)?;
             file.iter().try_for_each(|file| tightens(file, &files))?;
             files.extend(file);
+            files.extend(File::hooks_of_project(found)?);
         }
         if let Some(path) = named {
             let file = personal(path, Source::File, project)?;
@@ -193,6 +247,11 @@ impl Files {
         rows
     }
 
+    /// Hooks that files declare and switch off, each with its owner.
+    pub(crate) fn switched_off(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
+        self.0.iter().flat_map(|file| file.off.iter().map(|hook| (&file.owner, hook)))
+    }
+
     /// The rules that forbid, of all files. One that is none is told when the files are registered.
     pub(crate) fn denied(&self) -> Vec<Rule> {
         let denied = self.0.iter().flat_map(|file| &file.settings.permissions.deny);
@@ -202,10 +261,11 @@ impl Files {
     /// Puts every file's permissions and hooks into the registry, then what flags say.
     fn register(&self, agent: &Agent, runner: &Runner, mode: Option<Mode>) -> Result<(), Failure> {
         let starts = Arc::new(tools::hooks(runner));
-        for File { owner, base, settings, .. } in &self.0 {
+        for file @ File { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             settings.permissions.examples.iter().try_for_each(|one| check(one, agent))?;
             warn_of_unknown_tools(&settings.permissions, agent);
+            warn_of_blind_hooks(file, agent);
             let confined = command_hook::is_confined(owner);
             let base = Base { folder: base.clone(), confined, starts: starts.clone() };
             agent.extend(owner.clone(), |unit| {
@@ -290,12 +350,16 @@ fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>,
         _ => home::leads_through(path, project),
     };
     if path.symlink_metadata().is_ok() && is_brought {
-        let shown = path.display();
-        let message = format!("{shown} lies in the project, and a project's settings are not read");
-        let hint = format!("keep your own settings outside {}", project.display());
-        return Err(Failure::new(message).with_hint(hint));
+        return Err(brought(path, "settings", project));
     }
     File::load(path, source, Origin::User)
+}
+
+/// What would be the person's own, were it not for where it lies.
+fn brought(path: &Path, what: &str, project: &Path) -> Failure {
+    let shown = path.display();
+    Failure::new(format!("{shown} lies in the project, and a project's {what} are not read"))
+        .with_hint(format!("keep your own {what} outside {}", project.display()))
 }
 
 /// The rules of a file, or the place of the first that is none.
@@ -368,6 +432,28 @@ fn warn_of_unknown_tools(permissions: &Permissions, agent: &Agent) {
     }
 }
 
+/// Tells of hooks that are for tools which are not there: a gate with a typo is no protection.
+fn warn_of_blind_hooks(file: &File, agent: &Agent) {
+    let tools = agent.tools();
+    let mut known: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();
+    known.extend(SOMETIMES);
+    for hook in &file.settings.hooks {
+        for tool in hook.declared.tools.iter().flatten() {
+            let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
+            if may_be || known.contains(&tool.as_str()) {
+                continue;
+            }
+            let near = text::nearest(tool, known.iter().copied());
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let (shown, name) = (file.path.display(), &hook.name);
+            let words = format!(
+                "{shown}: hook `{name}` is for the tool `{tool}`, which is not there{near}"
+            );
+            screen::tell(&format!("warning: {}", text::show_line(&words)));
+        }
+    }
+}
+
 /// Warns of something in a settings file, before a run begins.
 pub(crate) fn warn(error: &SettingsError) {
     screen::tell(&format!("warning: {}", text::show_line(&error.to_string())));
@@ -425,6 +511,11 @@ fn builder(answering: Answering, place: Place, runner: &Runner) -> Result<AgentB
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
 pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
+    shown_with_files(place).map(|(agent, _)| agent)
+}
+
+/// The same, with the settings in force.
+pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> {
     let standings = trust::seen(&place);
     let files = Files::load(None, &place, &standings)?;
     let values = files.values();
@@ -438,7 +529,7 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
     let agent = builder.build()?;
     files.register(&agent, &runner, None)?;
     extensions.register(&agent)?;
-    Ok(agent)
+    Ok((agent, files))
 }
 
 /// Everything a run needs, put together.

@@ -7,6 +7,8 @@ use std::{
 
 use cotter::{
     Place,
+    command_hook::{CommandHook, CommandLine},
+    files::{HookFile, hooks_of},
     settings::{Document, Node, SettingsError},
     text,
     trust::{Declared, Grants, Hash, Invocation, Snapshot, Standing, TrustStore, view},
@@ -106,22 +108,12 @@ pub(crate) async fn standings(
     when: When,
 ) -> Result<Standings, Failure> {
     let store = store(place.project());
-    let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
     let mut asking = Asking { args, when, terminal: None, unused: args.hashes.clone() };
-    let mut standings = Standings(vec![]);
-    for source in possible_sources(place) {
-        let was_trusted = known.iter().any(|record| record.source == source);
-        if !is_there(&source) {
-            // A gate may have been in it.
-            let missing = store.as_ref().ok().and_then(|store| store.missing(&source));
-            standings.0.extend(missing.map(|standing| Found { source, standing }));
-            continue;
-        }
-        let standing = match (Snapshot::take(&source), &store) {
-            (Ok(snapshot), _) if snapshot.is_empty() && !was_trusted => continue,
-            (Err(error), _) => unknown(&error.into()),
-            (Ok(_), Err(failure)) => unknown(failure),
-            (Ok(snapshot), Ok(store)) => asking.settle(store, &snapshot).await?,
+    let mut standings = Standings::nothing();
+    for Looked { source, standing, snapshot } in look(place, &store) {
+        let standing = match (&store, snapshot) {
+            (Ok(store), Some(snapshot)) => asking.settle(store, &snapshot, standing).await?,
+            _ => standing,
         };
         standings.0.push(Found { source, standing });
     }
@@ -131,18 +123,41 @@ pub(crate) async fn standings(
 
 /// How everything a project brings stands, for who only looks.
 pub(crate) fn seen(place: &Place) -> Standings {
-    let stands = |source: &PathBuf| match (Snapshot::take(source), store(place.project())) {
-        (Ok(snapshot), _) if snapshot.is_empty() => None,
-        (Ok(snapshot), Ok(store)) => Some(store.standing(&snapshot)),
-        (Err(error), _) => Some(unknown(&error.into())),
-        (Ok(_), Err(failure)) => Some(unknown(&failure)),
-    };
-    let stands = |source: &PathBuf| match is_there(source) {
-        true => stands(source),
-        false => store(place.project()).ok()?.missing(source),
-    };
-    let found = |source: PathBuf| Some(Found { standing: stands(&source)?, source });
-    Standings(possible_sources(place).into_iter().filter_map(found).collect())
+    let looked = look(place, &store(place.project())).into_iter();
+    let found = |Looked { source, standing, .. }| Found { source, standing };
+    Standings(looked.map(found).collect())
+}
+
+/// A source before anybody is asked about it.
+struct Looked {
+    source: PathBuf,
+    standing: Standing,
+    /// What is there, where it could be read.
+    snapshot: Option<Snapshot>,
+}
+
+/// Every source that is there or was trusted: a gate may have been in it.
+fn look(place: &Place, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
+    let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
+    let mut looked = vec![];
+    for source in possible_sources(place) {
+        let was_trusted = known.iter().any(|record| record.source == source);
+        let (standing, snapshot) = match (is_there(&source), store) {
+            (false, Ok(store)) => match store.missing(&source) {
+                Some(standing) => (standing, None),
+                None => continue,
+            },
+            (false, Err(_)) => continue,
+            (true, store) => match (Snapshot::take(&source), store) {
+                (Ok(snapshot), _) if snapshot.is_empty() && !was_trusted => continue,
+                (Err(error), _) => (unknown(&error.into()), None),
+                (Ok(_), Err(failure)) => (unknown(failure), None),
+                (Ok(snapshot), Ok(store)) => (store.standing(&snapshot), Some(snapshot)),
+            },
+        };
+        looked.push(Looked { source, standing, snapshot });
+    }
+    looked
 }
 
 fn is_there(source: &Path) -> bool {
@@ -163,9 +178,10 @@ impl Asking<'_> {
         &mut self,
         store: &TrustStore,
         snapshot: &Snapshot,
+        standing: Standing,
     ) -> Result<Standing, Failure> {
         self.unused.retain(|hash| *hash != snapshot.hash());
-        match store.standing(snapshot) {
+        match standing {
             trusted @ Standing::Trusted { .. } => Ok(trusted),
             _ if self.args.hashes.contains(&snapshot.hash()) => Ok(store.admit(snapshot)?),
             standing if self.args.ask => {
@@ -236,24 +252,36 @@ pub(crate) fn shown(path: &Path) -> String {
 
 /// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
 /// it would run.
-pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, SettingsError> {
+pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
     let mut declared = vec![];
-    for (name, key) in
-        [("settings.json", "hooks"), ("settings.json", "mcpServers"), (".mcp.json", "mcpServers")]
-    {
+    for name in ["settings.json", ".mcp.json"] {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
         let path = match snapshot.source().ends_with(name) {
             true => snapshot.source().to_owned(),
             false => snapshot.source().join(name),
         };
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
-        let Some(node) = document.root().object()?.get(key) else { continue };
-        match key {
-            "hooks" => declared_hooks(node, &mut declared)?,
-            _ => declared_servers(node, &mut declared)?,
+        let object = document.root().object()?;
+        if let Some(node) = object.get("hooks").filter(|_| name == "settings.json") {
+            declared_hooks(node, &mut declared)?;
+        }
+        if let Some(node) = object.get("mcpServers") {
+            declared_servers(node, &mut declared)?;
         }
     }
+    declared.extend(hooks_of(snapshot)?.files.into_iter().map(declared_file));
     Ok(declared)
+}
+
+/// A hook by itself in a file.
+fn declared_file(HookFile { hook, enabled, .. }: HookFile) -> Declared {
+    let CommandHook { name, point, command, .. } = hook;
+    let off = if enabled { "" } else { ", switched off" };
+    let command = match command {
+        CommandLine::Words(words) => Invocation::Words(words),
+        CommandLine::Shell(line) => Invocation::Shell(line),
+    };
+    Declared::new(format!("hook {name} at {point}{off}"), command)
 }
 
 fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), SettingsError> {

@@ -1,9 +1,9 @@
-//! Hooks that are programs: an entry in a settings file or a space, started for each event or once for
-//! all of them.
+//! Hooks that are programs: an entry in a settings file or a file `hooks/*.yaml`, started for each event
+//! or once for all of them.
 //!
 //! ```text
-//! entry      what a file says: point, tools, command, limit           command_hook/entry.rs
-//!   │
+//! entry      what a file says: point, tools, command, limit           command_hook/entry.rs,
+//!   │                                                                 files/hooks.rs
 //! dialect    event ─► standard input; exit code and output ─► answer  command_hook/dialect.rs
 //!   │        two pure functions each
 //! Starts     whoever makes processes: the caller's to say
@@ -21,6 +21,7 @@ mod warm;
 
 use std::{ffi::OsString, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
+pub(crate) use self::entry::MAX_LIMIT_MS;
 use self::warm::Warm;
 pub use self::{
     dialect::Dialect,

@@ -10,6 +10,7 @@ mod project;
 mod skills;
 mod commands;
 mod agents;
+mod hooks;
 pub mod memory;
 
 use std::{
@@ -20,7 +21,14 @@ use std::{
 
 use serde_json::json;
 
-pub use self::{agents::AgentFile, commands::CommandFile, skills::SkillFile};
+#[cfg(unix)]
+pub use self::hooks::hooks_of;
+pub use self::{
+    agents::AgentFile,
+    commands::CommandFile,
+    hooks::{BrokenHooks, HookFile, HookFiles, load_hooks},
+    skills::SkillFile,
+};
 use self::{
     project::Known,
     template::{Arguments, Piece, Variables, fill},
@@ -261,6 +269,10 @@ pub enum FileKind {
     Commands,
     /// Agents.
     Agents,
+    /// Hooks: `hooks/*.yaml` and, beside them, settings files.
+    Hooks,
+    /// Settings files.
+    Settings,
 }
 
 impl FileKind {
@@ -270,6 +282,8 @@ impl FileKind {
             FileKind::Skills => "skill",
             FileKind::Commands => "command",
             FileKind::Agents => "agent",
+            FileKind::Hooks => "hook",
+            FileKind::Settings => "settings",
         }
     }
 }
@@ -280,11 +294,16 @@ impl FileKind {
 pub struct CheckedFile {
     /// The file.
     pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
     /// What became of it.
     pub status: Severity,
     /// What is to be said about it.
     pub diagnostics: Vec<Diagnostic>,
 }
+
+/// Files that were looked at, and what is to be said about them.
+type Told = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 
 /// Checks the files of a kind below a folder, or one file, whole: texts are read, too.
 pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
@@ -293,21 +312,31 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
         FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path),
         FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path),
         FileKind::Agents => (loaded.agents, loaded.diagnostics) = agents::load(path),
+        FileKind::Hooks => return checked(hooks::check(path), kind),
+        FileKind::Settings => return checked(hooks::check_settings(path), kind),
     }
-    let mut paths: Vec<_> = loaded.paths().cloned().collect();
+    let paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
     loaded.keep_first();
     let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
     let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
     let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();
     loaded.diagnostics.extend(of_texts);
-    paths.extend(loaded.diagnostics.iter().map(|told| told.path.clone()));
-    paths.sort();
+    checked((paths, loaded.diagnostics), kind)
+}
+
+/// Each file once, with what is to be said about it. One that is only told of is of that kind.
+fn checked((mut paths, diagnostics): Told, kind: FileKind) -> Vec<CheckedFile> {
+    let told_of = diagnostics.iter().map(|told| &told.path);
+    let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
+    let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();
+    paths.extend(others);
+    paths.sort_by(|a, b| a.0.cmp(&b.0));
     paths.dedup();
-    let checked = paths.into_iter().map(|path| {
-        let told = loaded.diagnostics.iter().filter(|told| told.path == path);
+    let checked = paths.into_iter().map(|(path, kind)| {
+        let told = diagnostics.iter().filter(|told| told.path == path);
         let diagnostics: Vec<_> = told.cloned().collect();
         let worst = diagnostics.iter().map(|told| told.severity).max();
-        CheckedFile { path, status: worst.unwrap_or(Severity::Warning), diagnostics }
+        CheckedFile { path, kind, status: worst.unwrap_or(Severity::Warning), diagnostics }
     });
     checked.collect()
 }

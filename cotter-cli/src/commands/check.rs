@@ -1,4 +1,4 @@
-//! `cotter skills|commands|agents check PATH`: every file of a kind, and what is wrong with it.
+//! `cotter skills|commands|agents|hooks check PATH`: every file of a kind, and what is wrong with it.
 
 use std::{path::Path, process::ExitCode};
 
@@ -28,18 +28,18 @@ pub(crate) fn files(
     let checked = files::check(path, kind);
     let style = Style::on_stdout(when);
     let row = |file: &CheckedFile| {
-        if json { json_row(file, kind) } else { text_rows(file, style) }
+        if json { json_row(file) } else { text_rows(file, style) }
     };
     let said = say(&checked.iter().map(row).collect::<String>());
     let is_rejected = checked.iter().any(|file| file.status == Severity::Rejected);
     Ok(if is_rejected { ExitCode::FAILURE } else { said })
 }
 
-fn json_row(file: &CheckedFile, kind: FileKind) -> String {
+fn json_row(file: &CheckedFile) -> String {
     let told = |told: &Diagnostic| json!({"line": told.line, "severity": word(told.severity), "message": told.message});
     let row = json!({
         "path": file.path,
-        "kind": kind.as_str(),
+        "kind": file.kind.as_str(),
         "status": file.status.as_str(),
         "diagnostics": file.diagnostics.iter().map(told).collect::<Vec<_>>(),
     });

@@ -359,8 +359,13 @@ fn the_starter_has_nothing_to_complain_about() {
         hint: `cotter init DIR` begins another; nothing was changed
     "#]],
     );
-    for kind in ["skills", "commands", "agents"] {
-        let checked = world.output(&[kind, "check", &format!(".cotter/{kind}")]);
+    for (kind, folder) in [
+        ("skills", ".cotter/skills"),
+        ("commands", ".cotter/commands"),
+        ("agents", ".cotter/agents"),
+        ("hooks", ".cotter"),
+    ] {
+        let checked = world.output(&[kind, "check", folder]);
         assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     }
 }

@@ -7,6 +7,7 @@ mod support;
 
 mod help;
 mod hooks;
+mod hook_files;
 mod commands;
 mod run;
 mod schema;

@@ -19,6 +19,7 @@ mod confine;
 mod attacks;
 mod background;
 mod hooks;
+mod hook_files;
 mod files;
 mod races;
 mod fetch;

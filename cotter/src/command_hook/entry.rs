@@ -64,6 +64,19 @@ impl CommandLine {
         }
     }
 
+    /// The same where there is something to run.
+    pub(crate) fn runnable(self) -> Result<Self, &'static str> {
+        if self.words().iter().any(|word| word.as_encoded_bytes().contains(&0)) {
+            return Err("no program can be told a NUL");
+        }
+        match &self {
+            CommandLine::Words(words) if words.first().is_none_or(String::is_empty) => {
+                Err("there is nothing to run")
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// The name of what is run, for a hook that has none.
     fn stem(&self) -> Option<SmolStr> {
         let first = match self {
@@ -113,7 +126,7 @@ const POWERS: &[(&str, Power)] = &[("observe", Power::Observe), ("gate", Power::
 const MAX_NAME: usize = 80;
 
 /// The longest a hook may be given.
-const MAX_LIMIT_MS: u64 = 60 * 60 * 1000;
+pub(crate) const MAX_LIMIT_MS: u64 = 60 * 60 * 1000;
 
 impl CommandHook {
     /// The hooks of a section `hooks`: lists of entries by the name of their point.
@@ -228,15 +241,7 @@ fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
             CommandLine::Words(words.collect::<Result<_, _>>()?)
         }
     };
-    if line.words().iter().any(|word| word.as_encoded_bytes().contains(&0)) {
-        return Err(node.error("no program can be told a NUL"));
-    }
-    let empty =
-        matches!(&line, CommandLine::Words(words) if words.first().is_none_or(String::is_empty));
-    match empty {
-        true => Err(node.error("there is nothing to run")),
-        false => Ok(line),
-    }
+    line.runnable().map_err(|why| node.error(why))
 }
 
 fn tools(point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {

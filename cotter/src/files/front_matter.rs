@@ -26,7 +26,7 @@ pub const MOST_BYTES: usize = 64 * 1024;
 /// The most levels lists and mappings may have.
 const DEEPEST: usize = 12;
 
-const TANGLED: &str = "it is deeper, longer or more tangled than a front matter may be";
+const TANGLED: &str = "it is deeper, longer or more tangled than it may be";
 
 /// What a front matter says: keys with values, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -222,15 +222,32 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
 
 /// Reads a file that is one mapping, as a front matter is read.
 pub fn read_mapping(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
+    let (fields, diagnostic) = fields(path, mapping(path, bytes)?, 0)?;
+    let diagnostics = diagnostic.into_iter().collect();
+    Ok(FrontMatter { fields, present: true, body: bytes.len(), diagnostics })
+}
+
+/// Reads a file that is one mapping, and as it is written: what is not YAML is rejected.
+pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<Fields, Diagnostic> {
+    let text = mapping(path, bytes)?;
+    strict(text, 0).map_err(|Refused { line, why, is_final }| {
+        let quoted = || repair::quote(text).filter(|quoted| strict(quoted, 0).is_ok());
+        let hint = match !is_final && quoted().is_some() {
+            true => "; with its values in quotes it would be",
+            false => "",
+        };
+        Diagnostic::new(path, Some(line), Severity::Rejected, format!("{why}{hint}"))
+    })
+}
+
+/// The text of a file that is one mapping.
+fn mapping<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + count_lines(&bytes[..error.valid_up_to()]);
         let message = "a byte of it is not UTF-8".to_owned();
         Diagnostic::new(path, Some(line), Severity::Rejected, message)
     })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (fields, diagnostic) = fields(path, text, 0)?;
-    let diagnostics = diagnostic.into_iter().collect();
-    Ok(FrontMatter { fields, present: true, body: bytes.len(), diagnostics })
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// A file in two.
@@ -348,7 +365,10 @@ fn refused(error: &serde_saphyr::Error) -> Refused {
             let key = text::clip(&text::show_line(key), 40).into_owned();
             (format!("the key `{key}` is there twice"), true)
         }
-        Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => (TANGLED.to_owned(), true),
+        // Whatever is met behind an alias was read once already: only its number is wrong.
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasError { .. } => (TANGLED.to_owned(), true),
         // The reader of brackets has a limit of its own, and no name for it.
         error if error.to_string().contains("recursion limit") => (TANGLED.to_owned(), true),
         _ => ("it is not YAML".to_owned(), false),
@@ -455,6 +475,9 @@ impl<'de> Visitor<'de> for RawVisitor {
 #[doc(hidden)]
 pub fn probe(bytes: &[u8]) {
     let path = Path::new("f.md");
+    let exact = read_exact(path, bytes);
+    let lenient = read_mapping(path, bytes).ok().filter(|read| read.diagnostics.is_empty());
+    assert_eq!(exact.ok(), lenient.map(|read| read.fields), "what is exact is read the same way");
     for read in [read(path, bytes), read_mapping(path, bytes)] {
         let lines = 1 + count_lines(bytes);
         match read {

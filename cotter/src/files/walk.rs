@@ -14,7 +14,7 @@ use crate::open;
 const DEEPEST: usize = 8;
 const MOST_FILES: usize = 4_000;
 /// How many names are looked at, those of folders and of other files included.
-const MOST_NAMES: usize = 20_000;
+pub(super) const MOST_NAMES: usize = 20_000;
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,8 +141,8 @@ impl Walked {
     }
 }
 
-/// The names in a folder that are not hidden, in order.
-fn names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
+/// The names in a folder that are not hidden, in order; one more than [`MOST_NAMES`] at most.
+pub(super) fn names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
     let mut names = vec![];
     for entry in fs::read_dir(folder)?.take(MOST_NAMES + 1) {
         let entry = entry?;

@@ -118,6 +118,14 @@ impl Snapshot {
         self.items.is_empty()
     }
 
+    /// What is right in a folder below the source, by name, without folders; links on the way to it are
+    /// followed, one in it is a link.
+    pub fn folder(&self, path: &Path) -> Vec<(OsString, &Item)> {
+        let Some(found) = follow(&self.items, Path::new(""), path) else { return vec![] };
+        let within = self.items.iter().filter(|(path, _)| path.parent() == Some(&*found));
+        within.filter_map(|(path, item)| Some((path.file_name()?.to_owned(), item))).collect()
+    }
+
     /// The file that a path below the source means, links in it followed.
     pub fn file(&self, path: &Path) -> Option<(bool, &[u8])> {
         let found = follow(&self.items, Path::new(""), path)?;

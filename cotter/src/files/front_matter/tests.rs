@@ -199,26 +199,34 @@ fn c9_what_is_hostile_is_rejected() {
     check(
         &format!("---\na0: &a0 [x,x]\n{bomb}---\n"),
         expect![[r#"
-        rejected: f.md:4: it is deeper, longer or more tangled than a front matter may be
+        rejected: f.md:4: it is deeper, longer or more tangled than it may be
+    "#]],
+    );
+    // Few aliases, each of them large.
+    let tall: String = (1..9).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}]\n", n - 1)).collect();
+    check(
+        &format!("---\na0: &a0 [x,x]\n{tall}---\n"),
+        expect![[r#"
+        rejected: f.md:9: it is deeper, longer or more tangled than it may be
     "#]],
     );
     check(
         &format!("---\nx: {}\n---\n", "[".repeat(20_000)),
         expect![[r#"
-        rejected: f.md:2: it is deeper, longer or more tangled than a front matter may be
+        rejected: f.md:2: it is deeper, longer or more tangled than it may be
     "#]],
     );
     check(
         &format!("---\nx: {}{}\n---\n", "[".repeat(20_000), "]".repeat(20_000)),
         expect![[r#"
-            rejected: f.md:2: it is deeper, longer or more tangled than a front matter may be
+            rejected: f.md:2: it is deeper, longer or more tangled than it may be
         "#]],
     );
     let deep: String = (0..300).map(|n| format!("{}k:\n", " ".repeat(n))).collect();
     check(
         &format!("---\n{deep}---\n"),
         expect![[r#"
-        rejected: f.md:14: it is deeper, longer or more tangled than a front matter may be
+        rejected: f.md:14: it is deeper, longer or more tangled than it may be
     "#]],
     );
     check(
@@ -242,13 +250,13 @@ fn c9_what_is_hostile_is_rejected() {
     check(
         &format!("---\n{}\n---\n", "- ".repeat(30_000)),
         expect![[r#"
-        rejected: f.md:2: it is deeper, longer or more tangled than a front matter may be
+        rejected: f.md:2: it is deeper, longer or more tangled than it may be
     "#]],
     );
     check(
         "---\n<<: {a: b}\nc: d\n---\n",
         expect![[r#"
-        rejected: f.md:2: it is deeper, longer or more tangled than a front matter may be
+        rejected: f.md:2: it is deeper, longer or more tangled than it may be
     "#]],
     );
     check(

@@ -1,0 +1,238 @@
+//! `hooks/*.yaml` as real processes: a space as its page has it, and a policy that is a command.
+
+use std::{
+    ffi::OsString,
+    fmt::Write,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use cotter::{
+    Agent, FnTool, Origin, Owner, Place, ToolSpec,
+    command_hook::{self, Base, Starts},
+    files::load_hooks,
+    permission::Zone,
+    settings::{Document, Settings, Source},
+    tool::Facts,
+};
+use cotter_test::Scripted;
+use cotter_tools::hooks::HookRunner;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use crate::machine::{Scratch, runner};
+
+const SPACE: &[(&str, &str)] = &[
+    (
+        "hooks/pre-write.yaml",
+        include_str!("../../../cotter/tests/data/my-space/hooks/pre-write.yaml"),
+    ),
+    ("hooks/pre-write.sh", include_str!("../../../cotter/tests/data/my-space/hooks/pre-write.sh")),
+    ("hooks/no-tabs.yaml", include_str!("../../../cotter/tests/data/my-space/hooks/no-tabs.yaml")),
+    ("hooks/no-tabs.sh", include_str!("../../../cotter/tests/data/my-space/hooks/no-tabs.sh")),
+    ("hooks/audit.yaml", include_str!("../../../cotter/tests/data/my-space/hooks/audit.yaml")),
+    ("hooks/audit.sh", include_str!("../../../cotter/tests/data/my-space/hooks/audit.sh")),
+    ("manifest.json", include_str!("../../../cotter/tests/data/my-space/manifest.json")),
+];
+
+const POLICY: &[(&str, &str)] = &[
+    ("settings.json", include_str!("../../../cotter/tests/data/policy/settings.json")),
+    ("hooks/check.sh", include_str!("../../../cotter/tests/data/policy/hooks/check.sh")),
+    ("hooks/no-prod.yaml", include_str!("../../../cotter/tests/data/policy/hooks/no-prod.yaml")),
+    ("hooks/no-prod.sh", include_str!("../../../cotter/tests/data/policy/hooks/no-prod.sh")),
+];
+
+/// A project, and a folder beside it with hooks.
+struct Machine {
+    scratch: Scratch,
+    agent: Agent,
+}
+
+impl Machine {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let scratch = Scratch::new();
+        for name in ["project/.git", "folder/hooks", "temp"] {
+            fs::create_dir_all(scratch.path().join(name)).unwrap();
+        }
+        for (name, text) in files {
+            let path = scratch.path().join("folder").join(name);
+            fs::write(&path, text).unwrap();
+            if name.ends_with(".sh") {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+        }
+        let tool = |name: &str| {
+            let spec = ToolSpec::new(name, "works", json!({"type": "object"}));
+            let tool = FnTool::new(spec, |_| async { Ok("worked".into()) });
+            tool.touching(Facts::zone(Zone::Safe))
+        };
+        let agent = Agent::builder(Scripted::new([]))
+            .place(Place::new(&scratch.path().join("project")))
+            .tool(tool("write"))
+            .tool(tool("read"))
+            .build()
+            .unwrap();
+        Machine { scratch, agent }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.scratch.path().join("folder")
+    }
+
+    /// Loads the folder for an owner, as a program would.
+    fn load(&self, owner: &Owner) -> &Self {
+        let folder = self.folder();
+        let runner = runner().with_temp_below(&self.scratch.path().join("temp"));
+        let path: OsString = std::env::var_os("PATH").unwrap();
+        let starts: Arc<dyn Starts> = Arc::new(HookRunner::new(runner, [("PATH".into(), path)]));
+        let base =
+            Base { folder: folder.clone(), confined: command_hook::is_confined(owner), starts };
+        let hooks = load_hooks(&folder).unwrap();
+        let settings = settings(&folder.join("settings.json"));
+        let put = |unit: &mut cotter::Registry| {
+            command_hook::register_all(unit, &settings.hooks, &base);
+            hooks.register(unit, &base);
+        };
+        self.agent.extend(owner.clone(), put).unwrap();
+        self
+    }
+
+    /// What becomes of calls.
+    async fn calls(&self, calls: &[(&str, Value)]) -> String {
+        let mut out = String::new();
+        for (tool, input) in calls {
+            let checked = self.agent.run_pre(tool, input.clone()).await;
+            let _ = write!(out, "{tool} {input}: {}", checked.verdict);
+            let _ = match &checked.reason {
+                Some(reason) => write!(out, ", {reason}"),
+                None => Ok(()),
+            };
+            let _ = match checked.input == *input {
+                true => writeln!(out),
+                false => writeln!(out, ", with {}", checked.input),
+            };
+        }
+        out
+    }
+}
+
+fn settings(path: &Path) -> Settings {
+    let document = Document::load(path).unwrap();
+    document.map(|it| Settings::from_document(&it, Source::User).unwrap()).unwrap_or_default()
+}
+
+fn user() -> Owner {
+    Owner::new(Origin::User, "folder")
+}
+
+fn space() -> Owner {
+    Owner::new(Origin::Space("my-space".into()), "folder")
+}
+
+async fn check(files: &[(&str, &str)], owner: Owner, calls: &[(&str, Value)], expected: Expect) {
+    let machine = Machine::new(files);
+    expected.assert_eq(&machine.load(&owner).calls(calls).await);
+}
+
+fn written(path: &str, content: &str) -> (&'static str, Value) {
+    ("write", json!({"path": path, "content": content}))
+}
+
+#[tokio::test]
+async fn c5_a_space_blocks_and_modifies_what_is_written() {
+    let calls = [
+        written("/etc/hosts", "x"),
+        written("/usr/lib/x", "x"),
+        written("src/a.c", "x"),
+        written("src/a.c", "\tx"),
+        ("read", json!({"path": "/etc/hosts"})),
+    ];
+    check(
+        SPACE,
+        user(),
+        &calls,
+        expect![[r#"
+        write {"path":"/etc/hosts","content":"x"}: block, Cannot modify system directories
+        write {"path":"/usr/lib/x","content":"x"}: block, Cannot modify system directories
+        write {"path":"src/a.c","content":"x"}: pass
+        write {"path":"src/a.c","content":"\tx"}: pass, with {"path":"src/a.c","content":"  x"}
+        read {"path":"/etc/hosts"}: pass
+    "#]],
+    )
+    .await;
+    // Without the leave to rewrite, what would rewrite blocks.
+    check(SPACE, space(), &calls, expect![[r#"
+        write {"path":"/etc/hosts","content":"x"}: block, Cannot modify system directories
+        write {"path":"/usr/lib/x","content":"x"}: block, Cannot modify system directories
+        write {"path":"src/a.c","content":"x"}: pass
+        write {"path":"src/a.c","content":"\tx"}: block, it may not change anything: its owner was not granted `rewrite`
+        read {"path":"/etc/hosts"}: pass
+    "#]]).await;
+    check(
+        SPACE,
+        space().with_rewrite(),
+        &calls[3..4],
+        expect![[r#"
+        write {"path":"src/a.c","content":"\tx"}: pass, with {"path":"src/a.c","content":"  x"}
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn c4_a_post_hook_is_told_what_happened_and_changes_nothing() {
+    let machine = Machine::new(SPACE);
+    machine.load(&user());
+    let said = machine.agent.run_post("read", json!({"path": "a"}), "one").await;
+    assert_eq!(said, "one");
+    let log = fs::read_to_string(machine.scratch.path().join("project/audit.log")).unwrap();
+    expect![[r#"
+        [audit] {"tool":"read","input":{"path":"a"},"result":"one"}
+    "#]]
+    .assert_eq(&log);
+    // One that fails is no reason to withhold a result.
+    fs::write(machine.folder().join("hooks/audit.sh"), "#!/bin/sh\nexit 3\n").unwrap();
+    let said = machine.agent.run_post("read", json!({"path": "a"}), "two").await;
+    assert_eq!(said, "two");
+}
+
+#[tokio::test]
+async fn c14_unloaded_nothing_of_it_is_left() {
+    let machine = Machine::new(SPACE);
+    let before = machine.agent.hooks();
+    machine.load(&space());
+    assert_eq!(machine.agent.hooks().len(), before.len() + 3);
+    assert!(machine.agent.unload(&space()));
+    assert_eq!(machine.agent.hooks(), before);
+    let calls = machine.calls(&[written("/etc/hosts", "x")]).await;
+    expect![[r#"
+        write {"path":"/etc/hosts","content":"x"}: pass
+    "#]]
+    .assert_eq(&calls);
+}
+
+#[tokio::test]
+async fn l8_a_policy_is_a_command_by_exit_code_and_by_what_it_says() {
+    let calls = [
+        written("/srv/prod/app.env", "x"),
+        ("write", json!({"file_path": "/srv/prod/app.env"})),
+        written("/srv/staging/app.env", "x"),
+        written("a", "git push --force"),
+        written("a", "the secret"),
+        written("a", "a draft"),
+    ];
+    check(POLICY, user(), &calls, expect![[r#"
+        write {"path":"/srv/prod/app.env","content":"x"}: block, Production paths are off-limits in this session.
+        write {"file_path":"/srv/prod/app.env"}: block, Production paths are off-limits in this session.
+        write {"path":"/srv/staging/app.env","content":"x"}: pass
+        write {"path":"a","content":"git push --force"}: block, the policy knows no force
+        write {"path":"a","content":"the secret"}: block, secrets stay where they are
+        write {"path":"a","content":"a draft"}: pass
+    "#]]).await;
+    check(POLICY, Owner::new(Origin::Project, "folder"), &calls[..2], expect![[r#"
+        write {"path":"/srv/prod/app.env","content":"x"}: block, Production paths are off-limits in this session.
+        write {"file_path":"/srv/prod/app.env"}: block, Production paths are off-limits in this session.
+    "#]]).await;
+}
