@@ -160,7 +160,7 @@ pub use self::{
     generation::HookInfo,
     handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named},
     origin::{Origin, Owner},
-    registry::{RegisterError, Registry, Reload},
+    registry::{RegisterError, Registry, Reload, matches_tool},
     tool_hook::{Checked, ToolHook},
 };
 pub(crate) use self::{

@@ -7,6 +7,7 @@ mod support;
 
 mod help;
 mod hooks;
+mod hooks_try;
 mod commands;
 mod run;
 mod stream;
