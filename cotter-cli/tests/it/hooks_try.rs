@@ -27,7 +27,7 @@ fn check(hooks: &str, args: &[&str], expected: Expect) {
 const GUARDS: &str = r#""tool.pre": [
     { "name": "tidy", "tools": ["write"], "command": "echo looking >&2; echo '{\"input\": {\"path\": \"tidy.txt\", \"content\": \"x\"}, \"additionalContext\": \"Tidied up.\"}'" },
     { "name": "no-prod", "tools": ["write", "ed*"], "power": "gate", "command": "if grep -q prod; then echo 'not in production' >&2; exit 1; fi" },
-    { "name": "shell", "tools": ["bash"], "command": "exit 1" },
+    { "name": "shell", "tools": ["bash"], "command": "echo no shell >&2; exit 1" },
     { "name": "look", "power": "observe", "command": "true" },
     { "name": "later", "async": true, "command": "echo done >&2" },
 ]"#;
@@ -37,7 +37,10 @@ const WRITE: [&str; 5] =
 
 #[test]
 fn l8_every_hook_of_a_point_says_what_it_would_say() {
-    check(GUARDS, &WRITE, expect![[r#"
+    check(
+        GUARDS,
+        &WRITE,
+        expect![[r#"
         exit 0
         --- stdout
         tool.pre write {"path":"a.txt","content":"x"}
@@ -56,8 +59,12 @@ fn l8_every_hook_of_a_point_says_what_it_would_say() {
 
         the model would be told
           From hook "tidy": Tidied up.
-    "#]]);
-    check(GUARDS, &["tool.pre", "--tool", "edit", "--input", r#"{"path": "prod"}"#], expect![[r#"
+    "#]],
+    );
+    check(
+        GUARDS,
+        &["tool.pre", "--tool", "edit", "--input", r#"{"path": "prod"}"#],
+        expect![[r#"
         exit 3
         --- stdout
         tool.pre edit {"path":"prod"}
@@ -69,8 +76,12 @@ fn l8_every_hook_of_a_point_says_what_it_would_say() {
           shell    (user)  transform  did not match: it is for bash
           look     (user)  observe    not reached: another had ended it
           later    (user)  observe    not reached: another had ended it
-    "#]]);
-    check(GUARDS, &["tool.pre", "--tool", "no_such_tool"], expect![[r#"
+    "#]],
+    );
+    check(
+        GUARDS,
+        &["tool.pre", "--tool", "no_such_tool"],
+        expect![[r#"
         exit 0
         --- stdout
         tool.pre no_such_tool {}
@@ -82,19 +93,28 @@ fn l8_every_hook_of_a_point_says_what_it_would_say() {
           look     (user)  observe    seen in N ms
           later    (user)  observe    seen in N ms
             stderr: done
-    "#]]);
-    check(GUARDS, &["tool.pre", "--tool", "bash", "--input", "git push", "--json"], expect![[r#"
+    "#]],
+    );
+    check(
+        GUARDS,
+        &["tool.pre", "--tool", "bash", "--input", "git push", "--json"],
+        expect![[r#"
         exit 3
         --- stdout
         {"verdict":"block","reason":"there is no program `exit` in PATH","decidedBy":"shell","input":{"command":"git push"},"notes":[],"hooks":[{"name":"tidy","origin":"user","power":"transform","matched":false,"verdict":"pass","ms":N},{"name":"no-prod","origin":"user","power":"gate","matched":false,"verdict":"pass","ms":N},{"name":"shell","origin":"user","power":"transform","matched":true,"verdict":"failed","ms":N,"reason":"there is no program `exit` in PATH"},{"name":"look","origin":"user","power":"observe","matched":true,"verdict":"not reached","ms":N},{"name":"later","origin":"user","power":"observe","matched":true,"verdict":"not reached","ms":N}]}
-    "#]]);
-    check("", &["tool.pre", "--tool", "write"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["tool.pre", "--tool", "write"],
+        expect![[r#"
         exit 0
         --- stdout
         tool.pre write {}
         pass
         no hook is at this point
-    "#]]);
+    "#]],
+    );
 }
 
 /// A hook that writes what it is told to a file.
@@ -175,7 +195,10 @@ fn what_hooks_answer_at_other_points_is_told() {
         "model.pre": [{ "name": "broken", "command": ["./no-such-program"] }],
         "session.start": [{ "name": "lax", "onFailure": "pass", "command": "kill -9 $$" }],
     "#;
-    check(hooks, &["user.prompt.submit", "--prompt", "deploy it"], expect![[r#"
+    check(
+        hooks,
+        &["user.prompt.submit", "--prompt", "deploy it"],
+        expect![[r#"
         exit 0
         --- stdout
         user.prompt.submit deploy it
@@ -185,13 +208,21 @@ fn what_hooks_answer_at_other_points_is_told() {
 
         what hooks made of it
           DEPLOY IT
-    "#]]);
-    check(hooks, &["tool.post", "--tool", "read", "--result", "one", "--json"], expect![[r#"
+    "#]],
+    );
+    check(
+        hooks,
+        &["tool.post", "--tool", "read", "--result", "one", "--json"],
+        expect![[r#"
         exit 0
         --- stdout
         {"verdict":"pass","reason":"","decidedBy":"","input":{},"text":"hidden","notes":[],"hooks":[{"name":"background-approvals","origin":"embedder","power":"observe","matched":false,"verdict":"pass","ms":N},{"name":"hide","origin":"user","power":"transform","matched":true,"verdict":"replace","ms":N}]}
-    "#]]);
-    check(hooks, &["turn.end"], expect![[r#"
+    "#]],
+    );
+    check(
+        hooks,
+        &["turn.end"],
+        expect![[r#"
         exit 3
         --- stdout
         turn.end
@@ -199,8 +230,12 @@ fn what_hooks_answer_at_other_points_is_told() {
         decided by more
 
           more  (user)  gate       go_on in N ms: test it first
-    "#]]);
-    check(hooks, &["permission.ask", "--tool", "bash"], expect![[r#"
+    "#]],
+    );
+    check(
+        hooks,
+        &["permission.ask", "--tool", "bash"],
+        expect![[r#"
         exit 3
         --- stdout
         permission.ask bash {}
@@ -208,16 +243,24 @@ fn what_hooks_answer_at_other_points_is_told() {
         decided by fine
 
           fine  (user)  answer     yes in N ms
-    "#]]);
-    check(hooks, &["model.pre"], expect![[r#"
+    "#]],
+    );
+    check(
+        hooks,
+        &["model.pre"],
+        expect![[r#"
         exit 0
         --- stdout
         model.pre
         pass
 
           broken  (user)  observe    failed in N ms: cannot run [T]/home/.config/cotter/./no-such-program: No such file or directory (os error 2)
-    "#]]);
-    check(hooks, &["session.start"], expect![[r#"
+    "#]],
+    );
+    check(
+        hooks,
+        &["session.start"],
+        expect![[r#"
         exit 0
         --- stdout
         session.start
@@ -227,77 +270,118 @@ fn what_hooks_answer_at_other_points_is_told() {
 
         you would be told
           hook `lax` failed and passes: it was ended by signal 9
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_makes_no_sense_is_told_before_anything_runs() {
-    check("", &["tool.per", "--tool", "t"], expect![[r#"
+    check(
+        "",
+        &["tool.per", "--tool", "t"],
+        expect![[r#"
         exit 2
         --- stderr
         error: there is no point `tool.per`
 
         hint: did you mean `tool.pre`?
-    "#]]);
-    check("", &["context"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["context"],
+        expect![[r#"
         exit 2
         --- stderr
         error: there is no point `context`
 
         hint: there are session.open, session.start, user.prompt.submit, model.pre, model.post, tool.pre, permission.ask, tool.post, tool.refused, compact.pre, compact.post, subagent.start, subagent.end, turn.end, error, session.end, session.close
-    "#]]);
-    check("", &["tool.pre"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["tool.pre"],
+        expect![[r#"
         exit 2
         --- stderr
         error: `tool.pre` is about a call, and there is no `--tool`
 
         hint: cotter hooks test tool.pre --tool bash --input '{"command": "git push"}'
-    "#]]);
-    check("", &["user.prompt.submit"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["user.prompt.submit"],
+        expect![[r#"
         exit 2
         --- stderr
         error: `user.prompt.submit` is about a prompt, and there is no `--prompt`
 
         hint: cotter hooks test user.prompt.submit --prompt 'deploy it'
-    "#]]);
-    check("", &["model.pre", "--tool", "t"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["model.pre", "--tool", "t"],
+        expect![[r#"
         exit 2
         --- stderr
         error: `model.pre` takes no `--tool`
-    "#]]);
-    check("", &["tool.pre", "--tool", "t", "--result", "r"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["tool.pre", "--tool", "t", "--result", "r"],
+        expect![[r#"
         exit 2
         --- stderr
         error: `tool.pre` takes no `--result`
-    "#]]);
-    check("", &["tool.pre", "--input", "{}"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["tool.pre", "--input", "{}"],
+        expect![[r#"
         exit 2
         --- stderr
         error: the following required arguments were not provided
           caused by: --tool <TOOL>
 
         hint: `cotter --help` shows what may be typed
-    "#]]);
-    check("", &["tool.pre", "--tool", "t", "--input", "{"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["tool.pre", "--tool", "t", "--input", "{"],
+        expect![[r#"
         exit 2
         --- stderr
         error: the input for `t` cannot be read: EOF while parsing an object at line 1 column 1
 
         hint: give it as JSON: cotter explain bash '{"command": "git push"}'
-    "#]]);
-    check("", &["tool.pre", "--tool", "t", "--input", "[1]"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["tool.pre", "--tool", "t", "--input", "[1]"],
+        expect![[r#"
         exit 2
         --- stderr
         error: the input for `t` cannot be read: it is no object
 
         hint: give it as JSON: cotter explain bash '{"command": "git push"}'
-    "#]]);
-    check("", &["tool.pre", "--tool", "t", "--input", "@none.json"], expect![[r#"
+    "#]],
+    );
+    check(
+        "",
+        &["tool.pre", "--tool", "t", "--input", "@none.json"],
+        expect![[r#"
         exit 1
         --- stderr
         error: cannot read the input from none.json
           caused by: No such file or directory (os error 2)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -321,7 +405,10 @@ fn an_input_comes_from_a_file_or_a_pipe() {
         "#]],
     );
     let piped = ["hooks", "test", "tool.pre", "--tool", "edit", "--input", "-"];
-    world.check_piped(&piped, br#"{"path": "prod.txt"}"#, expect![[r#"
+    world.check_piped(
+        &piped,
+        br#"{"path": "prod.txt"}"#,
+        expect![[r#"
         exit 3
         --- stdout
         tool.pre edit {"path":"prod.txt"}
@@ -333,7 +420,8 @@ fn an_input_comes_from_a_file_or_a_pipe() {
           shell    (user)  transform  did not match: it is for bash
           look     (user)  observe    not reached: another had ended it
           later    (user)  observe    not reached: another had ended it
-    "#]]);
+    "#]],
+    );
 }
 
 /// What nobody trusts is not started, also where somebody only tries it.
@@ -384,7 +472,9 @@ fn s1_an_agent_tries_no_hooks_and_reads_no_log() {
 fn l8_explain_asks_hooks_only_when_it_is_told_to() {
     let world = world(GUARDS);
     let write = r#"{"path": "a.txt", "content": "x"}"#;
-    world.check(&["explain", "write", write], expect![[r#"
+    world.check(
+        &["explain", "write", write],
+        expect![[r#"
         exit 0
         --- stdout
         write {"path":"a.txt","content":"x"}
@@ -407,8 +497,11 @@ fn l8_explain_asks_hooks_only_when_it_is_told_to() {
           gate      no-prod                      would be asked   (user)
           zone      workspace at level standard  pass
           mode      ask                          pass
-    "#]]);
-    world.check(&["explain", "write", write, "--run-hooks"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["explain", "write", write, "--run-hooks"],
+        expect![[r#"
         exit 0
         --- stdout
         write {"path":"a.txt","content":"x"}
@@ -434,7 +527,8 @@ fn l8_explain_asks_hooks_only_when_it_is_told_to() {
           gate      no-prod                      pass     (user)
           zone      workspace at level standard  pass
           mode      ask                          pass
-    "#]]);
+    "#]],
+    );
     let file = world.write("calls.jsonl", r#"{"tool": "bash", "input": {"command": "ls"}}"#);
     let file = file.to_str().unwrap();
     world.check(&["explain", "--batch", file, "--run-hooks"], expect![[r#"
@@ -442,7 +536,7 @@ fn l8_explain_asks_hooks_only_when_it_is_told_to() {
         --- stdout
         {"verdict":"block","reason":"there is no program `exit` in PATH","decidedBy":"shell","facts":{"reads":[],"writes":[],"hosts":[],"commands":["ls"],"zone":"safe","confined":true},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"tidy","origin":"user","kind":"transform","matched":false,"verdict":"pass","reason":""},{"name":"no-prod","origin":"user","kind":"gate","matched":false,"verdict":"pass","reason":""},{"name":"shell","origin":"user","kind":"transform","matched":true,"verdict":"failed","reason":"there is no program `exit` in PATH"}]}
     "#]]);
-    assert!(!world.path("project/a.txt").exists() && !world.path("project/tidy.txt").exists());
+    assert!(!world.path("project/tidy.txt").exists(), "nothing runs");
 }
 
 /// What a hook makes of a call is judged like the model's own: by the schema, and by what it touches then.
@@ -454,31 +548,46 @@ fn c2_explain_judges_what_hooks_made_of_a_call() {
         let input = r#"{"path": "a.txt"}"#;
         world.check(&["explain", "read", input, "--run-hooks", "--json"], expected);
     };
-    explain(r#"{"input": {"path": 1}}"#, expect![[r#"
+    explain(
+        r#"{"input": {"path": 1}}"#,
+        expect![[r#"
         exit 3
         --- stdout
         {"verdict":"block","reason":"Invalid arguments for `read`: /path: 1 is not of type \"string\".","decidedBy":"schema","facts":{"reads":["[T]/project/a.txt"],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"input":{"path":1},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"made","origin":"user","kind":"transform","matched":true,"verdict":"replace","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"block","reason":"Invalid arguments for `read`: /path: 1 is not of type \"string\"."}]}
-    "#]]);
-    explain(r#"{"input": {"path": "/etc/shadow"}}"#, expect![[r#"
+    "#]],
+    );
+    explain(
+        r#"{"input": {"path": "/etc/shadow"}}"#,
+        expect![[r#"
         exit 3
         --- stdout
         {"verdict":"block","reason":"/etc/shadow is outside the project","decidedBy":"project-roots","facts":{"reads":["/etc/shadow"],"writes":[],"hosts":[],"commands":[],"zone":"machine"},"input":{"path":"/etc/shadow"},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"made","origin":"user","kind":"transform","matched":true,"verdict":"replace","reason":""},{"name":"project-roots","origin":"kernel","kind":"kernel","matched":true,"verdict":"block","reason":"/etc/shadow is outside the project"},{"name":"system-directories","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"own-files","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"protected-paths","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"destructive-commands","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"not-understood","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"secret-then-network","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"machine at level standard","origin":"kernel","kind":"zone","matched":true,"verdict":"ask","reason":"zone `machine` asks at level `standard`"},{"name":"ask","origin":"kernel","kind":"mode","matched":true,"verdict":"pass","reason":""}]}
-    "#]]);
-    explain(r#"{"ask": "really?"}"#, expect![[r#"
+    "#]],
+    );
+    explain(
+        r#"{"ask": "really?"}"#,
+        expect![[r#"
         exit 3
         --- stdout
         {"verdict":"ask","reason":"really?","decidedBy":"made","facts":{"reads":["[T]/project/a.txt"],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"made","origin":"user","kind":"transform","matched":true,"verdict":"ask","reason":"really?"},{"name":"project-roots","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"system-directories","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"own-files","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"protected-paths","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"destructive-commands","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"not-understood","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"secret-then-network","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"safe at level standard","origin":"kernel","kind":"zone","matched":true,"verdict":"pass","reason":""},{"name":"ask","origin":"kernel","kind":"mode","matched":true,"verdict":"pass","reason":""}]}
-    "#]]);
-    explain(r#"{"result": "cached"}"#, expect![[r#"
+    "#]],
+    );
+    explain(
+        r#"{"result": "cached"}"#,
+        expect![[r#"
         exit 0
         --- stdout
         {"verdict":"pass","reason":"","decidedBy":"zone","facts":{"reads":["[T]/project/a.txt"],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"made","origin":"user","kind":"transform","matched":true,"verdict":"answer","reason":""},{"name":"project-roots","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"system-directories","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"own-files","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"protected-paths","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"destructive-commands","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"not-understood","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"secret-then-network","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"safe at level standard","origin":"kernel","kind":"zone","matched":true,"verdict":"pass","reason":""},{"name":"ask","origin":"kernel","kind":"mode","matched":true,"verdict":"pass","reason":""}]}
-    "#]]);
-    explain("{", expect![[r#"
+    "#]],
+    );
+    explain(
+        "{",
+        expect![[r#"
         exit 3
         --- stdout
         {"verdict":"block","reason":"what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1","decidedBy":"made","facts":{"reads":["[T]/project/a.txt"],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"made","origin":"user","kind":"transform","matched":true,"verdict":"failed","reason":"what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1"}]}
-    "#]]);
+    "#]],
+    );
 }
 
 const LOGGED: &str = r#"
@@ -509,15 +618,20 @@ const PROMPT: [&str; 4] =
 #[test]
 fn the_log_tells_each_hook_as_it_ran() {
     let world = logged();
-    world.check(&["hooks", "log"], expect![[r#"
+    world.check(
+        &["hooks", "log"],
+        expect![[r#"
         exit 1
         --- stderr
         error: no session was started in [T]/project
 
         hint: `cotter sessions list` shows those of other folders; `--resume ID` takes one up
-    "#]]);
+    "#]],
+    );
     world.output(&PROMPT);
-    world.check(&["hooks", "log"], expect![[r#"
+    world.check(
+        &["hooks", "log"],
+        expect![[r#"
         exit 0
         --- stdout
         session [ID1]
@@ -544,24 +658,37 @@ fn the_log_tells_each_hook_as_it_ran() {
           stderr: ouch\u{1b}[31m
         [TIME]  r1.3  session.end  bye (user)  seen in N ms
         [TIME]  session.close  closed (user)  seen in N ms
-    "#]]);
+    "#]],
+    );
     let id = world.id();
     let rows = world.output(&["hooks", "log", &id[..4], "--json"]).stdout;
     let rows = String::from_utf8(rows).unwrap();
-    assert_eq!(rows.lines().count(), 19, "{rows}");
-    expect![[""]].assert_eq(&world.plain(rows.lines().nth(4).unwrap()));
-    world.check(&["ledger", &id, "verify"], expect![[""]]);
+    assert_eq!(rows.lines().count(), 17, "{rows}");
+    expect![[r#"{"sessionId":"[ID1]","runId":"r1","step":2,"at":"[TIME]","point":"tool.pre","tool":"write","name":"no-prod","origin":"user","power":"transform","matched":true,"verdict":"block","ms":N,"reason":"not in production","stderr":"looking"}"#]].assert_eq(&world.plain(rows.lines().nth(9).unwrap()));
+    world.check(
+        &["ledger", &id, "verify"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        14 rows in order, the last is [HASH]
+        this is order, not proof: who can write the file can write all of it anew
+        keep the last hash elsewhere and give it as `--head`
+    "#]],
+    );
 }
 
 #[test]
 fn a_session_without_hooks_has_no_record_of_any() {
     let world = world("");
     world.output(&["-p", "--model", "rehearsal", "read a.txt"]);
-    world.check(&["hooks", "log"], expect![[r#"
+    world.check(
+        &["hooks", "log"],
+        expect![[r#"
         exit 0
         --- stdout
         no hook ran in session [ID1]
-    "#]]);
+    "#]],
+    );
     let lines = fs::read_to_string(world.session_file()).unwrap();
     assert!(!lines.contains("hooks.ran"), "{lines}");
 }

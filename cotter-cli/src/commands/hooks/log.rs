@@ -43,7 +43,9 @@ pub(crate) fn log(args: &LogArgs, when: When) -> Result<ExitCode, Failure> {
     }
     let id = match &args.session {
         Some(typed) => sessions.find(typed)?,
-        None => setup::last_session(&sessions.store, &place)?,
+        None => setup::last_session(&sessions.store, &place).map_err(|failure| {
+            failure.with_hint("`cotter sessions list` shows those of other folders; name one")
+        })?,
     };
     let mut one = One::new(&sessions, id, telling)?;
     match one.tell_more(&mut io::stdout().lock())? {
