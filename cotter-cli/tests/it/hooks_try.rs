@@ -99,10 +99,10 @@ fn l8_every_hook_of_a_point_says_what_it_would_say() {
         GUARDS,
         &["tool.pre", "--tool", "bash", "--input", "git push", "--json"],
         expect![[r#"
-        exit 3
-        --- stdout
-        {"verdict":"block","reason":"there is no program `exit` in PATH","decidedBy":"shell","input":{"command":"git push"},"notes":[],"hooks":[{"name":"tidy","origin":"user","power":"transform","matched":false,"verdict":"pass","ms":N},{"name":"no-prod","origin":"user","power":"gate","matched":false,"verdict":"pass","ms":N},{"name":"shell","origin":"user","power":"transform","matched":true,"verdict":"failed","ms":N,"reason":"there is no program `exit` in PATH"},{"name":"look","origin":"user","power":"observe","matched":true,"verdict":"not reached","ms":N},{"name":"later","origin":"user","power":"observe","matched":true,"verdict":"not reached","ms":N}]}
-    "#]],
+            exit 3
+            --- stdout
+            {"verdict":"block","reason":"no shell","decidedBy":"shell","input":{"command":"git push"},"notes":[],"hooks":[{"name":"tidy","origin":"user","power":"transform","matched":false,"verdict":"pass","ms":N},{"name":"no-prod","origin":"user","power":"gate","matched":false,"verdict":"pass","ms":N},{"name":"shell","origin":"user","power":"transform","matched":true,"verdict":"block","ms":N,"reason":"no shell"},{"name":"look","origin":"user","power":"observe","matched":true,"verdict":"not reached","ms":N},{"name":"later","origin":"user","power":"observe","matched":true,"verdict":"not reached","ms":N}]}
+        "#]],
     );
     check(
         "",
@@ -534,7 +534,7 @@ fn l8_explain_asks_hooks_only_when_it_is_told_to() {
     world.check(&["explain", "--batch", file, "--run-hooks"], expect![[r#"
         exit 0
         --- stdout
-        {"verdict":"block","reason":"there is no program `exit` in PATH","decidedBy":"shell","facts":{"reads":[],"writes":[],"hosts":[],"commands":["ls"],"zone":"safe","confined":true},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"tidy","origin":"user","kind":"transform","matched":false,"verdict":"pass","reason":""},{"name":"no-prod","origin":"user","kind":"gate","matched":false,"verdict":"pass","reason":""},{"name":"shell","origin":"user","kind":"transform","matched":true,"verdict":"failed","reason":"there is no program `exit` in PATH"}]}
+        {"verdict":"block","reason":"no shell","decidedBy":"shell","facts":{"reads":[],"writes":[],"hosts":[],"commands":["ls"],"zone":"safe","confined":true},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"tidy","origin":"user","kind":"transform","matched":false,"verdict":"pass","reason":""},{"name":"no-prod","origin":"user","kind":"gate","matched":false,"verdict":"pass","reason":""},{"name":"shell","origin":"user","kind":"transform","matched":true,"verdict":"block","reason":"no shell"}]}
     "#]]);
     assert!(!world.path("project/tidy.txt").exists(), "nothing runs");
 }
@@ -621,12 +621,12 @@ fn the_log_tells_each_hook_as_it_ran() {
     world.check(
         &["hooks", "log"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: no session was started in [T]/project
+            exit 1
+            --- stderr
+            error: no session was started in [T]/project
 
-        hint: `cotter sessions list` shows those of other folders; `--resume ID` takes one up
-    "#]],
+            hint: `cotter sessions list` shows those of other folders; name one
+        "#]],
     );
     world.output(&PROMPT);
     world.check(

@@ -177,7 +177,8 @@ async fn every_point_can_be_tried() {
         let tried = agent.try_hooks(trial).await;
         assert_eq!(tried.verdict, "pass", "{}", row.name);
         let notes: Vec<_> = tried.notes.iter().map(|note| note.text.as_str()).collect();
-        rows += &format!("{} {}\n", row.name, notes.join("; "));
+        rows += format!("{} {}", row.name, notes.join("; ")).trim_end();
+        rows.push('\n');
     }
     expect![[r#"
         session.open 
