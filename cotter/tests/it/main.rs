@@ -25,6 +25,7 @@ mod limits;
 mod aborts;
 mod gates;
 mod outside;
+mod trial;
 mod folding;
 mod pipeline;
 mod questions;
