@@ -421,6 +421,10 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
     assert!(!world.path("project/prod.txt").exists());
+    // Nothing shows where the project begins, but that something of it was trusted.
+    fs::remove_dir_all(world.path("project/.git")).unwrap();
+    let below = world.output(&run(&["--cwd", "src"], prompt));
+    assert!(world.shown(&below).contains("refused: write: this would change production"));
     world.check(
         &["untrust"],
         expect![[r#"

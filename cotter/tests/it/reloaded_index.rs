@@ -57,6 +57,10 @@ impl Told {
     fn check(&self, expected: Expect) {
         let mut shown = String::new();
         for request in self.model.requests() {
+            if request.system.starts_with("You sum up") {
+                shown += "(a summary)\n";
+                continue;
+            }
             let lists = request.tools.specs().map(|spec| {
                 spec.description.split("Skills:\n").nth(1).unwrap_or_default().replace('\n', " ")
             });
