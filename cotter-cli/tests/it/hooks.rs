@@ -324,6 +324,7 @@ fn the_page_about_hooks_does_what_it_says() {
     let seen = screen.end(&world);
     assert!(seen.starts_with("exit 0\n"), "{seen}");
     assert!(seen.contains(promised), "{seen}");
+    assert!(seen.contains("it would be refused"), "{seen}");
     assert!(world.path("project/shop/notes.txt").exists(), "{seen}");
     assert!(!world.path("project/shop/prod.env").exists(), "{seen}");
     let again = world.output(&["init", "shop"]);

@@ -6,7 +6,9 @@ use std::sync::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, At, Cx, FnTool, Output, Permit, Place, Tool, ToolSpec, Verdict, named,
+    Agent, AgentBuilder, At, Cx, FnTool, Output, Permit, Place, Tool, ToolSpec, Verdict,
+    ext::foreign::{Answer, Asked, Asking, Declared, Outside},
+    named,
     points::{
         CallChange, Context, ContextBuild, ModelPre, POINTS, PointId, Prompt, Requesting,
         ToolCalled, ToolPost, ToolPre, ToolRan, UserPromptSubmit,
@@ -201,24 +203,24 @@ async fn every_point_can_be_tried() {
         rows.push('\n');
     }
     expect![[r#"
-        session.open 
-        session.start 
+        session.open
+        session.start
         user.prompt.submit From hook "seen": typed: hello
         context From hook "built": 0 messages
         model.pre From hook "heard": heard
-        model.post 
-        tool.pre 
-        permission.ask 
-        tool.post 
-        tool.refused 
-        compact.pre 
-        compact.post 
-        subagent.start 
-        subagent.end 
-        turn.end 
-        error 
-        session.end 
-        session.close 
+        model.post
+        tool.pre
+        permission.ask
+        tool.post
+        tool.refused
+        compact.pre
+        compact.post
+        subagent.start
+        subagent.end
+        turn.end
+        error
+        session.end
+        session.close
     "#]]
     .assert_eq(&rows);
     let session = agent.new_session().await.unwrap();
@@ -255,4 +257,51 @@ async fn l9_an_observer_that_fails_is_on_record() {
         "model.pre" "failed" "no meter"
     "#]]
     .assert_eq(&rows.collect::<String>());
+}
+
+/// Asked over a channel, so that it answers when the test says so.
+struct Slow(Arc<tokio::sync::Notify>);
+
+impl Outside for Slow {
+    fn ask(&self, asked: Asked) -> Asking {
+        let answer = self.0.clone();
+        Box::pin(async move {
+            answer.notified().await;
+            asked.cx.remark("  took my time\n");
+            Ok(Answer::default())
+        })
+    }
+}
+
+/// Who nobody waits for is on record when it is done, though the run is over by then.
+#[tokio::test]
+async fn l9_what_nobody_waited_for_is_on_record_when_it_is_done() {
+    let release = Arc::new(tokio::sync::Notify::new());
+    let hook = Arc::new(Slow(release.clone()));
+    let mut declared = Declared::default();
+    (declared.name, declared.detached) = (Some("slow".into()), true);
+    let agent = builder()
+        .extend(|unit| _ = unit.outside(PointId::SessionStart, declared, hook))
+        .build()
+        .unwrap();
+    let session = agent.new_session().await.unwrap();
+    session.prompt("go").await.unwrap();
+    let ran = || {
+        let lines = agent.store().lines(session.id()).unwrap();
+        let rows = lines.iter().map(|line| serde_json::from_slice::<Value>(line).unwrap());
+        rows.filter(|row| row["type"] == "hooks.ran").collect::<Vec<_>>()
+    };
+    assert_eq!(ran(), [Value::Null; 0]);
+    release.notify_one();
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+        if !ran().is_empty() {
+            break;
+        }
+    }
+    let rows = ran();
+    let row = rows.first().expect("it is stored at once: nobody else will");
+    let said = &row["ran"][0];
+    let shown = json!([row["runId"], row["point"], said["verdict"], said["stderr"]]);
+    expect![[r#"["r1","session.start","seen","took my time"]"#]].assert_eq(&shown.to_string());
 }
