@@ -136,23 +136,7 @@ async fn after_a_compaction_and_in_a_new_session_the_lists_are_new() {
           What can be called for has changed.
           The skill `one` is gone.
           </system-reminder>
-         | You sum up conversations between a person and an agent so that the agent can go on from your summary alone. Keep what was asked, what was decided and why, what was done (files, commands, results that still matter), what is under way and what is left to do. Leave out what no longer matters. Write plain text, no preamble.
-          <conversation>
-          [Person]: go
-  
-          [Agent]: ok
-  
-          [Person]: go
-  
-          [Person]: <system-reminder>
-          What can be called for has changed.
-          The skill `one` is gone.
-          </system-reminder>
-  
-          [Agent]: ok
-          </conversation>
-  
-          Sum it up.
+        (a summary)
         - two: Second. | <resources> skills: two </resources>
         - two: Second. | <resources> skills: two </resources>
         whole, whole, whole, user (skills), whole"#]]);
