@@ -15,6 +15,7 @@
 //! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
 //! and a list are executed as they are.
 
+pub mod claude;
 mod dialect;
 mod entry;
 mod warm;
@@ -118,6 +119,9 @@ pub struct Base {
 impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &Base) {
+        if let Dialect::Claude(entry) = &self.dialect {
+            return claude::register(self, entry, unit, base);
+        }
         let hook: Arc<dyn Outside> = match self.serve {
             true => Arc::new(Warm::new(self.clone(), base.clone())),
             false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
@@ -165,10 +169,18 @@ impl CommandHook {
         }
         let limit = self.limit();
         let late = |_| Err(format!("it took longer than {limit:?}"));
-        tokio::time::timeout(limit, answer).await.unwrap_or_else(late).or_else(|why| {
-            cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
-            Ok(Answer::default())
-        })
+        self.passing(cx, tokio::time::timeout(limit, answer).await.unwrap_or_else(late))
+    }
+
+    /// What it said; nothing, where its failure passes, and the person is told.
+    fn passing<T: Default>(&self, cx: &Cx, said: Result<T, String>) -> Result<T, String> {
+        match (said, self.on_failure) {
+            (Err(why), OnFailure::Pass) => {
+                cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
+                Ok(T::default())
+            }
+            (said, _) => said,
+        }
     }
 }
 

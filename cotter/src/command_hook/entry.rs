@@ -113,7 +113,7 @@ const POWERS: &[(&str, Power)] = &[("observe", Power::Observe), ("gate", Power::
 const MAX_NAME: usize = 80;
 
 /// The longest a hook may be given.
-const MAX_LIMIT_MS: u64 = 60 * 60 * 1000;
+pub(super) const MAX_LIMIT_MS: u64 = 60 * 60 * 1000;
 
 impl CommandHook {
     /// The hooks of a section `hooks`: lists of entries by the name of their point.
@@ -193,7 +193,7 @@ fn power(point: PointId, detached: bool, node: Node<'_>) -> Result<Power, Settin
 }
 
 /// Hooks that were given no name, or one name at several points, are numbered.
-fn name_apart(hooks: &mut [CommandHook]) {
+pub(super) fn name_apart(hooks: &mut [CommandHook]) {
     for index in 1..hooks.len() {
         let (before, rest) = hooks.split_at_mut(index);
         let hook = &mut rest[0];

@@ -23,7 +23,7 @@ use smol_str::SmolStr;
 
 pub use self::answer::{Answer, Change, Decision};
 #[cfg(feature = "files")]
-pub(crate) use self::answer::{is_yes, read_object};
+pub(crate) use self::answer::{is_no, is_yes, read_object};
 pub(crate) use self::glue::Foreign;
 use super::{
     chain::Func,
@@ -35,6 +35,7 @@ use crate::{
     cx::Cx,
     notes::Speaker,
     points::{self, Point, PointId, Power},
+    tool::Facts,
 };
 
 /// A hook outside the program.
@@ -58,6 +59,8 @@ pub struct Asked {
     pub point: PointId,
     /// What happens, as `docs/FORMATS.md` has it for this point.
     pub payload: Value,
+    /// What a call touches, where it is about one.
+    pub facts: Option<Arc<Facts>>,
     /// The surroundings.
     pub cx: Cx,
 }
@@ -100,7 +103,19 @@ impl Registry {
         declared: Declared,
         hook: Arc<dyn Outside>,
     ) -> &mut Self {
-        points::visit(point, Register { unit: self, declared, hook });
+        points::visit(point, Register { unit: self, declared, hook, second: false });
+        self
+    }
+
+    /// Registers another side of a hook that goes by the same name.
+    #[cfg(feature = "files")]
+    pub(crate) fn outside_too(
+        &mut self,
+        point: PointId,
+        declared: Declared,
+        hook: Arc<dyn Outside>,
+    ) -> &mut Self {
+        points::visit(point, Register { unit: self, declared, hook, second: true });
         self
     }
 }
@@ -109,13 +124,15 @@ struct Register<'a> {
     unit: &'a mut Registry,
     declared: Declared,
     hook: Arc<dyn Outside>,
+    /// Whether its name is taken by another side of it.
+    second: bool,
 }
 
 impl points::Visit for Register<'_> {
     type Out = ();
 
     fn at<P: Foreign>(self) {
-        let Register { unit, mut declared, hook } = self;
+        let Register { unit, mut declared, hook, second } = self;
         let name = declared.name.clone().unwrap_or_else(|| P::ID.name().into());
         if P::ID == PointId::Context {
             let message = format!("hook `{name}`: `context` is for hooks in Rust and for scripts");
@@ -141,7 +158,7 @@ impl points::Visit for Register<'_> {
             speaker: OnceLock::new(),
             seen: Mutex::default(),
         });
-        let options = declared.options();
+        let options = Options { second, ..declared.options() };
         if may(Power::Answer) {
             return unit.bind_answer::<P>(options, asker.answers());
         }
@@ -314,7 +331,9 @@ impl<P: Foreign> Asker<P> {
         Func::Later(Box::new(move |at: At<P>| {
             let asker = asker.clone();
             Box::pin(async move {
-                let asked = Asked { point: P::ID, payload: payload(&at)?, cx: at.cx().clone() };
+                let facts = P::facts(&at.event);
+                let payload = payload(&at)?;
+                let asked = Asked { point: P::ID, payload, facts, cx: at.cx().clone() };
                 let answer = asker.hook.ask(asked).await.map_err(Failure::Error)?;
                 let speaker = asker.speaker.get_or_init(|| at.cx().speaker.clone());
                 answer.speak(&at.cx().spoken_by(speaker.clone()));
@@ -345,7 +364,7 @@ struct Payload<'a, E> {
     happens: &'a E,
 }
 
-fn payload<P: Point>(at: &At<P>) -> Result<Value, Failure> {
+fn payload<P: Foreign>(at: &At<P>) -> Result<Value, Failure> {
     let cx = at.cx();
     let payload = Payload {
         v: 1,
@@ -359,5 +378,8 @@ fn payload<P: Point>(at: &At<P>) -> Result<Value, Failure> {
         dry_run: false,
         happens: &*at.event,
     };
-    serde_json::to_value(payload).map_err(|cause| Failure::Error(cause.to_string()))
+    let payload = serde_json::to_value(payload);
+    let mut payload = payload.map_err(|cause| Failure::Error(cause.to_string()))?;
+    P::tell_more(&at.event, &mut payload);
+    Ok(payload)
 }
