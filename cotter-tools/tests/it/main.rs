@@ -19,6 +19,7 @@ mod confine;
 mod attacks;
 mod background;
 mod hooks;
+mod claude_hooks;
 mod files;
 mod races;
 mod fetch;

@@ -32,7 +32,11 @@ use std::{
 };
 
 pub(super) use self::asks::register;
-pub use self::{entries::read, events::Event, pinned::Pinned};
+pub use self::{
+    entries::{read, without_repeats},
+    events::Event,
+    pinned::Pinned,
+};
 use self::{matcher::Matcher, prompt::Prompt};
 use super::{CommandLine, OnFailure};
 use crate::permission::Rule;

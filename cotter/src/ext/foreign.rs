@@ -11,6 +11,7 @@ mod answer;
 mod glue;
 
 use std::{
+    any::Any,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -35,7 +36,6 @@ use crate::{
     cx::Cx,
     notes::Speaker,
     points::{self, Point, PointId, Power},
-    tool::Facts,
 };
 
 /// A hook outside the program.
@@ -59,10 +59,19 @@ pub struct Asked {
     pub point: PointId,
     /// What happens, as `docs/FORMATS.md` has it for this point.
     pub payload: Value,
-    /// What a call touches, where it is about one.
-    pub facts: Option<Arc<Facts>>,
     /// The surroundings.
     pub cx: Cx,
+    /// What happens, as handlers in the program know it.
+    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "files declare who looks"))]
+    event: Arc<dyn Any + Send + Sync>,
+}
+
+impl Asked {
+    /// What happens at a point, as handlers in the program know it; nothing at another point.
+    #[cfg(feature = "files")]
+    pub(crate) fn event<P: Point>(&self) -> Option<&P::Event> {
+        self.event.downcast_ref()
+    }
 }
 
 /// What is said about a hook when it is registered.
@@ -331,9 +340,8 @@ impl<P: Foreign> Asker<P> {
         Func::Later(Box::new(move |at: At<P>| {
             let asker = asker.clone();
             Box::pin(async move {
-                let facts = P::facts(&at.event);
-                let payload = payload(&at)?;
-                let asked = Asked { point: P::ID, payload, facts, cx: at.cx().clone() };
+                let (payload, event) = (payload(&at)?, at.event.clone());
+                let asked = Asked { point: P::ID, payload, cx: at.cx().clone(), event };
                 let answer = asker.hook.ask(asked).await.map_err(Failure::Error)?;
                 let speaker = asker.speaker.get_or_init(|| at.cx().speaker.clone());
                 answer.speak(&at.cx().spoken_by(speaker.clone()));
@@ -364,7 +372,7 @@ struct Payload<'a, E> {
     happens: &'a E,
 }
 
-fn payload<P: Foreign>(at: &At<P>) -> Result<Value, Failure> {
+fn payload<P: Point>(at: &At<P>) -> Result<Value, Failure> {
     let cx = at.cx();
     let payload = Payload {
         v: 1,
@@ -378,8 +386,5 @@ fn payload<P: Foreign>(at: &At<P>) -> Result<Value, Failure> {
         dry_run: false,
         happens: &*at.event,
     };
-    let payload = serde_json::to_value(payload);
-    let mut payload = payload.map_err(|cause| Failure::Error(cause.to_string()))?;
-    P::tell_more(&at.event, &mut payload);
-    Ok(payload)
+    serde_json::to_value(payload).map_err(|cause| Failure::Error(cause.to_string()))
 }

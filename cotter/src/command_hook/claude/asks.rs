@@ -26,8 +26,9 @@ use crate::{
         foreign::{Answer, Asked, Asking, Change, Decision, Declared, Outside},
     },
     permission::Mode,
-    points::{PointId, Power},
+    points::{PermissionAsk, PointId, Power, ToolPost, ToolPre, TurnEnd},
     tool::{Doubt, Facts},
+    ui::AskedCall,
 };
 
 /// The most parts of a call that a hook is asked about one by one.
@@ -91,7 +92,7 @@ impl Outside for Asker {
 impl Asks {
     async fn ask(&self, asked: &Asked) -> Result<Answer, String> {
         let event = self.entry.event;
-        let all = tell(event, asked.point, &asked.payload, &around(&asked.cx));
+        let all = tell(event, asked.point, &payload(asked), &around(&asked.cx));
         let parts = all.len();
         if !self.entry.is_wanted(asked) {
             return Ok(Answer::default());
@@ -103,6 +104,10 @@ impl Asks {
         if told.len() > MOST_PARTS && event.is_gate() {
             let why = format!("a hook is asked about at most {MOST_PARTS} parts of a call");
             return Ok(Answer::blocked(format!("{why}: make it several calls")));
+        }
+        if told.len() > MOST_PARTS {
+            let why = format!("it is told of {MOST_PARTS} parts of {}, and no more", told.len());
+            asked.cx.notify(&format!("hook `{}`: {why}", self.hook.name));
         }
         // Those before a call look, those after it may do something to the same file.
         let beside = if event.is_gate() { BESIDE } else { 1 };
@@ -160,6 +165,10 @@ impl Asks {
         job.cwd = place.cwd().into();
         job.words = self.entry.words(&self.hook.command, place.project());
         job.variables.extend(self.entry.variables(place.project()));
+        if self.entry.pinned.is_some() && !self.base.confined {
+            // What it leaves behind would make another folder of it.
+            job.variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+        }
         job
     }
 
@@ -233,7 +242,9 @@ impl Asks {
 impl Entry {
     /// Whether its condition lets a call through. What is not understood does.
     fn is_wanted(&self, asked: &Asked) -> bool {
-        let (Some(rule), Some(facts)) = (&self.condition, &asked.facts) else { return true };
+        let of_call = asked.event::<ToolPre>().map(|called| &called.facts);
+        let facts = of_call.or_else(|| Some(&asked.event::<ToolPost>()?.facts));
+        let (Some(rule), Some(facts)) = (&self.condition, facts) else { return true };
         let tool = asked.payload["toolName"].as_str().unwrap_or_default();
         rule.matches(tool, facts, asked.cx.place()) || is_dim(facts)
     }
@@ -251,7 +262,7 @@ impl Entry {
     }
 
     /// What is left of what it said when nobody waited for it.
-    fn afterwards(&self, said: Said) -> Said {
+    pub(super) fn afterwards(&self, said: Said) -> Said {
         let mut context = said.context;
         context.extend(said.block.filter(|_| self.rewakes));
         Said { context, tells: said.tells, ..Said::default() }
@@ -266,6 +277,20 @@ impl Entry {
         }
         variables
     }
+}
+
+/// What is told of an event, and what only handlers in the program are told.
+fn payload(asked: &Asked) -> Value {
+    let mut payload = asked.payload.clone();
+    if let Some(question) = asked.event::<PermissionAsk>() {
+        for (index, call) in question.calls.iter().enumerate() {
+            payload["calls"][index]["input"] = (*call.input).clone();
+        }
+    }
+    if let Some(ending) = asked.event::<TurnEnd>() {
+        payload["sentOn"] = ending.sent_on.into();
+    }
+    payload
 }
 
 /// Whether something about a call was not understood.
@@ -320,13 +345,13 @@ impl Allowed {
         });
     }
 
-    fn has(&self, cx: &Cx, call: &Value) -> bool {
+    fn has(&self, cx: &Cx, call: &AskedCall) -> bool {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().any(|kept| {
             kept.session == cx.session_id()
                 && kept.run == cx.run_id()
-                && kept.call == call["callId"]
-                && kept.input == call["input"]
+                && kept.call == call.call_id.as_str()
+                && kept.input == *call.input
         })
     }
 }
@@ -336,8 +361,9 @@ struct Allows(Arc<Allowed>);
 
 impl Outside for Allows {
     fn ask(&self, asked: Asked) -> Asking {
-        let calls = asked.payload["calls"].as_array().map_or(&[][..], Vec::as_slice);
-        let all = !calls.is_empty() && calls.iter().all(|call| self.0.has(&asked.cx, call));
+        let question = asked.event::<PermissionAsk>();
+        let all = question
+            .is_some_and(|question| question.calls.iter().all(|call| self.0.has(&asked.cx, call)));
         let answer = Answer { decision: all.then_some(Decision::Yes), ..Answer::default() };
         Box::pin(std::future::ready(Ok(answer)))
     }

@@ -33,6 +33,26 @@ pub fn read(document: &Document, source: &Source) -> (Vec<CommandHook>, Vec<Diag
     (hooks, told)
 }
 
+/// Leaves out what an earlier file declares in the same words: it runs once. A stricter word on failures
+/// makes it another hook.
+pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<CommandHook> {
+    let is_there = |hook: &CommandHook| {
+        earlier.iter().any(|other| {
+            let (Dialect::Claude(a), Dialect::Claude(b)) = (&other.dialect, &hook.dialect) else {
+                return false;
+            };
+            let placed = |entry: &Entry| Entry { pinned: None, ..entry.clone() };
+            other.command == hook.command
+                && other.declared.detached == hook.declared.detached
+                && (other.on_failure == OnFailure::Block || hook.on_failure == OnFailure::Pass)
+                && placed(a) == placed(b)
+                // A plugin's own stays its own.
+                && a.plugin.is_none()
+        })
+    };
+    later.into_iter().filter(|hook| !is_there(hook)).collect()
+}
+
 struct Reader<'a> {
     source: &'a Source,
     found: Vec<Found>,

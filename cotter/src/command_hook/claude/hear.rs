@@ -45,7 +45,7 @@ pub(super) fn hear(event: Event, name: &str, ran: &Ran) -> Result<Said, String> 
     let doubtful = heard.as_ref().map_or(true, lacks);
     match doubtful && event.is_gate() && refuses(&String::from_utf8_lossy(&ran.stdout)) {
         true => Ok(Said {
-            block: Some("what it said cannot be read, and refuses".into()),
+            block: Some("what it said refuses, though it cannot be taken as a whole".into()),
             ..Said::default()
         }),
         false => heard,
@@ -92,7 +92,7 @@ fn settle(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
         }
         // The object alone decides; but whoever fails allows nothing.
         _ if is_known => read.map(|said| Said { allow: false, ..said }),
-        _ => Err(match remarked.lines().next() {
+        _ => Err(match remarked.lines().next_back() {
             Some(line) => format!("it exited with code {code}: {}", clip(line)),
             None => format!("it exited with code {code}"),
         }),
@@ -121,8 +121,19 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Said, String> {
     let empty = Map::new();
     let own = object.get("hookSpecificOutput").and_then(Value::as_object).unwrap_or(&empty);
     let answer = Output { object, own, event };
-    let mut said =
-        Said { context: answer.text("additionalContext").into_iter().collect(), ..Said::default() };
+    let mut said = Said::default();
+    let has_context = !matches!(
+        event,
+        Event::PermissionRequest
+            | Event::Notification
+            | Event::PreCompact
+            | Event::PostCompact
+            | Event::SessionEnd
+            | Event::StopFailure
+    );
+    if has_context {
+        said.context = answer.text("additionalContext").into_iter().collect();
+    }
     let is_heard = !matches!(
         event,
         Event::Notification
@@ -198,7 +209,7 @@ impl Output<'_> {
         // The old way.
         let approves = self.object.get("decision").is_some_and(|word| word == "approve");
         match strictest {
-            Word::Deny => said.block = Some(reason.unwrap_or_default()),
+            Word::Deny => said.block = Some(reason.unwrap_or_else(|| NO_REASON.into())),
             Word::Defer => {
                 let why = "it puts the call off, which is a person's to decide here";
                 said.ask = Some(reason.unwrap_or_else(|| why.into()));
@@ -218,6 +229,7 @@ impl Output<'_> {
             }
             _ => {}
         }
+        said.allow &= said.block.is_none();
         Ok(())
     }
 
@@ -249,7 +261,9 @@ impl Output<'_> {
 
     fn decision(&self, said: &mut Said) -> Result<(), String> {
         match word(self.get("decision")).max(word(self.object.get("decision"))) {
-            Word::Deny => said.block = Some(self.text("reason").unwrap_or_default()),
+            Word::Deny => {
+                said.block = Some(self.text("reason").unwrap_or_else(|| NO_REASON.into()));
+            }
             Word::Unknown => return Err("its decision is none that is known".into()),
             _ => {}
         }
@@ -274,6 +288,8 @@ impl Output<'_> {
         said.tells.push(why);
     }
 }
+
+const NO_REASON: &str = "it gave no reason";
 
 /// Words that refuse, whatever their case.
 const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];

@@ -37,7 +37,9 @@ impl Matcher {
         }
         let pattern = RegexBuilder::new(text).size_limit(1 << 20).build();
         let words = |cause: regex::Error| {
-            cause.to_string().lines().last().unwrap_or("it is no pattern").trim().to_owned()
+            let words = cause.to_string();
+            let last = words.lines().last().unwrap_or_default();
+            last.trim().trim_start_matches("error: ").to_owned()
         };
         Ok(Matcher::Pattern(Box::new(pattern.map_err(words)?)))
     }
@@ -100,11 +102,9 @@ mod tests {
         check("|", expect!["error: there is no name in it"]);
         check(
             "(?!Bash).*",
-            expect![
-                "error: error: look-around, including look-ahead and look-behind, is not supported"
-            ],
+            expect!["error: look-around, including look-ahead and look-behind, is not supported"],
         );
-        check("[", expect!["error: error: unclosed character class"]);
+        check("[", expect!["error: unclosed character class"]);
         check(&"(a*)".repeat(600), expect!["error: it has more than 2000 characters"]);
     }
 }

@@ -203,7 +203,7 @@ fn trigger(payload: &Value) -> &'static str {
 
 fn stopping(payload: &Value) -> Value {
     json!({
-        "stop_hook_active": payload["goneOn"].as_u64().unwrap_or_default() > 0,
+        "stop_hook_active": payload["sentOn"].as_u64().unwrap_or_default() > 0,
         "last_assistant_message": payload["text"],
         "background_tasks": [],
         "session_crons": [],

@@ -11,7 +11,7 @@ use super::{
     hear::{Said, hear},
     read,
     tell::{Around, tell},
-    tools,
+    tools, without_repeats,
 };
 use crate::{
     command_hook::{CommandHook, CommandLine, Dialect, Exit, OnFailure, Ran},
@@ -190,7 +190,7 @@ fn b3_what_the_hook_of_each_event_reads() {
         {"cwd":"/work","trigger":"auto","compact_summary":"all of it"}
     "#]],
     );
-    let ending = json!({"text": "done", "goneOn": 0});
+    let ending = json!({"text": "done", "sentOn": 0});
     told(
         E::Stop,
         P::TurnEnd,
@@ -203,7 +203,7 @@ fn b3_what_the_hook_of_each_event_reads() {
     told(
         E::Stop,
         P::TurnEnd,
-        json!({"text": "done", "goneOn": 2}),
+        json!({"text": "done", "sentOn": 2}),
         None,
         expect![[r#"
         {"cwd":"/work","permission_mode":"default","stop_hook_active":true,"last_assistant_message":"done","background_tasks":[],"session_crons":[]}
@@ -637,21 +637,21 @@ fn b3_what_each_event_makes_of_each_outcome() {
         "",
         "Traceback\nmore",
         expect![[r#"
-        PreToolUse: failure: it exited with code 1: Traceback
-        PermissionRequest: failure: it exited with code 1: Traceback
-        UserPromptSubmit: failure: it exited with code 1: Traceback
-        PostToolUse: failure: it exited with code 1: Traceback
-        PostToolUseFailure: failure: it exited with code 1: Traceback
-        Stop: failure: it exited with code 1: Traceback
-        SubagentStop: failure: it exited with code 1: Traceback
-        PreCompact: failure: it exited with code 1: Traceback
-        SessionStart: failure: it exited with code 1: Traceback
-        SubagentStart: failure: it exited with code 1: Traceback
-        Notification: failure: it exited with code 1: Traceback
-        PostCompact: failure: it exited with code 1: Traceback
-        StopFailure: failure: it exited with code 1: Traceback
-        SessionEnd: failure: it exited with code 1: Traceback
-    "#]],
+            PreToolUse: failure: it exited with code 1: more
+            PermissionRequest: failure: it exited with code 1: more
+            UserPromptSubmit: failure: it exited with code 1: more
+            PostToolUse: failure: it exited with code 1: more
+            PostToolUseFailure: failure: it exited with code 1: more
+            Stop: failure: it exited with code 1: more
+            SubagentStop: failure: it exited with code 1: more
+            PreCompact: failure: it exited with code 1: more
+            SessionStart: failure: it exited with code 1: more
+            SubagentStart: failure: it exited with code 1: more
+            Notification: failure: it exited with code 1: more
+            PostCompact: failure: it exited with code 1: more
+            StopFailure: failure: it exited with code 1: more
+            SessionEnd: failure: it exited with code 1: more
+        "#]],
     );
     heard(
         ALL,
@@ -726,21 +726,21 @@ fn b3_what_each_event_makes_of_each_outcome() {
         context,
         "",
         expect![[r#"
-        PreToolUse: context ["it is Friday"]
-        PermissionRequest: context ["it is Friday"]
-        UserPromptSubmit: context ["it is Friday"]
-        PostToolUse: context ["it is Friday"]
-        PostToolUseFailure: context ["it is Friday"]
-        Stop: block "it is Friday"
-        SubagentStop: block "it is Friday"
-        PreCompact: context ["it is Friday"]
-        SessionStart: context ["it is Friday"]
-        SubagentStart: context ["it is Friday"]
-        Notification: context ["it is Friday"]
-        PostCompact: context ["it is Friday"]
-        StopFailure: context ["it is Friday"]
-        SessionEnd: context ["it is Friday"]
-    "#]],
+            PreToolUse: context ["it is Friday"]
+            PermissionRequest: nothing
+            UserPromptSubmit: context ["it is Friday"]
+            PostToolUse: context ["it is Friday"]
+            PostToolUseFailure: context ["it is Friday"]
+            Stop: block "it is Friday"
+            SubagentStop: block "it is Friday"
+            PreCompact: nothing
+            SessionStart: context ["it is Friday"]
+            SubagentStart: context ["it is Friday"]
+            Notification: nothing
+            PostCompact: nothing
+            StopFailure: nothing
+            SessionEnd: nothing
+        "#]],
     );
     heard(
         ALL,
@@ -841,35 +841,49 @@ fn b3_decisions_before_a_tool() {
     // The object decides, whatever the code; but nothing is allowed by whoever fails.
     let deny =
         r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}"#;
-    said(bad, deny, expect![[r#"block """#]]);
+    said(bad, deny, expect![[r#"block "it gave no reason""#]]);
     said(bad, &deny.replace("deny", "allow"), expect!["nothing"]);
     said(Exit::Code(2), &deny.replace("deny", "allow"), expect![[r#"block "err""#]]);
-    said(Exit::Signal(15), deny, expect![[r#"block "what it said cannot be read, and refuses""#]]);
+    said(
+        Exit::Signal(15),
+        deny,
+        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
+    );
 }
 
 #[test]
 fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
     let ok = Exit::Code(0);
-    decided(r#""permissionDecision": "DENY""#, expect![[r#"block """#]]);
-    decided(r#""permissionDecision": " denied ""#, expect![[r#"block """#]]);
-    decided(r#""permissionDecision": false"#, expect![[r#"block """#]]);
-    decided(r#""permissionDecision": {"behavior": "deny"}"#, expect![[r#"block """#]]);
+    decided(r#""permissionDecision": "DENY""#, expect![[r#"block "it gave no reason""#]]);
+    decided(r#""permissionDecision": " denied ""#, expect![[r#"block "it gave no reason""#]]);
+    decided(r#""permissionDecision": false"#, expect![[r#"block "it gave no reason""#]]);
+    decided(
+        r#""permissionDecision": {"behavior": "deny"}"#,
+        expect![[r#"block "it gave no reason""#]],
+    );
     decided(
         r#""permissionDecision": "deny", "permissionDecisionReason": 7"#,
         expect![[r#"block "7""#]],
     );
-    decided(r#""decision": "deny""#, expect![[r#"block """#]]);
-    decided(r#""permissionDecision": "allow", "decision": "block""#, expect![[r#"block """#]]);
+    decided(r#""decision": "deny""#, expect![[r#"block "it gave no reason""#]]);
+    decided(
+        r#""permissionDecision": "allow", "decision": "block""#,
+        expect![[r#"block "it gave no reason""#]],
+    );
     decided(
         r#""permissionDecision": "deny", "permissionDecision": "allow""#,
-        expect![[r#"block "what it said cannot be read, and refuses""#]],
+        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
     );
     decided(
         r#""permissionDecision": "allow", "updatedInput": "ls""#,
-        expect![[r#"block "its `updatedInput` is no object", allow"#]],
+        expect![[r#"block "its `updatedInput` is no object""#]],
     );
-    said(ok, r#"{"permissionDecision": "deny"}"#, expect![[r#"block """#]]);
-    said(ok, r#"{"hookSpecificOutput": {"permissionDecision": "deny"}}"#, expect![[r#"block """#]]);
+    said(ok, r#"{"permissionDecision": "deny"}"#, expect![[r#"block "it gave no reason""#]]);
+    said(
+        ok,
+        r#"{"hookSpecificOutput": {"permissionDecision": "deny"}}"#,
+        expect![[r#"block "it gave no reason""#]],
+    );
     said(
         ok,
         r#"{"continue": "false"}"#,
@@ -878,22 +892,22 @@ fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
     said(
         ok,
         r#"{"hookSpecificOutput": {"permissionDecision": "deny""#,
-        expect![[r#"block "what it said cannot be read, and refuses""#]],
+        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
     );
     said(
         ok,
         "loading\n{\"decision\" : \"block\"}",
-        expect![[r#"block "what it said cannot be read, and refuses""#]],
+        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
     );
     said(
         ok,
         "{'permissionDecision': 'deny'}",
-        expect![[r#"block "what it said cannot be read, and refuses""#]],
+        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
     );
     said(
         ok,
         r#"{"decision": "block"} {"decision": "approve"}"#,
-        expect![[r#"block "what it said cannot be read, and refuses""#]],
+        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
     );
 
     decided(
@@ -1059,7 +1073,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             Stop at Stop [all] 600s: nobody (its entry cannot be read: expected a list, found an object)
             .claude/settings.json:3: `url` is not known and left alone [ok]
             .claude/settings.json:3: handlers `http` are not honoured yet [rejected]
-            .claude/settings.json:4: the matcher cannot be read and matches everything: error: look-around, including look-ahead and look-behind, is not supported [repaired]
+            .claude/settings.json:4: the matcher cannot be read and matches everything: look-around, including look-ahead and look-behind, is not supported [repaired]
             .claude/settings.json:5: missing key `command` [rejected]
             .claude/settings.json:6: expected a list, found the string `x` [rejected]
             .claude/settings.json:7: a handler stands where a list of them in `hooks` should: it is read as one [repaired]
@@ -1120,6 +1134,48 @@ fn b3_the_same_handler_is_one_hook() {
             a#3 at PostToolUse [Write write] 600s: sh: ./a
         "#]],
     );
+}
+
+#[test]
+fn b3_the_same_hook_of_two_files_runs_once() {
+    let hooks = |text: &str| {
+        let document = Document::parse("settings.json", text).expect("a document");
+        read(&document, &Source::new("settings.json")).0
+    };
+    let entry = |matcher: &str, more: &str| {
+        let handler = format!(r#"{{"type": "command", "command": "./a"{more}}}"#);
+        let group = format!(r#"{{"matcher": "{matcher}", "hooks": [{handler}]}}"#);
+        hooks(&format!(r#"{{"hooks": {{"PreToolUse": [{group}]}}}}"#))
+    };
+    let left = |earlier: &[CommandHook], later| without_repeats(earlier, later).len();
+    let strict = r#", "onFailure": "block""#;
+    assert_eq!(left(&entry("Bash", ""), entry("Bash", "")), 0);
+    assert_eq!(left(&entry("Bash", strict), entry("Bash", "")), 0);
+    assert_eq!(left(&entry("Bash", ""), entry("Bash", strict)), 1);
+    assert_eq!(left(&entry("Bash", ""), entry("Write", "")), 1);
+    assert_eq!(left(&entry("Bash", r#", "async": true"#), entry("Bash", "")), 1);
+}
+
+#[test]
+fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
+    let check = |more: &str, expected: Expect| {
+        let text = format!(
+            r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{{"type": "command", "command": "./a", {more}}}]}}]}}}}"#
+        );
+        let document = Document::parse("settings.json", &text).expect("a document");
+        let (hooks, _) = read(&document, &Source::new("settings.json"));
+        assert!(hooks[0].declared.detached);
+        let Dialect::Claude(entry) = &hooks[0].dialect else { panic!("another dialect") };
+        let stdout = br#"{"systemMessage": "hm", "hookSpecificOutput": {"hookEventName": "PreToolUse",
+            "permissionDecision": "deny", "permissionDecisionReason": "late", "additionalContext": "Friday"}}"#;
+        let ran =
+            Ran { exit: Exit::Code(2), stdout: stdout.to_vec(), stderr: vec![], remarks: vec![] };
+        expected.assert_eq(&shown(
+            hear(Event::PreToolUse, "a", &ran).map(|said| entry.afterwards(said)),
+        ));
+    };
+    check(r#""async": true"#, expect![[r#"context ["Friday"], tells ["hm"]"#]]);
+    check(r#""asyncRewake": true"#, expect![[r#"context ["Friday", "late"], tells ["hm"]"#]]);
 }
 
 #[test]

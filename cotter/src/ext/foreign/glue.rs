@@ -1,9 +1,5 @@
 //! What an answer means at each point.
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
 use super::answer::{Answer, Change, Decision};
 use crate::{
     cx::Cx,
@@ -13,7 +9,7 @@ use crate::{
         SessionEnd, SessionOpen, SessionStart, SubagentEnd, SubagentStart, ToolPost, ToolPre,
         ToolRefused, TurnEnd, TurnVerdict, UserPromptSubmit, Verdict,
     },
-    tool::{Facts, Output},
+    tool::Output,
 };
 
 /// A point at which a hook outside the program can be asked.
@@ -47,14 +43,6 @@ pub(crate) trait Foreign: Point {
     fn leaves(_: &Self::Event, _: &Change) -> bool {
         false
     }
-
-    /// What a call touches, where it is about one.
-    fn facts(_: &Self::Event) -> Option<Arc<Facts>> {
-        None
-    }
-
-    /// Adds what a hook is told and listeners are not.
-    fn tell_more(_: &Self::Event, _payload: &mut Value) {}
 
     /// What a refusal amounts to where nothing can be refused: nothing, unless there is somebody to tell.
     fn warn(_: &Answer, _: &Cx) {}
@@ -113,10 +101,6 @@ impl Foreign for ToolPre {
 
     fn leaves(now: &Self::Event, change: &Change) -> bool {
         matches!(change, Change::Input(input) if *input == *now.tool_input)
-    }
-
-    fn facts(event: &Self::Event) -> Option<Arc<Facts>> {
-        Some(event.facts.clone())
     }
 }
 
@@ -183,10 +167,6 @@ impl Foreign for ToolPost {
     fn warn(answer: &Answer, cx: &Cx) {
         warned(answer, cx);
     }
-
-    fn facts(event: &Self::Event) -> Option<Arc<Facts>> {
-        Some(event.facts.clone())
-    }
 }
 
 impl Foreign for SessionStart {
@@ -218,13 +198,6 @@ impl Foreign for PermissionAsk {
             (None, Some(Decision::Yes)) if answer.ask.is_none() => Given::Yes,
             _ => Given::Pass,
         })
-    }
-
-    /// Whoever answers sees all of each call, not what there is room for on a screen.
-    fn tell_more(event: &Self::Event, payload: &mut Value) {
-        for (index, call) in event.calls.iter().enumerate() {
-            payload["calls"][index]["input"] = (*call.input).clone();
-        }
     }
 }
 
