@@ -54,12 +54,34 @@ pub(super) fn tell(
     payload: &Value,
     around: &Around<'_>,
 ) -> Vec<Told> {
-    let text = |key: &str| payload[key].as_str().unwrap_or_default();
-    let told = |fields: Value| {
-        vec![Told { fields: with_base(event, payload, around, fields), call: None }]
-    };
-    let in_subagent = around.subagent.is_some();
+    if event.is_about_tools() {
+        return about_tools(event, payload, around);
+    }
+    let Some(own) = own(event, point, payload, around) else { return vec![] };
+    vec![Told { fields: with_base(event, payload, around, own), call: None }]
+}
+
+/// An event about calls.
+fn about_tools(event: Event, payload: &Value, around: &Around<'_>) -> Vec<Told> {
+    let failed = payload["is_error"] == true;
     match event {
+        Event::PermissionRequest => {
+            let calls = list(payload, "calls").iter().map(|call| {
+                json!({"toolName": call["name"], "toolInput": call["input"], "offer": call["offer"]})
+            });
+            calls.flat_map(|call| called(event, payload, &call, around)).collect()
+        }
+        Event::PostToolUse if failed => vec![],
+        Event::PostToolUseFailure if !failed || payload["outcome"] == "cancelled" => vec![],
+        _ => called(event, payload, payload, around),
+    }
+}
+
+/// What an event that is not about a call tells besides what all do; nothing where it is none of that name.
+fn own(event: Event, point: PointId, payload: &Value, around: &Around<'_>) -> Option<Value> {
+    let text = |key: &str| payload[key].as_str().unwrap_or_default();
+    let in_subagent = around.subagent.is_some();
+    Some(match event {
         Event::SessionStart => {
             let source = match (point, text("how")) {
                 (PointId::CompactPost, _) => "compact",
@@ -67,59 +89,44 @@ pub(super) fn tell(
                 (_, "forked") => "fork",
                 _ => "startup",
             };
-            told(json!({"source": source}))
+            json!({"source": source})
         }
-        Event::UserPromptSubmit => told(json!({"prompt": payload["prompt"]})),
-        Event::PreToolUse => called(event, payload, payload, around),
-        Event::PermissionRequest => {
-            let calls = payload["calls"].as_array().map_or(&[][..], Vec::as_slice);
-            let calls = calls.iter().map(|call| {
-                json!({"toolName": call["name"], "toolInput": call["input"], "offer": call["offer"]})
-            });
-            calls.flat_map(|call| called(event, payload, &call, around)).collect()
-        }
-        Event::Notification => {
-            let calls = payload["calls"].as_array().map_or(&[][..], Vec::as_slice);
-            let ours = calls.iter().filter_map(|call| call["name"].as_str());
-            let names = ours.map(|ours| *tools::their_names(ours).first().unwrap_or(&ours));
-            let message =
-                format!("Permission is needed to use {}", names.collect::<Vec<_>>().join(", "));
-            let title = "Permission needed";
-            told(
-                json!({"message": message, "title": title, "notification_type": "permission_prompt"}),
-            )
-        }
-        Event::PostToolUse if payload["is_error"] != true => {
-            called(event, payload, payload, around)
-        }
-        Event::PostToolUseFailure
-            if payload["is_error"] == true && text("outcome") != "cancelled" =>
-        {
-            called(event, payload, payload, around)
-        }
-        Event::PostToolUse | Event::PostToolUseFailure => vec![],
-        Event::PreCompact => told(json!({"trigger": trigger(payload), "custom_instructions": ""})),
+        Event::UserPromptSubmit => json!({"prompt": payload["prompt"]}),
+        Event::Notification => notified(payload),
+        Event::PreCompact => json!({"trigger": trigger(payload), "custom_instructions": ""}),
         Event::PostCompact => {
-            told(json!({"trigger": trigger(payload), "compact_summary": payload["summary"]}))
+            json!({"trigger": trigger(payload), "compact_summary": payload["summary"]})
         }
-        Event::SubagentStart if in_subagent => told(json!({})),
+        Event::SubagentStart if in_subagent => json!({}),
         Event::SubagentStop if in_subagent => {
             let mut fields = stopping(payload);
             fields["agent_transcript_path"] = "".into();
-            told(fields)
+            fields
         }
-        Event::Stop if !in_subagent => told(stopping(payload)),
-        Event::SubagentStart | Event::SubagentStop | Event::Stop => vec![],
-        Event::StopFailure => match failure(text("code")) {
-            Some(error) => told(json!({
-                "error": error,
-                "error_details": payload["message"],
-                "last_assistant_message": payload["message"],
-            })),
-            None => vec![],
-        },
-        Event::SessionEnd => told(json!({"reason": "other"})),
-    }
+        Event::Stop if !in_subagent => stopping(payload),
+        Event::StopFailure => json!({
+            "error": failure(text("code"))?,
+            "error_details": payload["message"],
+            "last_assistant_message": payload["message"],
+        }),
+        Event::SessionEnd => json!({"reason": "other"}),
+        _ => return None,
+    })
+}
+
+fn list<'a>(payload: &'a Value, key: &str) -> &'a [Value] {
+    payload[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn notified(payload: &Value) -> Value {
+    let ours = list(payload, "calls").iter().filter_map(|call| call["name"].as_str());
+    let names = ours.map(|ours| *tools::their_names(ours).first().unwrap_or(&ours));
+    let message = format!("Permission is needed to use {}", names.collect::<Vec<_>>().join(", "));
+    json!({
+        "message": message,
+        "title": "Permission needed",
+        "notification_type": "permission_prompt",
+    })
 }
 
 fn with_base(event: Event, payload: &Value, around: &Around<'_>, own: Value) -> Map<String, Value> {
@@ -177,8 +184,7 @@ fn called(event: Event, payload: &Value, call: &Value, around: &Around<'_>) -> V
 
 /// The rules a person would be offered.
 fn suggest(own: &mut Value, call: &Value) {
-    let offered = call["offer"].as_array().map_or(&[][..], Vec::as_slice);
-    let rules = offered.iter().filter_map(Value::as_str).map(|rule| {
+    let rules = list(call, "offer").iter().filter_map(Value::as_str).map(|rule| {
         let (tool, spec) = match rule.split_once('(') {
             Some((tool, spec)) => (tool, spec.strip_suffix(')')),
             None => (rule, None),

@@ -1,5 +1,7 @@
 //! Golden tests: what a hook of each event reads, and what each outcome means.
 
+#![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
+
 use std::{fmt::Write, path::Path};
 
 use expect_test::{Expect, expect};
