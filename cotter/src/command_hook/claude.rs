@@ -143,14 +143,23 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// Whether another does the same at the same event, for whatever it matches and wherever it lies.
+    fn does_as(&self, other: &Self) -> bool {
+        self.event == other.event
+            && self.handler == other.handler
+            && self.rule() == other.rule()
+            && (&self.plugin, self.rewakes) == (&other.plugin, other.rewakes)
+    }
+
+    fn rule(&self) -> Option<&str> {
+        self.condition.as_ref().map(Rule::text)
+    }
+}
+
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
-        let rule = |entry: &Self| entry.condition.as_ref().map(|rule| rule.text().to_owned());
-        self.event == other.event
-            && self.matchers == other.matchers
-            && self.handler == other.handler
-            && (rule(self), &self.plugin, &self.pinned, self.rewakes)
-                == (rule(other), &other.plugin, &other.pinned, other.rewakes)
+        self.does_as(other) && self.matchers == other.matchers && self.pinned == other.pinned
     }
 }
 

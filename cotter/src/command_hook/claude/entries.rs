@@ -23,7 +23,7 @@ use crate::{
 /// Handlers that are the same at one event become one hook, whatever their matchers: it runs once where
 /// several match. Nothing is started.
 pub fn read(document: &Document, source: &Source) -> (Vec<CommandHook>, Vec<Diagnostic>) {
-    let mut reader = Reader { source, found: vec![], told: vec![] };
+    let mut reader = Reader { source, found: vec![], told: vec![], seen: 0, overfull: vec![] };
     if let Err(why) = reader.document(document) {
         reader.say(Severity::Rejected, None, why.message());
     }
@@ -41,11 +41,11 @@ pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<
             let (Dialect::Claude(a), Dialect::Claude(b)) = (&other.dialect, &hook.dialect) else {
                 return false;
             };
-            let placed = |entry: &Entry| Entry { pinned: None, ..entry.clone() };
             other.command == hook.command
                 && other.declared.detached == hook.declared.detached
                 && (other.on_failure == OnFailure::Block || hook.on_failure == OnFailure::Pass)
-                && placed(a) == placed(b)
+                && a.does_as(b)
+                && a.matchers == b.matchers
                 // A plugin's own stays its own.
                 && a.plugin.is_none()
         })
@@ -57,7 +57,14 @@ struct Reader<'a> {
     source: &'a Source,
     found: Vec<Found>,
     told: Vec<Diagnostic>,
+    /// How many handlers there were so far.
+    seen: usize,
+    /// Events with more of them than are read.
+    overfull: Vec<Event>,
 }
+
+/// The most hooks of a file.
+const MOST_HOOKS: usize = 500;
 
 /// A hook in the making.
 struct Found {
@@ -171,6 +178,16 @@ impl<'a> Reader<'a> {
     }
 
     fn handler(&mut self, event: Event, matcher: Matcher, node: Node<'_>) {
+        self.seen += 1;
+        if self.seen > MOST_HOOKS {
+            if !self.overfull.contains(&event) {
+                self.overfull.push(event);
+                let why =
+                    format!("a file has at most {MOST_HOOKS} hooks: the others cannot be asked");
+                self.broken(event, vec![Matcher::All], &node, &why);
+            }
+            return;
+        }
         let object = match node.object() {
             Ok(object) => object,
             Err(why) => return self.broken(event, vec![matcher], &node, why.message()),
@@ -421,10 +438,9 @@ struct Never;
 
 impl Found {
     fn is_like(&self, other: &Found) -> bool {
-        let rest = |found: &Found| Entry { matchers: vec![], ..found.entry.clone() };
         self.command == other.command
             && self.detached == other.detached
-            && rest(self) == rest(other)
+            && self.entry.does_as(&other.entry)
     }
 
     fn hook(self) -> CommandHook {

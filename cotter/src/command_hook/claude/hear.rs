@@ -322,8 +322,12 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
+/// The most of what it says that is passed on.
+const WORDS_CHARS: usize = 10_000;
+
 fn words(text: &str) -> Option<String> {
-    Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
+    let text = Some(text.trim()).filter(|text| !text.is_empty())?;
+    Some(text::clip(text, WORDS_CHARS).into_owned())
 }
 
 fn clip(text: &str) -> String {

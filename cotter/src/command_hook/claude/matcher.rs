@@ -35,7 +35,7 @@ impl Matcher {
         if text.chars().count() > MAX_CHARS {
             return Err(format!("it has more than {MAX_CHARS} characters"));
         }
-        let pattern = RegexBuilder::new(text).size_limit(1 << 20).build();
+        let pattern = RegexBuilder::new(text).size_limit(1 << 18).build();
         let words = |cause: regex::Error| {
             let words = cause.to_string();
             let last = words.lines().last().unwrap_or_default();

@@ -1139,6 +1139,23 @@ fn b3_the_same_handler_is_one_hook() {
 }
 
 #[test]
+fn b3_of_too_many_hooks_none_is_lost_silently() {
+    let handlers: Vec<_> =
+        (0..600).map(|n| json!({"type": "command", "command": format!("./h{n}")})).collect();
+    let groups = json!([{"matcher": "Bash", "hooks": handlers}]);
+    let text = json!({"hooks": {"PreToolUse": groups, "Stop": groups, "PostToolUse": groups}});
+    let document = Document::parse("settings.json", &text.to_string()).expect("a document");
+    let (hooks, told) = read(&document, &Source::new("settings.json"));
+    let last: Vec<_> = hooks.iter().skip(499).map(|hook| hook_line(hook) + "\n").collect();
+    expect![[r#"
+        h499 at PreToolUse [Bash bash bash_background] 600s: sh: ./h499
+        PreToolUse at PreToolUse [all] 600s: nobody (its entry cannot be read: a file has at most 500 hooks: the others cannot be asked)
+        Stop at Stop [all] 600s: nobody (its entry cannot be read: a file has at most 500 hooks: the others cannot be asked)
+    "#]].assert_eq(&last.concat());
+    assert_eq!(told.len(), 3);
+}
+
+#[test]
 fn b3_the_same_hook_of_two_files_runs_once() {
     let hooks = |text: &str| {
         let document = Document::parse("settings.json", text).expect("a document");
