@@ -15,6 +15,7 @@
 //! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
 //! and a list are executed as they are.
 
+pub mod claude;
 mod dialect;
 mod entry;
 mod warm;
@@ -126,6 +127,9 @@ pub struct Base {
 impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &Base) {
+        if let Dialect::Claude(entry) = &self.dialect {
+            return claude::register(self, entry, unit, base);
+        }
         let hook: Arc<dyn Outside> = match self.serve {
             true => Arc::new(Warm::new(self.clone(), base.clone())),
             false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
@@ -145,9 +149,13 @@ impl CommandHook {
             OnFailure::Pass => ", its failure passes",
             OnFailure::Block => "",
         };
+        let when = match &self.dialect {
+            Dialect::Claude(entry) => entry.definition(),
+            _ => String::new(),
+        };
         match &self.command {
-            CommandLine::Shell(line) => format_smolstr!("runs `{line}` in a shell{passes}"),
-            CommandLine::Words(words) => format_smolstr!("runs {words:?}{passes}"),
+            CommandLine::Shell(line) => format_smolstr!("runs `{line}` in a shell{when}{passes}"),
+            CommandLine::Words(words) => format_smolstr!("runs {words:?}{when}{passes}"),
         }
     }
 
@@ -186,10 +194,18 @@ impl CommandHook {
         }
         let limit = self.limit();
         let late = |_| Err(format!("it took longer than {limit:?}"));
-        tokio::time::timeout(limit, answer).await.unwrap_or_else(late).or_else(|why| {
-            cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
-            Ok(Answer::default())
-        })
+        self.passing(cx, tokio::time::timeout(limit, answer).await.unwrap_or_else(late))
+    }
+
+    /// What it said; nothing, where its failure passes, and the person is told.
+    fn passing<T: Default>(&self, cx: &Cx, said: Result<T, String>) -> Result<T, String> {
+        match (said, self.on_failure) {
+            (Err(why), OnFailure::Pass) => {
+                cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
+                Ok(T::default())
+            }
+            (said, _) => said,
+        }
     }
 }
 
