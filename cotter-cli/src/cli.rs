@@ -235,7 +235,7 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
 fn hooks() -> clap::Command {
     names(
         "hooks",
-        "List the hooks at every point of a run, try them, see what they did, check the files that declare them",
+        "List hooks, try them, see what they did, check the files that declare them",
         "The hooks there are, where each is bound and whose it is",
     )
     .subcommand(hooks_test())
