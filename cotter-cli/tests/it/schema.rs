@@ -557,7 +557,7 @@ fn l8_hooks_answer_what_the_schema_says() {
             };
             assert_eq!(validator.is_valid(&answer), means, "{answer} at {}", row.name);
         }
-        for answer in [json!({"contine": false}), json!({"input": "x"}), json!({"answer": "maybe"})]
+        for answer in [json!({"carryOn": false}), json!({"input": "x"}), json!({"answer": "maybe"})]
         {
             assert!(!validator.is_valid(&answer), "{answer} at {}", row.name);
         }
