@@ -16,6 +16,14 @@ pub use error::{Place, SettingsError};
 pub use models::{ModelSettings, ProviderSettings};
 pub use permissions::{Permissions, RuleExample};
 
+/// Sections that other files have too.
+pub(crate) mod sections {
+    pub(crate) use super::{
+        count, one_text,
+        permissions::{permissions, policy, rule},
+    };
+}
+
 use crate::{command_hook::CommandHook, permission::Sandbox};
 
 use std::{
@@ -273,7 +281,7 @@ fn texts(node: Node<'_>) -> Result<Vec<Written>, SettingsError> {
     node.list()?.map(one_text).collect()
 }
 
-fn one_text(node: Node<'_>) -> Result<Written, SettingsError> {
+pub(crate) fn one_text(node: Node<'_>) -> Result<Written, SettingsError> {
     Ok(Written { text: node.non_empty_string()?.to_owned(), place: node.place() })
 }
 
@@ -285,7 +293,7 @@ fn limits(node: Node<'_>) -> Result<Limits, SettingsError> {
     })
 }
 
-fn count(node: Node<'_>) -> Result<u32, SettingsError> {
+pub(crate) fn count(node: Node<'_>) -> Result<u32, SettingsError> {
     let number = node.u64_in(1..=u32::MAX.into())?;
     u32::try_from(number).map_err(|_| node.expected("a smaller number"))
 }
