@@ -160,7 +160,9 @@ mod tests {
         check(&some, "https://127.0.0.1:8443/", unlisted);
         check(&Webhooks::only([]).unwrap(), "https://hooks.example.com/", unlisted);
         check(&Webhooks::only(["a.example:443"]).unwrap(), "https://a.example/", Ok(()));
-        for wrong in ["", "a b", "https://a.example", "a.example/x", "*", "*.a.example", "u@a.example"] {
+        for wrong in
+            ["", "a b", "https://a.example", "a.example/x", "*", "*.a.example", "u@a.example"]
+        {
             assert!(Webhooks::only([wrong]).is_err(), "{wrong}");
         }
     }
@@ -169,7 +171,8 @@ mod tests {
     #[tokio::test]
     async fn s34_a_name_that_leads_inside_is_not_posted_to() {
         let address = Address::parse("https://rebound.example/").unwrap();
-        for ip in ["127.0.0.1", "169.254.169.254", "10.1.2.3", "::1", "::ffff:127.0.0.1", "fd00::1"] {
+        for ip in ["127.0.0.1", "169.254.169.254", "10.1.2.3", "::1", "::ffff:127.0.0.1", "fd00::1"]
+        {
             let found = [std::net::SocketAddr::new(ip.parse().unwrap(), 443)];
             assert!(address.admit(&found, Zone::Network).is_err(), "{ip}");
         }

@@ -290,7 +290,9 @@ impl Registry {
         if let (HooksOff::Observers, Some(meta)) = (off, gate) {
             let (owner, power, name) = (&self.owner, meta.power.as_str(), &meta.name);
             self.fail(
-                format!("hooks are switched off, and {owner} has the {power} `{name}`, which decides"),
+                format!(
+                    "hooks are switched off, and {owner} has the {power} `{name}`, which decides"
+                ),
                 Some("`COTTER_DISABLE_HOOKS=force` leaves out what decides, too".into()),
             );
         }

@@ -38,9 +38,10 @@ impl Action {
             _ => {}
         }
         let (definition, hook): (_, Arc<dyn Outside>) = match &self.does {
-            Does::Log(level) => {
-                ("tells names and sizes".into(), Arc::new(Log { profile: profile.clone(), level: *level }))
-            }
+            Does::Log(level) => (
+                "tells names and sizes".into(),
+                Arc::new(Log { profile: profile.clone(), level: *level }),
+            ),
             Does::Webhook(url) => {
                 let url = url.text.clone();
                 let words = format_smolstr!("posts to {url}");
@@ -145,9 +146,8 @@ impl Outside for SaveJson {
         }
         let Letter { profile, redactor } = &self.letter;
         let line = line::line(profile, &asked.payload, redactor) + "\n";
-        let saved = runs::append(&self.folder, &self.path, line.as_bytes()).map_err(|cause| {
-            format!("{} cannot be added to: {cause}", self.path.display())
-        });
+        let saved = runs::append(&self.folder, &self.path, line.as_bytes())
+            .map_err(|cause| format!("{} cannot be added to: {cause}", self.path.display()));
         Box::pin(std::future::ready(saved.map(|()| Answer::default())))
     }
 }

@@ -118,14 +118,17 @@ pub(super) fn summary(payload: &Value) -> String {
         "tool.post" => {
             let (tool, input, result) = (text("toolName"), size("toolInput"), size("result"));
             let (outcome, ms) = (text("outcome"), number("durationMs"));
-            format!("{event} {tool}, input {input} bytes, result {result} bytes, {outcome}, in {ms} ms")
+            format!(
+                "{event} {tool}, input {input} bytes, result {result} bytes, {outcome}, in {ms} ms"
+            )
         }
         "model.pre" => {
             let (model, messages) = (text("model"), number("messageCount"));
             format!("{event} {model}, {messages} messages, attempt {}", number("attempt"))
         }
         "model.post" => {
-            let (model, reason, calls) = (text("model"), text("stopReason"), number("toolCallCount"));
+            let (model, reason, calls) =
+                (text("model"), text("stopReason"), number("toolCallCount"));
             let (input, output) = (number("inputTokens"), number("outputTokens"));
             format!("{event} {model}, {reason}, {input} tokens in, {output} out, {calls} calls")
         }

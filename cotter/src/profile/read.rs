@@ -86,7 +86,11 @@ impl Profile {
             mode: string("mode")?.map(SmolStr::from),
             max_turns,
             permissions,
-            actions: object.get("hooks").map(|node| hooks(node, leave)).transpose()?.unwrap_or_default(),
+            actions: object
+                .get("hooks")
+                .map(|node| hooks(node, leave))
+                .transpose()?
+                .unwrap_or_default(),
             stand: [stands("mode"), stands("level")],
         })
     }
@@ -201,7 +205,8 @@ fn action(
             .error(format!("`approve` asks before a tool runs, and not at `{bucket}`"))
             .with_hint("`approve` belongs in `onToolCall`"));
     }
-    let strange = object.members().find(|(key, _)| !["action", "tools"].contains(key) && !own.contains(key));
+    let strange =
+        object.members().find(|(key, _)| !["action", "tools"].contains(key) && !own.contains(key));
     if let Some((key, value)) = strange {
         let whose = ACTIONS.iter().filter(|(_, keys)| keys.contains(&key));
         let whose: Vec<_> = whose.map(|(action, _)| format!("`{action}`")).collect();
@@ -296,7 +301,8 @@ fn address(node: Node<'_>, leave: Leave<'_>) -> Result<Written, SettingsError> {
 
 /// The host of an https address, with its port where it has one; or what is wrong with the address.
 fn host_of(url: &str) -> Result<String, &'static str> {
-    let is_strange = |c: char| c.is_whitespace() || c.is_control() || text::is_hidden(c) || c == '\\';
+    let is_strange =
+        |c: char| c.is_whitespace() || c.is_control() || text::is_hidden(c) || c == '\\';
     if url.len() > MAX_URL || url.contains(is_strange) {
         return Err("is no address");
     }

@@ -231,7 +231,9 @@ fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
 
 /// A file of the snapshot, by a path from the folder that the command runs in.
 fn find<'a>(path: &str, code: Code<'a>) -> Result<(bool, &'a [u8]), String> {
-    code.snapshot.file(&code.folder.join(path)).ok_or_else(|| format!("`{path}` is no file of the folder"))
+    code.snapshot
+        .file(&code.folder.join(path))
+        .ok_or_else(|| format!("`{path}` is no file of the folder"))
 }
 
 /// An argument that names nothing outside: a plain word, or a path of the snapshot.
