@@ -218,3 +218,6 @@ impl fmt::Debug for Leave<'_> {
         f.debug_struct("Leave").field("commands", &self.commands).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,10 +130,98 @@ pub(super) fn summary(payload: &Value) -> String {
             let (model, reason, calls) =
                 (text("model"), text("stopReason"), number("toolCallCount"));
             let (input, output) = (number("inputTokens"), number("outputTokens"));
-            format!("{event} {model}, {reason}, {input} tokens in, {output} out, {calls} calls")
+            format!(
+                "{event} {model}, {reason}, {input} tokens in, {output} out, tool calls {calls}"
+            )
         }
         "session.end" => format!("{event} {}", text("reason")),
         "error" => format!("{event} {}, message {} bytes", text("code"), size("message")),
         _ => event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn payload() -> Value {
+        json!({
+            "v": 1, "event": "tool.post", "sessionId": "s", "step": 2, "toolName": "bash",
+            "toolInput": {"command": "echo hush-hush-12 424242424242", "n": 424_242_424_242_u64, "hush-hush-12": [null, true]},
+            "result": "Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "outcome": "ok",
+        })
+    }
+
+    fn check(payload: &Value, expected: Expect) {
+        let redactor = Redactor::new()
+            .with_secret("LAB_KEY", "hush-hush-12")
+            .with_secret("LAB_PIN", "424242424242");
+        let line = line("audit", payload, &redactor);
+        let mut read: Value = serde_json::from_str(&line).expect("a line is JSON");
+        assert!(!line.contains('\n') && read["ts"].as_str().is_some_and(|ts| ts.ends_with('Z')));
+        read["ts"] = "[TIME]".into();
+        expected.assert_eq(&read.to_string());
+    }
+
+    #[test]
+    fn s28_secrets_are_taken_out_of_texts_names_and_numbers() {
+        check(&payload(), expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","toolInput":{"command":"echo [redacted LAB_KEY] [redacted LAB_PIN]","n":"[redacted LAB_PIN]","[redacted LAB_KEY]":[null,true]},"result":"Authorization: Bearer [redacted]","outcome":"ok"}}"#]]);
+    }
+
+    #[test]
+    fn s21_after_a_secret_was_read_contents_stay_here() {
+        check(&without_contents(&payload()), expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","outcome":"ok","withheld":"a secret was read in this session"}}"#]]);
+        check(
+            &without_contents(&json!({"event": "session.end", "reason": "end_turn"})),
+            expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"session.end","context":{"reason":"end_turn","withheld":"a secret was read in this session"}}"#]],
+        );
+        check(
+            &without_contents(&json!({"event": "error", "code": "other", "message": "x"})),
+            expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"error","context":{"code":"other","withheld":"a secret was read in this session"}}"#]],
+        );
+    }
+
+    #[test]
+    fn what_is_long_is_cut_and_what_is_longer_left_out() {
+        let redactor = Redactor::new();
+        let long = |count: usize| {
+            let texts: Vec<_> = (0..count).map(|_| "x".repeat(2 * TEXT_BYTES)).collect();
+            line(
+                "audit",
+                &json!({"event": "tool.pre", "toolName": "t", "toolInput": texts}),
+                &redactor,
+            )
+        };
+        let one = long(1);
+        assert!(one.len() < TEXT_BYTES + 500 && one.contains("xxx"), "{}", one.len());
+        let many: Value = serde_json::from_str(&long(40)).expect("a line is JSON");
+        assert_eq!(many["context"], json!({"toolName": "t", "withheld": "it is too long"}));
+    }
+
+    #[test]
+    fn l17_a_log_has_names_and_sizes_and_no_contents() {
+        let secret = "the launch is at noon";
+        let events = [
+            json!({"event": "session.start", "model": "lab/m"}),
+            json!({"event": "tool.pre", "toolName": "send", "toolInput": {"text": secret}}),
+            json!({"event": "tool.post", "toolName": "send", "toolInput": {"text": secret}, "result": secret, "outcome": "failed", "durationMs": 3}),
+            json!({"event": "model.pre", "model": "lab/m", "messageCount": 4, "attempt": 1}),
+            json!({"event": "model.post", "model": "lab/m", "stopReason": "end_turn", "inputTokens": 9, "outputTokens": 2, "toolCallCount": 1}),
+            json!({"event": "session.end", "reason": "end_turn"}),
+            json!({"event": "error", "code": "auth", "message": secret}),
+        ];
+        let told = events.map(|event| summary(&event) + "\n").concat();
+        assert!(!told.contains("launch"));
+        expect![[r#"
+            session.start lab/m
+            tool.pre send, input 32 bytes
+            tool.post send, input 32 bytes, result 21 bytes, failed, in 3 ms
+            model.pre lab/m, 4 messages, attempt 1
+            model.post lab/m, end_turn, 9 tokens in, 2 out, tool calls 1
+            session.end end_turn
+            error auth, message 21 bytes
+        "#]].assert_eq(&told);
     }
 }
