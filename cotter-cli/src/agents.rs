@@ -301,15 +301,23 @@ fn document(path: &Path, read: &Path) -> Result<Document, Failure> {
     Ok(Document::parse_bytes(&path.display().to_string(), &bytes)?)
 }
 
-/// Whether an agent has what a profile limits it to; what is missing is told.
+/// What an agent is limited to and does not have: a limit with a typo leaves it without.
 pub(crate) fn about_missing(chosen: &Chosen, agent: &Agent) -> Vec<String> {
-    let config = match chosen {
-        Chosen::Profile(portable) => &portable.profile.skills,
-        Chosen::File(config, _) => &config.skills,
+    let (tools, skills) = match chosen {
+        Chosen::Profile(portable) => (&portable.profile.tools, &portable.profile.skills),
+        Chosen::File(config, _) => (&config.tools, &config.skills),
     };
+    let all = agent.tools();
+    let is_there = |name: &str| all.specs().any(|spec| spec.name == name);
     let known = agent.skills();
-    let missing = config.iter().filter(|name| known.iter().all(|skill| skill.name != **name));
-    missing
-        .map(|name| format!("there is no skill `{}` for this agent", text::show_line(name)))
-        .collect()
+    let is_skill = |name: &str| known.iter().any(|skill| skill.name == name);
+    let plain = tools.iter().filter(|tool| !tool.contains(['*', '?', '[', '{']));
+    let tools = plain.filter(|tool| !is_there(tool) && !setup::SOMETIMES.contains(&tool.as_str()));
+    let tools = tools
+        .map(|tool| format!("the agent may call `{}`, which is not there", text::show_line(tool)));
+    let skills = skills.iter().filter(|name| !is_skill(name));
+    let skills = skills.map(|name| {
+        format!("the agent may use the skill `{}`, which is not there", text::show_line(name))
+    });
+    tools.chain(skills).collect()
 }

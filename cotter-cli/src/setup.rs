@@ -429,7 +429,8 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
 }
 
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.
-const SOMETIMES: [&str; 5] = ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
+pub(crate) const SOMETIMES: [&str; 5] =
+    ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
 /// The rules that can never match: a deny with a typo is no protection.
 pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> {
@@ -628,7 +629,7 @@ impl Setup {
         };
         let most = self.chosen.as_ref().and_then(Chosen::max_turns);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
-            set.max_steps = tighter(args.max_turns.or(limits.max_turns), most);
+            set.max_steps = args.max_turns.or_else(|| tighter(limits.max_turns, most));
             set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
         });
         builder = match self.sessions {

@@ -13,6 +13,7 @@ use cotter::{
     ext::foreign::Answer,
     files::{self, FileKind, Severity, keys},
     points::{POINTS, PointId, Power},
+    profile::{Leave, Profile},
     settings::{Document, Settings, SettingsError, Source},
 };
 use cotter_models::Speaks;
@@ -125,9 +126,13 @@ fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
     strange.next().map_or(Ok(()), |word| Err(word.place.error("nobody speaks that")))
 }
 
+fn profile(document: &Document) -> Result<(), SettingsError> {
+    Profile::from_document(document, "audit", Leave::to_look()).map(drop)
+}
+
 /// The files that are read strictly, with their schemas.
-const STRICT: [(&str, Reader); 3] =
-    [("settings", own), ("project-settings", of_a_project), ("mcp", servers)];
+const STRICT: [(&str, Reader); 4] =
+    [("settings", own), ("project-settings", of_a_project), ("mcp", servers), ("profile", profile)];
 
 fn read(reader: Reader, document: &Value) -> Result<(), SettingsError> {
     reader(&Document::parse("s.json", &document.to_string())?)
@@ -159,7 +164,9 @@ fn is_refused_here(reader: Reader, spot: &Spot<'_>, key: &str) -> bool {
     object[key] = json!(["x"]);
     let error = read(reader, &(spot.whole)(object)).err().map(|error| error.to_string());
     let why = ["in a project's settings", "is not about tools, so none can be named"];
-    error.is_some_and(|error| why.iter().any(|why| error.ends_with(why)))
+    error.is_some_and(|error| {
+        why.iter().any(|why| error.ends_with(why)) || error.contains(", and this is `")
+    })
 }
 
 /// A key that only one of them knows, the reader or the schema, fails here.
@@ -324,6 +331,11 @@ fn readers_and_schemas_agree_about_values() {
         only the schema takes at $.mcpServers.*|1.tools.deny[] "["
     "#]],
     );
+}
+
+#[test]
+fn l19_the_reader_of_profiles_and_its_schema_agree() {
+    check_verdicts("profile", profile, expect![[""]]);
 }
 
 /// Texts between `open` and `close`.

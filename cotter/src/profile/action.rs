@@ -7,6 +7,7 @@ use smol_str::{SmolStr, format_smolstr};
 use super::{Action, Does, LogLevel, Means, Posts, line, runs};
 use crate::{
     command_hook::{CommandHook, Dialect, OnFailure},
+    cx::Cx,
     ext::{
         Registry,
         foreign::{Answer, Asked, Asking, Declared, Outside},
@@ -128,7 +129,8 @@ impl Outside for Webhook {
         };
         let body = line::line(profile, &payload, redactor);
         let posting = self.posts.post(&self.url, body.into_bytes().into());
-        Box::pin(async move { posting.await.map(|()| Answer::default()) })
+        let (cx, profile) = (asked.cx, profile.clone());
+        Box::pin(async move { settled(&cx, &profile, posting.await) })
     }
 }
 
@@ -146,8 +148,17 @@ impl Outside for SaveJson {
         }
         let Letter { profile, redactor } = &self.letter;
         let line = line::line(profile, &asked.payload, redactor) + "\n";
-        let saved = runs::append(&self.folder, &self.path, line.as_bytes())
-            .map_err(|cause| format!("{} cannot be added to: {cause}", self.path.display()));
-        Box::pin(std::future::ready(saved.map(|()| Answer::default())))
+        let saved = runs::append(&self.folder, &self.path, line.as_bytes());
+        let saved =
+            saved.map_err(|cause| format!("{} is not added to: {cause}", self.path.display()));
+        Box::pin(std::future::ready(settled(&asked.cx, profile, saved)))
     }
+}
+
+/// A line that got nowhere is told to the person, and changes nothing.
+fn settled(cx: &Cx, profile: &str, done: Result<(), String>) -> Result<Answer, String> {
+    if let Err(why) = &done {
+        cx.notify(&format!("warning: profile {profile}: {why}"));
+    }
+    done.map(|()| Answer::default())
 }

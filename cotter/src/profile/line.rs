@@ -167,19 +167,33 @@ mod tests {
 
     #[test]
     fn s28_secrets_are_taken_out_of_texts_names_and_numbers() {
-        check(&payload(), expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","toolInput":{"command":"echo [redacted LAB_KEY] [redacted LAB_PIN]","n":"[redacted LAB_PIN]","[redacted LAB_KEY]":[null,true]},"result":"Authorization: Bearer [redacted]","outcome":"ok"}}"#]]);
+        check(
+            &payload(),
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","toolInput":{"command":"echo [redacted LAB_KEY] [redacted LAB_PIN]","n":"[redacted LAB_PIN]","[redacted LAB_KEY]":[null,true]},"result":"Authorization: Bearer [redacted]","outcome":"ok"}}"#
+            ]],
+        );
     }
 
     #[test]
     fn s21_after_a_secret_was_read_contents_stay_here() {
-        check(&without_contents(&payload()), expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","outcome":"ok","withheld":"a secret was read in this session"}}"#]]);
+        check(
+            &without_contents(&payload()),
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","outcome":"ok","withheld":"a secret was read in this session"}}"#
+            ]],
+        );
         check(
             &without_contents(&json!({"event": "session.end", "reason": "end_turn"})),
-            expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"session.end","context":{"reason":"end_turn","withheld":"a secret was read in this session"}}"#]],
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"session.end","context":{"reason":"end_turn","withheld":"a secret was read in this session"}}"#
+            ]],
         );
         check(
             &without_contents(&json!({"event": "error", "code": "other", "message": "x"})),
-            expect![[r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"error","context":{"code":"other","withheld":"a secret was read in this session"}}"#]],
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"error","context":{"code":"other","withheld":"a secret was read in this session"}}"#
+            ]],
         );
     }
 
@@ -222,6 +236,7 @@ mod tests {
             model.post lab/m, end_turn, 9 tokens in, 2 out, tool calls 1
             session.end end_turn
             error auth, message 21 bytes
-        "#]].assert_eq(&told);
+        "#]]
+        .assert_eq(&told);
     }
 }

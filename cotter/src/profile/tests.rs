@@ -264,7 +264,9 @@ fn s34_lines_are_kept_below_runs_and_nowhere_else() {
             format!("{{\"hooks\": {{\"onStart\": [{{\"action\": \"save_json\", \"path\": \"{path}\"}}]}}}}\n")
         })
         .concat();
-    check(&(files + r#"{"hooks": {"onStart": [{"action": "save_json"}]}}"#), expect![[r#"
+    check(
+        &(files + r#"{"hooks": {"onStart": [{"action": "save_json"}]}}"#),
+        expect![[r#"
         {"hooks": {"onStart": [{"action": "save_json", "path": ""}]}}
           agent.json:1:56: $.hooks.onStart[0].path: expected a string that is not empty, found an empty string
         {"hooks": {"onStart": [{"action": "save_json", "path": " "}]}}
@@ -347,7 +349,8 @@ fn s34_lines_are_kept_below_runs_and_nowhere_else() {
           ok: audit onStart.save_json
         {"hooks": {"onStart": [{"action": "save_json"}]}}
           agent.json:1:24: $.hooks.onStart[0]: missing key `path`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -384,7 +387,9 @@ fn s34_webhooks_are_https_addresses_of_hosts_that_may_be_told() {
             format!("{{\"hooks\": {{\"onStart\": [{{\"action\": \"webhook\", \"url\": \"{url}\"}}]}}}}\n")
         })
         .concat();
-    check(&(files + r#"{"hooks": {"onStart": [{"action": "webhook"}]}}"#), expect![[r#"
+    check(
+        &(files + r#"{"hooks": {"onStart": [{"action": "webhook"}]}}"#),
+        expect![[r#"
         {"hooks": {"onStart": [{"action": "webhook", "url": ""}]}}
           agent.json:1:53: $.hooks.onStart[0].url: expected a string that is not empty, found an empty string
         {"hooks": {"onStart": [{"action": "webhook", "url": "not a url"}]}}
@@ -459,7 +464,8 @@ fn s34_webhooks_are_https_addresses_of_hosts_that_may_be_told() {
           ok: audit onStart.webhook
         {"hooks": {"onStart": [{"action": "webhook"}]}}
           agent.json:1:24: $.hooks.onStart[0]: missing key `url`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -467,7 +473,9 @@ fn l18_commands_are_the_operators_to_allow() {
     let file = |command: &str| {
         format!(r#"{{"hooks": {{"onToolCall": [{{"action": "command", "command": {command}}}]}}}}"#)
     };
-    check(&[r#""./check.sh""#, r#""  ""#, "[]", r#"["a", 1]"#].map(file).join("\n"), expect![[r#"
+    check(
+        &[r#""./check.sh""#, r#""  ""#, "[]", r#"["a", 1]"#].map(file).join("\n"),
+        expect![[r#"
         {"hooks": {"onToolCall": [{"action": "command", "command": "./check.sh"}]}}
           agent.json:1:38: $.hooks.onToolCall[0].action: a profile's `command` is disabled by default: it would start a program
             the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
@@ -477,7 +485,8 @@ fn l18_commands_are_the_operators_to_allow() {
           agent.json:1:60: $.hooks.onToolCall[0].command: there is nothing to run
         {"hooks": {"onToolCall": [{"action": "command", "command": ["a", 1]}]}}
           agent.json:1:66: $.hooks.onToolCall[0].command[1]: expected a string, found the number 1
-    "#]]);
+    "#]],
+    );
     let allowed = Leave { commands: true, posts: None };
     let profile = read(&file(r#""./check.sh --all""#), allowed).unwrap();
     let words = ["./check.sh", "--all"].map(str::to_owned).into();
