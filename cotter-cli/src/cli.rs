@@ -196,8 +196,12 @@ fn definition() -> clap::Command {
                 .subcommand(check("commands")),
         )
         .subcommand(
-            names("agents", "List the subagents the model may call", "The subagents there are")
-                .subcommand(check("agents")),
+            names(
+                "agents",
+                "List the subagents the model may call, and profiles",
+                "The subagents and profiles there are",
+            )
+            .subcommand(check("agents")),
         )
         .subcommand(names(
             "models",

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     files::Id,
     hooks::CommandLine,
-    settings::{Glob, Permissions, Policy, RuleWithExamples},
+    settings::{Permissions, Policy, RuleWithExamples},
     shape::{ModelName, Text, defined, one_of, plain, properties, read},
 };
 
@@ -155,7 +155,7 @@ struct Log {
     action: String,
     /// The tools it is about, as globs over their names; without it, all.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Glob>>,
+    tools: Option<Vec<Text>>,
     /// How loud: `debug` is kept with the hook's record and told to nobody.
     level: Option<LevelWord>,
 }
@@ -168,7 +168,7 @@ struct Webhook {
     action: String,
     /// The tools it is about, as globs over their names; without it, all.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Glob>>,
+    tools: Option<Vec<Text>>,
     /// Where it is posted to. This machine and its network are the operator's to list.
     url: Address,
     /// The longest it may take, in milliseconds; 5000 unless told.
@@ -184,7 +184,7 @@ struct SaveJson {
     action: String,
     /// The tools it is about, as globs over their names; without it, all.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Glob>>,
+    tools: Option<Vec<Text>>,
     /// The file, below the profile's folder.
     path: RunsFile,
 }
@@ -197,7 +197,7 @@ struct Approve {
     action: String,
     /// The tools it is about, as globs over their names; without it, all.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Glob>>,
+    tools: Option<Vec<Text>>,
 }
 
 /// Starts a program: in `onToolCall` it may refuse, elsewhere it is told. The operator of the machine allows
@@ -209,7 +209,7 @@ struct Command {
     action: String,
     /// The tools it is about, as globs over their names; without it, all.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Glob>>,
+    tools: Option<Vec<Text>>,
     /// What is run, in the profile's folder, as a command hook of settings is.
     command: CommandLine,
     /// The longest it may take, in milliseconds; without it, what its point allows.

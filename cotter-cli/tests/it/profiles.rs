@@ -302,7 +302,7 @@ fn l17_s34_a_webhook_is_told_what_happened_without_secrets() {
     };
     let bodies: Vec<_> = told.try_iter().map(plain).collect();
     expect![[r#"
-        /hook {"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"[S]","runId":"r1","step":1,"agentId":"audit","cwd":"[T]/project","projectDir":"[T]/project","dryRun":false,"callId":"call_r1_1_0","toolName":"write","toolInput":{"path":"b.txt","content":"[redacted LAB_TOKEN]"},"facts":{"reads":[],"writes":["[T]/project/b.txt"],"hosts":[],"commands":[],"zone":"workspace"},"result":"created b.txt, 1 line","is_error":false,"outcome":"ok","durationMs":8}}
+        /hook {"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"[S]","runId":"r1","step":1,"agentId":"audit","cwd":"[T]/project","projectDir":"[T]/project","dryRun":false,"callId":"call_r1_1_0","toolName":"write","toolInput":{"path":"b.txt","content":"[redacted LAB_TOKEN]"},"facts":{"reads":[],"writes":["[T]/project/b.txt"],"hosts":[],"commands":[],"zone":"workspace"},"result":"created b.txt, 1 line","is_error":false,"outcome":"ok","durationMs":0}}
         /hook {"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"[S]","runId":"r1","step":2,"agentId":"audit","cwd":"[T]/project","projectDir":"[T]/project","dryRun":false,"callId":"call_r1_2_0","toolName":"read","is_error":false,"outcome":"ok","durationMs":0,"withheld":"a secret was read in this session"}}"#]].assert_eq(&bodies.join("\n"));
 }
 
@@ -811,8 +811,55 @@ fn s3_a_profile_only_tightens() {
             (rehearsal is an offline stand-in, not a model)
             --- stderr
             warning: [T]/home/.config/cotter/agents/audit/agent.json: hook `onToolCall.approve` is for the tool `raed`, which is not there
-            warning: there is no skill `none` for this agent
+            warning: the agent may call `raed`, which is not there
+            warning: the agent may use the skill `none`, which is not there
             refused: write: the policy look rejects it: `path` has what `^b` finds (policy look)
         "#]],
     );
+}
+
+/// The profile in the README, as it stands there.
+#[test]
+fn the_page_about_profiles_does_what_it_says() {
+    let readme = include_str!("../../../README.md");
+    let (_, page) = readme.split_once("<!-- a profile, run by a test -->\n```json\n").unwrap();
+    let (profile, _) = page.split_once("```").unwrap();
+    let world = world();
+    world.write("home/.config/cotter/agents/careful/agent.json", profile);
+    let prompt = "read a.txt then write x to b.txt then run `git push origin main`";
+    world.check(
+        &["-p", "--model", "rehearsal", "--no-session", "--agent", "careful", prompt],
+        expect![[""]],
+    );
+    let lines = kept(&world, "home/.config/cotter/agents/careful/runs/calls.jsonl");
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+}
+
+#[test]
+fn what_is_not_kept_is_told_and_changes_nothing() {
+    let world = world();
+    let keeps = r#"{"hooks": {"onComplete": [{"action": "save_json", "path": "runs/a.jsonl"}]}}"#;
+    with_profile(&world, keeps);
+    std::os::unix::fs::symlink(world.path("elsewhere"), world.path(&format!("{AUDIT}/runs")))
+        .unwrap();
+    fs::create_dir(world.path("elsewhere")).unwrap();
+    world.check(&run(&["--no-session"], "read a.txt"), expect![[""]]);
+    assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
+}
+
+/// A run keeps the profile that it began with, gates and all, whatever becomes of its file.
+#[test]
+fn s2_a_profile_stays_as_a_run_began_with_it() {
+    let world = world().with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
+    let asks = r#"{"hooks": {"onToolCall": [{"action": "approve", "tools": ["write"]}]}}"#;
+    with_profile(&world, asks);
+    // The first call takes the profile away.
+    world.settings(
+        r#"{"hooks": {"tool.post": [{"name": "away", "tools": ["read"], "command": ["rm", "agents/audit/agent.json"]}]}}"#,
+    );
+    let output = world.output(&run(&["--no-session"], "read a.txt then write x to b.txt"));
+    let seen = world.shown(&output);
+    assert!(!world.path(&format!("{AUDIT}/agent.json")).exists(), "{seen}");
+    assert!(seen.contains("the profile `audit` wants a person to approve this"), "{seen}");
+    assert!(!world.path("project/b.txt").exists(), "{seen}");
 }

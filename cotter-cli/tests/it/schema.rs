@@ -49,18 +49,19 @@ fn schemas_are_listed_and_printed() {
     world.check(
         &["schema"],
         expect![[r#"
-        exit 0
-        --- stdout
-        settings          your own settings.json
-        project-settings  .cotter/settings.json of a project
-        mcp               a file of MCP servers, for --mcp
-        hook-input        what a command hook reads, by point
-        hook-output       what a command hook may answer, by point
-        hook-file         hooks/*.yaml
-        skill             front matter of a skill
-        command           front matter of a command
-        agent             front matter of an agent
-    "#]],
+            exit 0
+            --- stdout
+            settings          your own settings.json
+            project-settings  .cotter/settings.json of a project
+            mcp               a file of MCP servers, for --mcp
+            hook-input        what a command hook reads, by point
+            hook-output       what a command hook may answer, by point
+            hook-file         hooks/*.yaml
+            skill             front matter of a skill
+            command           front matter of a command
+            agent             front matter of an agent
+            profile           agent.json of a profile
+        "#]],
     );
     world.check(
         &["schema", "setings"],
@@ -335,7 +336,53 @@ fn readers_and_schemas_agree_about_values() {
 
 #[test]
 fn l19_the_reader_of_profiles_and_its_schema_agree() {
-    check_verdicts("profile", profile, expect![[""]]);
+    check_verdicts(
+        "profile",
+        profile,
+        expect![[r#"
+        only the schema takes at $.hooks.onToolCall[]|0.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|0.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|1.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|1.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|2.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|2.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|3.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|3.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|4.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|4.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|0.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|0.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|1.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|1.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|2.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|2.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|3.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|3.tools[] " ", "["
+        only the schema takes at $.permissions.ask ["["]
+        only the schema takes at $.permissions.ask[]|0 "[", "a\nb"
+        only the schema takes at $.permissions.ask[]|1 "[", "a\nb"
+        only the schema takes at $.permissions.ask[]|1.rule "[", "a\nb"
+        only the schema takes at $.permissions.deny ["["]
+        only the schema takes at $.permissions.deny[]|0 "[", "a\nb"
+        only the schema takes at $.permissions.deny[]|1 "[", "a\nb"
+        only the schema takes at $.permissions.deny[]|1.rule "[", "a\nb"
+        only the schema takes at $.permissions.policies[].fields.* ["["]
+        only the schema takes at $.permissions.policies[].fields.*[] "["
+        only the schema takes at $.permissions.policies[].tools ["["]
+        only the schema takes at $.permissions.policies[].tools[] "["
+        only the schema takes at $.policies ["["]
+        only the schema takes at $.policies[]|0 "[", "a\nb"
+        only the schema takes at $.policies[]|1 "[", "a\nb"
+        only the schema takes at $.policies[]|1.rule "[", "a\nb"
+        only the schema takes at $.policies[]|2 "[", "a\nb"
+        only the schema takes at $.policies[]|2.fields.* ["["]
+        only the schema takes at $.policies[]|2.fields.*[] "["
+        only the schema takes at $.policies[]|2.tools ["["]
+        only the schema takes at $.policies[]|2.tools[] "["
+        only the schema takes at $.tools ["["]
+        only the schema takes at $.tools[] "["
+    "#]],
+    );
 }
 
 /// Texts between `open` and `close`.
