@@ -106,6 +106,8 @@ pub(crate) struct RunArgs {
     /// Files with further MCP servers.
     pub(crate) mcp: Vec<PathBuf>,
     pub(crate) settings: Option<PathBuf>,
+    /// Who is to run: the name of an agent, or a profile's file.
+    pub(crate) agent: Option<String>,
     pub(crate) trust: TrustArgs,
     /// Whether nothing that a project or a space brings is used.
     pub(crate) safe_mode: bool,
@@ -204,8 +206,12 @@ fn definition() -> clap::Command {
                 .subcommand(check("commands")),
         )
         .subcommand(
-            names("agents", "List the subagents the model may call", "The subagents there are")
-                .subcommand(check("agents")),
+            names(
+                "agents",
+                "List the subagents the model may call, and profiles",
+                "The subagents and profiles there are",
+            )
+            .subcommand(check("agents")),
         )
         .subcommand(names(
             "models",
@@ -476,6 +482,7 @@ fn run_args() -> Vec<Arg> {
             .value_parser(value_parser!(PathBuf)),
         value("settings", "FILE", "Settings for this run, nearer than your own")
             .value_parser(value_parser!(PathBuf)),
+        value("agent", "AGENT", "Who runs: an agent's name, or the path of a profile's agent.json"),
         value("trust", "HASH", "Use what the project brings: ask about it, or trust this hash")
             .num_args(0..=1)
             .require_equals(true)
@@ -662,6 +669,7 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         add_dirs: matches.get_many("add-dir").into_iter().flatten().cloned().collect(),
         mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
         settings: path_of(matches, "settings"),
+        agent: text_of(matches, "agent"),
         trust: trust_of(matches),
         safe_mode: matches.get_flag("safe-mode"),
         without: matches.get_many("without").into_iter().flatten().cloned().collect(),

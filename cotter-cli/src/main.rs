@@ -3,6 +3,7 @@
 //! `cli` is the one table of what may be typed; each command is a file in `commands`. Everything that
 //! looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
+mod agents;
 mod cli;
 mod commands;
 mod credentials;
@@ -18,6 +19,7 @@ mod screen;
 mod sessions;
 mod setup;
 mod style;
+mod switches;
 mod terminal;
 mod tools;
 mod trust;

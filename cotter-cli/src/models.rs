@@ -36,7 +36,7 @@ pub(crate) use self::{
 };
 
 use self::{address::Proxies, way::Way};
-use crate::{commands::redactor, credentials::Credentials, failure::Failure, home};
+use crate::{agents::Named, commands::redactor, credentials::Credentials, failure::Failure, home};
 
 /// Who serves models on this machine.
 pub(crate) const LOCAL: &str = "ollama";
@@ -62,8 +62,21 @@ pub(crate) struct Reach {
     keys: Vec<(String, ApiKey)>,
     /// The settings' model.
     model: Option<Written>,
+    /// The models that settings name.
+    names: ModelNames,
+    /// The providers and models that settings describe.
+    described: Vec<String>,
     /// Whether a cassette answers.
     plays: bool,
+}
+
+/// The models that settings name, by whose they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ModelNames {
+    /// The person's own and the operator's.
+    pub(crate) own: Vec<String>,
+    /// A project's, which may name one that the person has set up.
+    pub(crate) brought: Vec<Written>,
 }
 
 /// A provider that cannot be used as it is set up.
@@ -103,6 +116,8 @@ pub(crate) enum By {
     Flag,
     Variable,
     Settings(Place),
+    /// The agent that is to run, in a file that may know its places.
+    Agent(Option<Place>),
     /// Nobody: its provider is the first with a key, which is here.
     Key(String),
     /// The person, just now.
@@ -116,6 +131,7 @@ impl By {
             By::Flag => "`--model` names it".into(),
             By::Variable => "`COTTER_MODEL` names it".into(),
             By::Settings(_) => "the settings name it".into(),
+            By::Agent(_) => "the agent names it".into(),
             By::Key(place) => format!("no model is named, and there is a key in {place}"),
             By::Person => "it was chosen at the terminal".into(),
         }
@@ -124,8 +140,11 @@ impl By {
 
 impl Reach {
     /// Looks at settings, variables and stored keys. `project` holds nobody's keys.
-    pub(crate) fn new(values: &Values, project: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(values: &Values, names: ModelNames, project: &Path) -> Result<Self, Failure> {
+        let described = values.providers.keys().chain(values.models.keys());
         let mut reach = Reach {
+            names,
+            described: described.cloned().collect(),
             providers: Providers::new(),
             broken: BTreeMap::new(),
             variables: BTreeMap::new(),
@@ -300,15 +319,60 @@ impl Reach {
 
     /// The model that is meant where the command line says this.
     pub(crate) fn choose(&self, flag: Option<&str>) -> Result<Choice, Failure> {
-        let variable = || home::text_variable("COTTER_MODEL");
         let named = |name: &str, by| Choice { name: name.trim().to_owned(), by };
-        match (flag, variable(), &self.model) {
+        match (flag, told_model(), &self.model) {
             (Some(name), ..) => Ok(named(name, By::Flag)),
             (None, Some(name), _) => Ok(named(&name, By::Variable)),
             (None, None, Some(Written { text, place })) => {
                 Ok(named(text, By::Settings(place.clone())))
             }
             (None, None, None) => self.first_with_key().ok_or_else(|| self.no_model()),
+        }
+    }
+
+    /// The model that the agent names, where the command line says nothing.
+    pub(crate) fn choose_for(
+        &mut self,
+        flag: Option<&str>,
+        agent: Option<Named<'_>>,
+    ) -> Result<Choice, Failure> {
+        let Some(Named { text, place, is_free }) = agent.filter(|_| flag.is_none()) else {
+            return self.choose(flag);
+        };
+        let name = text.trim().to_owned();
+        if is_free {
+            self.names.own.push(name.clone());
+        }
+        Ok(Choice { name, by: By::Agent(place.cloned()) })
+    }
+
+    /// Whether the person has set a model up: they name it, describe it or its provider, or have a key.
+    fn is_set_up(&self, name: &str) -> bool {
+        let provider = name.split('/').next().unwrap_or_default();
+        let has_key = self.providers.get(provider).is_some_and(Provider::has_key);
+        let is_described = self.described.iter().any(|known| known == name || known == provider);
+        let is_told = told_model().is_some_and(|told| told.trim() == name);
+        let has_address = self.ways.get(provider).is_some_and(|way| way.address.is_some());
+        let is_named = self.names.own.iter().any(|own| own == name);
+        is_named || is_told || is_described || has_key || has_address
+    }
+
+    /// Refuses what somebody else names than the person, unless they have set it up.
+    pub(crate) fn check_brought(&self, Choice { name, by }: &Choice) -> Result<(), Failure> {
+        let is_brought = match by {
+            By::Agent(_) => true,
+            By::Settings(place) => self.names.brought.iter().any(|known| known.place == *place),
+            By::Flag | By::Variable | By::Key(_) | By::Person => false,
+        };
+        match is_brought && !self.is_set_up(name) {
+            false => Ok(()),
+            true => Err(Failure::usage(format!(
+                "`{}` is no model that you have set up, and only you can",
+                shown(name)
+            ))
+            .with_hint(
+                "a key for its provider does, or your own settings; `--model` names another",
+            )),
         }
     }
 
@@ -348,12 +412,16 @@ impl Reach {
         Choice { name, by }: &Choice,
     ) -> Result<Arc<dyn Model>, Failure> {
         let shown = shown(name);
-        self.find(name).map_err(|failure| match by {
+        let choice = Choice { name: name.clone(), by: by.clone() };
+        self.check_brought(&choice).and_then(|()| self.find(name)).map_err(|failure| match by {
             By::Flag | By::Key(_) | By::Person => failure,
+            By::Agent(None) => {
+                failure.within(format!("the agent names `{shown}`, which cannot be used"))
+            }
             By::Variable => {
                 failure.within(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
             }
-            By::Settings(place) => {
+            By::Settings(place) | By::Agent(Some(place)) => {
                 failure.within(place.error(format!("`{shown}` cannot be used")).to_string())
             }
         })
@@ -386,7 +454,10 @@ impl Reach {
                     .within(format!("the fallback model `{}` cannot be used", shown(name.trim())))),
             },
             Fallback::Settings(Written { text: name, place }) => {
-                Ok(self.find(name.trim()).map_err(|failure| {
+                let choice =
+                    Choice { name: name.trim().to_owned(), by: By::Settings(place.clone()) };
+                let found = self.check_brought(&choice).and_then(|()| self.find(&choice.name));
+                Ok(found.map_err(|failure| {
                     let why = failure.in_short();
                     let name = shown(name.trim());
                     let words = format!("the fallback model `{name}` is left out: {why}");
@@ -448,6 +519,11 @@ impl Reach {
         let failure = Failure::usage(format!("there is no key for `{name}`"));
         failure.with_hint(no_key_hint(name, self.variable(name)))
     }
+}
+
+/// The model that the variable names.
+fn told_model() -> Option<String> {
+    home::text_variable("COTTER_MODEL")
 }
 
 /// How a provider gets a key.

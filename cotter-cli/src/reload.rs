@@ -11,7 +11,7 @@ use std::{
 use cotter::{
     Agent, Origin, Owner, Place, Registry,
     command_hook::Starts,
-    ext::{Change, RegisterError, Reload},
+    ext::{Change, HooksOff, RegisterError, Reload},
     files::{Diagnostic, Severity, TakenNames, Watch},
     settings::Values,
     text,
@@ -24,6 +24,7 @@ use crate::{
     failure::Failure,
     home,
     setup::Files,
+    switches,
     trust::{self, Standings},
 };
 
@@ -35,13 +36,15 @@ pub(crate) struct Units<'a> {
     pub(crate) owners: Vec<Owner>,
     pub(crate) told: Vec<String>,
     change: Change,
+    /// Which hooks are left out.
+    off: Option<HooksOff>,
     /// Whether a person said already that this owner's is to be so.
     is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
 }
 
 impl<'a> Units<'a> {
     /// What an agent begins with: whoever started it agrees to it.
-    pub(crate) fn at_the_start(agent: &'a Agent, starts: Arc<dyn Starts>) -> Self {
+    pub(crate) fn at_the_start(agent: &'a Agent, starts: Arc<dyn Starts>) -> Result<Self, Failure> {
         Units::new(agent, starts, &[], |_| true)
     }
 
@@ -50,16 +53,17 @@ impl<'a> Units<'a> {
         starts: Arc<dyn Starts>,
         before: &[Owner],
         is_said: impl Fn(&Owner) -> bool + 'a,
-    ) -> Self {
-        Units {
+    ) -> Result<Self, Failure> {
+        Ok(Units {
             agent,
             starts,
             names: TakenNames::of(agent, before),
             owners: vec![],
             told: vec![],
             change: Change::new().of_files(),
+            off: switches::hooks_off()?,
             is_said: Box::new(is_said),
-        }
+        })
     }
 
     /// Loads what an owner has, in place of what they had.
@@ -70,10 +74,22 @@ impl<'a> Units<'a> {
         extension: impl FnOnce(&mut Registry),
     ) {
         self.owners.push(owner.clone());
+        let (off, mut left_out) = (self.off, vec![]);
+        let extension = |unit: &mut Registry| {
+            extension(unit);
+            left_out = off.map(|off| unit.leave_out_hooks(off)).unwrap_or_default();
+        };
         match agreed || (self.is_said)(owner) {
             true => self.change.load_agreed(owner.clone(), extension),
             false => self.change.load(owner.clone(), extension),
         };
+        if !left_out.is_empty() {
+            let names: Vec<_> = left_out.iter().map(|name| format!("`{name}`")).collect();
+            self.told.push(format!(
+                "hooks are switched off by `COTTER_DISABLE_HOOKS`: {owner} is without {}",
+                names.join(", ")
+            ));
+        }
     }
 
     /// Keeps what its author should hear of a file.
@@ -200,7 +216,7 @@ impl Reloader {
         let (before, agent) = (self.records.clone(), self.agent.clone());
         let now = records.clone();
         let is_said = move |owner: &Owner| is_decided(owner, &before, &now);
-        let mut units = Units::new(&agent, self.starts.clone(), &self.owners, is_said);
+        let mut units = Units::new(&agent, self.starts.clone(), &self.owners, is_said)?;
         files.load_into(&mut units)?;
         extensions.load_into(&mut units);
         units.drop_others(&self.owners);
@@ -241,8 +257,11 @@ impl Reloader {
 
     /// A person said yes to files as they were shown.
     fn agree(&mut self, files: &Files) {
-        let mut units = Units::new(&self.agent, self.starts.clone(), &self.owners, |_| true);
-        let done = files.load_into(&mut units).and_then(|()| Ok(units.apply()?));
+        let units = Units::new(&self.agent, self.starts.clone(), &self.owners, |_| true);
+        let done = units.and_then(|mut units| {
+            files.load_into(&mut units)?;
+            Ok(units.apply()?)
+        });
         if let Err(failure) = done {
             self.tell([failure.in_short()]);
         }

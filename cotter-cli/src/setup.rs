@@ -16,9 +16,11 @@ use cotter::{
     command_hook::{self, Base, CommandHook, Starts},
     files::{HookFiles, load_hooks},
     permission::{Level, Mode, Rule, RuleKind},
+    redact::Redactor,
     session::{MemoryStore, Store},
     settings::{
         Document, Permissions, RuleExample, Settings, SettingsError, Source, Values, Written,
+        tighter,
     },
     text,
     trust::{Grants, Standing},
@@ -29,11 +31,12 @@ use cotter_tools::{mcp::Servers, process::Runner};
 use smol_str::SmolStr;
 
 use crate::{
+    agents::{Chosen, about_missing},
     cli::RunArgs,
     extensions::{Extensions, named_as_found},
     failure::Failure,
     home,
-    models::Answering,
+    models::{Answering, ModelNames},
     own_settings,
     reload::{Reloader, Units},
     roots, screen,
@@ -229,6 +232,19 @@ impl Files {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
     }
 
+    /// The models that files name, by whose they are.
+    pub(crate) fn model_names(&self) -> ModelNames {
+        let mut names = ModelNames::default();
+        for File { owner, settings, .. } in &self.0 {
+            let all = settings.model.iter().chain(settings.fallback_models.iter().flatten());
+            match owner.origin == Origin::Project {
+                true => names.brought.extend(all.cloned()),
+                false => names.own.extend(all.map(|written| written.text.trim().to_owned())),
+            }
+        }
+        names
+    }
+
     /// The MCP servers of all files, the nearest entry of a name, and those of a file that was named.
     pub(crate) fn servers(&self, named: &[PathBuf], place: &Place) -> Result<Servers, Failure> {
         let mut servers = Servers::default();
@@ -280,7 +296,7 @@ impl Files {
     pub(crate) fn load_into(&self, units: &mut Units<'_>) -> Result<(), Failure> {
         for file @ File { owner, base, settings, written_here, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
-            settings.permissions.examples.iter().try_for_each(|one| check(one, units.agent))?;
+            check_examples(&settings.permissions, units.agent)?;
             let told = about_unknown_tools(&settings.permissions, units.agent);
             units.told.extend(told);
             units.told.extend(about_blind_hooks(file, units.agent));
@@ -413,10 +429,11 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
 }
 
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.
-const SOMETIMES: [&str; 5] = ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
+pub(crate) const SOMETIMES: [&str; 5] =
+    ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
 /// The rules that can never match: a deny with a typo is no protection.
-fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> {
+pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> {
     let Permissions { allow, ask, deny, .. } = permissions;
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let tools = agent.tools();
@@ -442,23 +459,31 @@ fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> 
 
 /// The hooks for tools which are not there: a gate with a typo is no protection.
 fn about_blind_hooks(file: &File, agent: &Agent) -> Vec<String> {
-    let mut told = vec![];
-    let tools = agent.tools();
-    let mut known: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();
+    let hooks = file.settings.hooks.iter();
+    let told = hooks.flat_map(|hook| {
+        let tools = hook.declared.tools.as_deref().unwrap_or_default();
+        about_blind(&file.path, &hook.name, tools, agent)
+    });
+    told.collect()
+}
+
+/// The same of one hook, by its tools.
+pub(crate) fn about_blind(path: &Path, name: &str, tools: &[String], agent: &Agent) -> Vec<String> {
+    let all = agent.tools();
+    let mut known: Vec<&str> = all.specs().map(|spec| spec.name.as_str()).collect();
     known.extend(SOMETIMES);
-    for hook in &file.settings.hooks {
-        for tool in hook.declared.tools.iter().flatten() {
-            let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
-            if may_be || known.contains(&tool.as_str()) {
-                continue;
-            }
-            let near = text::nearest(tool, known.iter().copied());
-            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let (shown, name) = (file.path.display(), &hook.name);
-            told.push(format!(
-                "{shown}: hook `{name}` is for the tool `{tool}`, which is not there{near}"
-            ));
+    let mut told = vec![];
+    for tool in tools {
+        let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
+        if may_be || known.contains(&tool.as_str()) {
+            continue;
         }
+        let near = text::nearest(tool, known.iter().copied());
+        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let shown = path.display();
+        told.push(format!(
+            "{shown}: hook `{name}` is for the tool `{tool}`, which is not there{near}"
+        ));
     }
     told
 }
@@ -466,6 +491,14 @@ fn about_blind_hooks(file: &File, agent: &Agent) -> Vec<String> {
 /// Warns of something in a settings file, before a run begins.
 pub(crate) fn warn(words: impl Display) {
     screen::tell(&format!("warning: {}", text::show_line(&words.to_string())));
+}
+
+/// Whether rules match what they are said to match.
+pub(crate) fn check_examples(
+    permissions: &Permissions,
+    agent: &Agent,
+) -> Result<(), SettingsError> {
+    permissions.examples.iter().try_for_each(|one| check(one, agent))
 }
 
 /// Whether a rule matches what it is said to match, and nothing that it is said not to.
@@ -536,7 +569,7 @@ pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> 
     let builder = builder(Answering::nobody().0, place, &runner)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
-    let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner)));
+    let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner)))?;
     files.load_into(&mut units)?;
     extensions.load_into(&mut units);
     let told = units.told.clone();
@@ -553,6 +586,10 @@ pub(crate) struct Setup {
     /// How what the project brings stands.
     pub(crate) standings: Standings,
     pub(crate) answering: Answering,
+    /// Who is to run, where somebody was named.
+    pub(crate) chosen: Option<Chosen>,
+    /// Takes secrets out of what leaves a run.
+    pub(crate) redactor: Redactor,
     /// The models that may be named while it runs.
     pub(crate) providers: Providers,
     /// `None` keeps nothing.
@@ -586,8 +623,13 @@ impl Setup {
             tools::servers(self.files.servers(&args.mcp, &place)?, &runner, &place).await?;
         let builder = builder(self.answering, place, &runner)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
+        let builder = match &self.chosen {
+            Some(chosen) => builder.config(|config| chosen.configure(config)),
+            None => builder,
+        };
+        let most = self.chosen.as_ref().and_then(Chosen::max_turns);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
-            set.max_steps = args.max_turns.or(limits.max_turns);
+            set.max_steps = args.max_turns.or_else(|| tighter(limits.max_turns, most));
             set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
         });
         builder = match self.sessions {
@@ -602,11 +644,18 @@ impl Setup {
         };
         let agent = builder.build()?;
         let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner));
-        let mut units = Units::at_the_start(&agent, starts.clone());
+        let mut units = Units::at_the_start(&agent, starts.clone())?;
         self.files.load_into(&mut units)?;
         extensions.load_into(&mut units);
-        let told = units.told.clone();
-        let owners = units.owners.clone();
+        let (mut told, owners) = (units.told.clone(), units.owners.clone());
+        let _ = units.apply()?;
+        // A run keeps what it began with: these are not loaded again.
+        let mut units = Units::at_the_start(&agent, starts.clone())?;
+        if let Some(chosen) = &self.chosen {
+            chosen.load_into(&mut units, self.redactor)?;
+            units.told.extend(about_missing(chosen, &agent));
+        }
+        told.append(&mut units.told);
         units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
             args.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
             args.without.iter().for_each(|name| _ = unit.switch_off(name.as_str()));

@@ -9,6 +9,7 @@ use cotter::{
     Place,
     command_hook::{CommandHook, CommandLine},
     files::{HookFile, hooks_of},
+    profile::{Does, Leave, Profile},
     settings::{Document, Node, SettingsError},
     text,
     trust::{Declared, Grants, Hash, Invocation, Snapshot, Standing, TrustStore, view},
@@ -283,7 +284,39 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         }
     }
     declared.extend(hooks_of(snapshot)?.files.into_iter().map(declared_file));
+    for (path, _) in snapshot.items() {
+        if let ["agents", name, "agent.json"] =
+            path.iter().filter_map(|part| part.to_str()).collect::<Vec<_>>()[..]
+        {
+            declared_profile(name, path, snapshot, &mut declared)?;
+        }
+    }
     Ok(declared)
+}
+
+/// What a profile would start, and whom it would tell.
+fn declared_profile(
+    folder: &str,
+    path: &Path,
+    snapshot: &Snapshot,
+    declared: &mut Vec<Declared>,
+) -> Result<(), Failure> {
+    let Some((_, bytes)) = snapshot.file(path) else { return Ok(()) };
+    let shown = snapshot.source().join(path).display().to_string();
+    let document = Document::parse_bytes(&shown, bytes)?;
+    let profile = Profile::from_document(&document, folder, Leave::to_look())?;
+    for action in profile.actions {
+        let what = format!("profile {}, {}", profile.name, action.name);
+        let command = match action.does {
+            Does::Command(CommandLine::Words(words)) => Invocation::Words(words),
+            Does::Command(CommandLine::Shell(line)) => Invocation::Shell(line),
+            Does::Webhook(url) => Invocation::Told(url.text),
+            _ => continue,
+        };
+        let within = path.parent().unwrap_or(Path::new(""));
+        declared.push(Declared::new(what, command).in_folder(within));
+    }
+    Ok(())
 }
 
 /// A hook by itself in a file.

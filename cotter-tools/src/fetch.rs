@@ -148,7 +148,7 @@ impl Fetch {
 }
 
 /// The addresses that were looked at, whatever the name.
-struct Pinned(Vec<SocketAddr>);
+pub(crate) struct Pinned(pub(crate) Vec<SocketAddr>);
 
 impl Resolve for Pinned {
     fn resolve(&self, _: Name) -> Resolving {
@@ -158,7 +158,7 @@ impl Resolve for Pinned {
 }
 
 /// TLS with the roots this machine trusts, or with none where no address asks for it.
-fn tls(with_roots: bool) -> Result<ClientConfig, String> {
+pub(crate) fn tls(with_roots: bool) -> Result<ClientConfig, String> {
     use rustls_platform_verifier::BuilderVerifierExt;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -281,7 +281,7 @@ fn page(bytes: &[u8], kind: &str, url: &Url) -> Option<String> {
 }
 
 /// What went wrong on the way, and what it came from.
-fn words(error: &reqwest::Error) -> String {
+pub(crate) fn words(error: &reqwest::Error) -> String {
     let what = match () {
         () if error.is_connect() => "no connection",
         () if error.is_body() || error.is_decode() => "the answer breaks off",

@@ -20,6 +20,7 @@ pub mod hooks;
 #[cfg(unix)]
 pub mod files;
 pub mod fetch;
+pub mod webhook;
 mod picture;
 pub mod ask_user;
 pub mod delegate;

@@ -24,7 +24,7 @@ use std::{ffi::OsString, future::Future, path::PathBuf, pin::Pin, sync::Arc, tim
 
 use smol_str::{SmolStr, format_smolstr};
 
-pub(crate) use self::entry::MAX_LIMIT_MS;
+pub(crate) use self::entry::{MAX_LIMIT_MS, command};
 use self::warm::Warm;
 pub use self::{
     dialect::Dialect,

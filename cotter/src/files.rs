@@ -295,8 +295,10 @@ pub enum FileKind {
     Skills,
     /// Commands.
     Commands,
-    /// Agents.
+    /// Agents, and profiles among them.
     Agents,
+    /// Profiles: `agent.json`.
+    Profiles,
     /// Hooks: `hooks/*.yaml` and, beside them, settings files.
     Hooks,
     /// Settings files.
@@ -310,6 +312,7 @@ impl FileKind {
             FileKind::Skills => "skill",
             FileKind::Commands => "command",
             FileKind::Agents => "agent",
+            FileKind::Profiles => "profile",
             FileKind::Hooks => "hook",
             FileKind::Settings => "settings",
         }
@@ -340,11 +343,17 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
         FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path),
         FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path),
         FileKind::Agents => (loaded.agents, loaded.diagnostics) = agents::load(path),
+        FileKind::Profiles => return checked(agents::check_profiles(path), kind),
         FileKind::Hooks => return checked(hooks::check(path), kind),
         FileKind::Settings => return checked(hooks::check_settings(path), kind),
     }
-    let paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
+    let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
     loaded.keep_first();
+    if kind == FileKind::Agents {
+        let (profiles, told) = agents::check_profiles(path);
+        paths.extend(profiles);
+        loaded.diagnostics.extend(told);
+    }
     let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
     let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
     let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();

@@ -591,6 +591,8 @@ pub mod settings;
 pub mod files;
 #[cfg(feature = "files")]
 pub mod command_hook;
+#[cfg(feature = "files")]
+pub mod profile;
 #[cfg(all(unix, feature = "files"))]
 pub mod trust;
 pub mod redact;

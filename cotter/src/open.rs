@@ -62,6 +62,24 @@ mod unix {
             step(self.as_fd(), name, READ).map(File::from).map_err(told)
         }
 
+        /// Opens a folder in this one, which is made for its owner alone where it is not there; a link is
+        /// none.
+        pub fn folder_or_new(&self, name: &OsStr) -> io::Result<Self> {
+            match rustix::fs::mkdirat(&self.0, name, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => self.folder(name),
+                Err(errno) => Err(told(errno)),
+            }
+        }
+
+        /// Opens a file in this folder to add to its end, and to read it; where it is not there it is made
+        /// for its owner alone. A link is none. A pipe is not waited for.
+        pub fn append(&self, name: &OsStr) -> io::Result<File> {
+            let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
+            let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let opened = openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR);
+            opened.map(File::from).map_err(told)
+        }
+
         /// Where a link in this folder says it leads; it is not followed.
         pub fn link(&self, name: &OsStr) -> io::Result<OsString> {
             use std::os::unix::ffi::OsStringExt;

@@ -16,6 +16,14 @@ pub use error::{Place, SettingsError};
 pub use models::{ModelSettings, ProviderSettings};
 pub use permissions::{Permissions, RuleExample};
 
+/// Sections that other files have too.
+pub(crate) mod sections {
+    pub(crate) use super::{
+        count, one_text,
+        permissions::{permissions, policy, rule},
+    };
+}
+
 use crate::{command_hook::CommandHook, permission::Sandbox};
 
 use std::{
@@ -189,6 +197,8 @@ impl Settings {
     /// folds them: a deny of any file stays, and nobody is looser than the operator.
     pub fn merge<'s>(nearest_first: impl IntoIterator<Item = &'s Settings>) -> Values {
         let mut merged = Values::default();
+        // They may only tighten.
+        let mut projects = Limits::default();
         for settings in nearest_first {
             let Limits { max_turns, max_budget_usd } = settings.limits;
             merged.model = merged.model.or_else(|| settings.model.clone());
@@ -200,11 +210,27 @@ impl Settings {
             for (name, model) in &settings.models {
                 merged.models.entry(name.clone()).or_insert(*model);
             }
-            merged.limits.max_turns = merged.limits.max_turns.or(max_turns);
-            merged.limits.max_budget_usd = merged.limits.max_budget_usd.or(max_budget_usd);
+            if settings.source == Some(Source::Project) {
+                projects.max_turns = tighter(projects.max_turns, max_turns);
+                projects.max_budget_usd = tighter(projects.max_budget_usd, max_budget_usd);
+            } else {
+                merged.limits.max_turns = merged.limits.max_turns.or(max_turns);
+                merged.limits.max_budget_usd = merged.limits.max_budget_usd.or(max_budget_usd);
+            }
             merged.merge_reach(settings);
         }
+        let Limits { max_turns, max_budget_usd } = merged.limits;
+        merged.limits.max_turns = tighter(max_turns, projects.max_turns);
+        merged.limits.max_budget_usd = tighter(max_budget_usd, projects.max_budget_usd);
         merged
+    }
+}
+
+/// The lower of two limits, where there are two.
+pub fn tighter<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other < one { other } else { one }),
+        (one, other) => one.or(other),
     }
 }
 
@@ -273,7 +299,7 @@ fn texts(node: Node<'_>) -> Result<Vec<Written>, SettingsError> {
     node.list()?.map(one_text).collect()
 }
 
-fn one_text(node: Node<'_>) -> Result<Written, SettingsError> {
+pub(crate) fn one_text(node: Node<'_>) -> Result<Written, SettingsError> {
     Ok(Written { text: node.non_empty_string()?.to_owned(), place: node.place() })
 }
 
@@ -285,7 +311,7 @@ fn limits(node: Node<'_>) -> Result<Limits, SettingsError> {
     })
 }
 
-fn count(node: Node<'_>) -> Result<u32, SettingsError> {
+pub(crate) fn count(node: Node<'_>) -> Result<u32, SettingsError> {
     let number = node.u64_in(1..=u32::MAX.into())?;
     u32::try_from(number).map_err(|_| node.expected("a smaller number"))
 }

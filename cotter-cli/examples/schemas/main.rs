@@ -9,6 +9,7 @@
 mod files;
 mod hooks;
 mod mcp;
+mod profile;
 mod settings;
 mod shape;
 
@@ -27,6 +28,7 @@ const SCHEMAS: &[(&str, Make)] = &[
     ("skill", files::skill),
     ("command", files::command),
     ("agent", files::agent),
+    ("profile", profile::profile),
 ];
 
 #[expect(clippy::print_stdout, reason = "an example shows what came of it")]

@@ -171,7 +171,7 @@ struct Price {
 /// What runs unasked, what asks and what never runs. A deny of any file is final.
 #[derive(JsonSchema)]
 #[schemars(rename = "permissions", rename_all = "camelCase", deny_unknown_fields)]
-struct Permissions {
+pub(crate) struct Permissions {
     /// What becomes of a call that rules and level leave open: `ask` (a person), `accept-edits` (writes in the
     /// project run unasked), `plan` (only what changes nothing runs), `auto` (nobody is asked, what would ask
     /// is refused).
@@ -205,7 +205,7 @@ enum Rule {
 /// A rule with examples, which are checked when the file is read.
 #[derive(JsonSchema)]
 #[schemars(rename = "ruleWithExamples", deny_unknown_fields)]
-struct RuleWithExamples {
+pub(crate) struct RuleWithExamples {
     /// The rule.
     #[schemars(extend("examples" = ["bash(git diff *)"]))]
     rule: Text,
@@ -220,7 +220,7 @@ struct RuleWithExamples {
 /// A policy rejects what tools are given, and never asks.
 #[derive(JsonSchema)]
 #[schemars(rename = "policy", deny_unknown_fields)]
-struct Policy {
+pub(crate) struct Policy {
     /// What it is called where it refuses.
     name: Option<Text>,
     /// The tools it is about, as globs over their names.

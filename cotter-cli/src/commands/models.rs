@@ -37,8 +37,9 @@ struct Listing {
 /// `cotter models list`.
 pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
-    let values = setup::Files::load(None, &place, &crate::trust::seen(&place))?.values();
-    let reach = Reach::new(&values, place.project())?;
+    let files = setup::Files::load(None, &place, &crate::trust::seen(&place))?;
+    let values = files.values();
+    let reach = Reach::new(&values, files.model_names(), place.project())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
@@ -68,7 +69,7 @@ impl Listing {
         let (mut fallbacks, mut left_out, mut trouble) = (vec![], vec![], None);
         if let Ok(choice) = &choice {
             let set = Fallback::of_settings(values);
-            let found = reach.find(&choice.name);
+            let found = reach.check_brought(choice).and_then(|()| reach.find(&choice.name));
             let budget_usd = values.limits.max_budget_usd;
             match found.and_then(|model| reach.with_fallbacks(model, &set, budget_usd)) {
                 Ok(answering) => {

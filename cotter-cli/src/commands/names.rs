@@ -9,22 +9,60 @@ use cotter::{
 use serde_json::json;
 
 use crate::{
+    agents::{self, Listed},
     failure::Failure,
     say, setup,
     style::{Style, When},
+    trust,
 };
 
 /// `cotter commands list` and `cotter agents list`.
 pub(crate) fn list(kind: Kind, json: bool, when: When) -> Result<ExitCode, Failure> {
-    let names = setup::shown(setup::place(None)?)?.names(kind);
+    let place = setup::place(None)?;
+    let names = setup::shown(place.clone())?.names(kind);
+    let profiles = match kind {
+        Kind::Subagent => agents::profiles(&place, &trust::seen(&place))?,
+        _ => vec![],
+    };
     if json {
-        return Ok(say(&names.iter().map(|info| json_row(info) + "\n").collect::<String>()));
+        let rows = names.iter().map(json_row).chain(profiles.iter().map(profile_json));
+        return Ok(say(&rows.map(|row| row + "\n").collect::<String>()));
     }
     let style = Style::on_stdout(when);
     let mark = if kind == Kind::Subagent { '@' } else { '/' };
     let width = names.iter().map(|info| info.name.len()).max().unwrap_or_default();
-    let row = |info: &NameInfo| text_row(info, mark, width, style) + "\n";
-    Ok(say(&names.iter().map(row).collect::<String>()))
+    let rows = names.iter().map(|info| text_row(info, mark, width, style));
+    let rows = rows.chain(profiles.iter().map(|listed| profile_row(listed, width, style)));
+    Ok(say(&rows.map(|row| row + "\n").collect::<String>()))
+}
+
+/// A profile is not called by the model: it is run with `--agent`.
+fn profile_row(listed: &Listed, width: usize, style: Style) -> String {
+    let name = text::show_line(&listed.name);
+    let padding = " ".repeat(width.saturating_sub(name.len()));
+    let about = match &listed.profile {
+        Ok(profile) => text::show_line(&profile.description).into_owned(),
+        Err(failure) => style.warning(&text::show_line(&failure.in_short())),
+    };
+    let origin = style.muted(&format!("(profile:{name}, run with --agent)"));
+    format!(" {}{padding}  {about}  {origin}", style.strong(&name))
+}
+
+fn profile_json(listed: &Listed) -> String {
+    let mut row = json!({
+        "name": listed.name,
+        "description": "",
+        "origin": format!("profile:{}", listed.name),
+        "owner": listed.path,
+    });
+    match &listed.profile {
+        Ok(profile) => {
+            row["description"] = profile.description.as_str().into();
+            row["origin"] = format!("profile:{}", profile.name).into();
+        }
+        Err(failure) => row["error"] = failure.in_short().into(),
+    }
+    row.to_string()
 }
 
 /// A name's letters are plain; what is said about it may come from anywhere.

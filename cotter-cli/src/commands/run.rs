@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::output::{Asks, Output};
 use crate::{
+    agents::Chosen,
     cli::{RunArgs, SessionArg},
     failure::Failure,
     models::{Answering, Who},
@@ -76,6 +77,7 @@ struct Asked {
     place: Place,
     files: Files,
     standings: Standings,
+    chosen: Option<Chosen>,
     who: Who,
     sessions: Option<Sessions>,
     id: Option<SmolStr>,
@@ -94,7 +96,10 @@ impl Asked {
         let files = Files::load(args.settings.as_deref(), &place, &standings)?;
         let slash = args.prompt.as_deref().and_then(leading_command);
         let slash = slash.map(|leading| leading.name.to_owned());
-        let who = Who::new(&args, &files.values(), place.project())?;
+        let chosen = args.agent.as_deref();
+        let chosen = chosen.map(|typed| Chosen::find(typed, &place, &standings)).transpose()?;
+        let named = chosen.as_ref().and_then(Chosen::model);
+        let who = Who::new(&args, &files, named, place.project())?;
         // A command may do without a model, and a person may have one.
         if slash.is_none() && !(args.ask && who.is_open(&args)) {
             who.find()?;
@@ -112,7 +117,7 @@ impl Asked {
         if prompt.is_none() && id.is_none() {
             return Err(no_prompt());
         }
-        Ok(Asked { args, place, files, standings, who, sessions, id, prompt, slash })
+        Ok(Asked { args, place, files, standings, chosen, who, sessions, id, prompt, slash })
     }
 
     async fn run(
@@ -121,7 +126,8 @@ impl Asked {
         style: When,
         output: &mut Output,
     ) -> Result<ExitCode, Failure> {
-        let Asked { args, place, files, standings, mut who, sessions, id, prompt, slash } = self;
+        let Asked { args, place, files, standings, chosen, mut who, sessions, id, prompt, slash } =
+            self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
             unless_aborted(who.ask(terminal), NOT_SENT).await?;
@@ -139,7 +145,18 @@ impl Asked {
         let names = answering.names();
         let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
         let providers = who.providers();
-        let setup = Setup { place, files, standings, answering, providers, sessions, keep };
+        let redactor = who.redactor();
+        let setup = Setup {
+            place,
+            files,
+            standings,
+            answering,
+            chosen,
+            redactor,
+            providers,
+            sessions,
+            keep,
+        };
         let (agent, reloader) = match terminal {
             Some(terminal) => setup.agent(&args, terminal).await,
             None => setup.agent(&args, Nobody).await,

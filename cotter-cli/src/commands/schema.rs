@@ -29,6 +29,7 @@ const SCHEMAS: &[(&str, &str, &str)] = &[
     ("skill", "front matter of a skill", include_str!("../../../schemas/skill.schema.json")),
     ("command", "front matter of a command", include_str!("../../../schemas/command.schema.json")),
     ("agent", "front matter of an agent", include_str!("../../../schemas/agent.schema.json")),
+    ("profile", "agent.json of a profile", include_str!("../../../schemas/profile.schema.json")),
 ];
 
 /// Prints one, or the names of all.

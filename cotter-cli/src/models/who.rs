@@ -13,7 +13,7 @@ use std::{
 use cotter::{
     Reply,
     model::{Model, ModelError, ModelErrorKind, Request, Streaming},
-    settings::Values,
+    redact::Redactor,
 };
 use cotter_models::{Providers, Recorder};
 use cotter_test::Scripted;
@@ -22,9 +22,11 @@ use smol_str::SmolStr;
 
 use super::{By, Choice, Fallback, RECORDED_WITH, Reach};
 use crate::{
+    agents::Named,
     cli::{Cassette, ModelArg, RunArgs},
     failure::Failure,
     offer::offer,
+    setup::Files,
     terminal::Terminal,
 };
 
@@ -54,8 +56,14 @@ pub(crate) struct Answering {
 
 impl Who {
     /// Looks at everything that may say it.
-    pub(crate) fn new(args: &RunArgs, values: &Values, project: &Path) -> Result<Self, Failure> {
-        let mut reach = Reach::new(values, project)?;
+    pub(crate) fn new(
+        args: &RunArgs,
+        files: &Files,
+        agent: Option<Named<'_>>,
+        project: &Path,
+    ) -> Result<Self, Failure> {
+        let values = &files.values();
+        let mut reach = Reach::new(values, files.model_names(), project)?;
         if let Some(Cassette::Play(path)) = &args.cassette {
             reach.play(path)?;
         }
@@ -67,7 +75,7 @@ impl Who {
         Ok(Who {
             recorder: None,
             script,
-            choice: reach.choose(flag),
+            choice: reach.choose_for(flag, agent),
             fallbacks: match args.fallbacks.is_empty() {
                 true => Fallback::of_settings(values),
                 false => args.fallbacks.iter().cloned().map(Fallback::Flag).collect(),
@@ -131,6 +139,11 @@ impl Who {
             return Some(RECORDED_WITH.into());
         }
         self.reach.hint(failed, models)
+    }
+
+    /// Takes every key out of what leaves a run.
+    pub(crate) fn redactor(&self) -> Redactor {
+        self.reach.redactor()
     }
 
     /// The models that may be named while it runs.

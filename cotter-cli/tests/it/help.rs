@@ -53,6 +53,7 @@ fn help_shows_what_works() {
               --add-dir <DIR>           A further folder that may be read and written; may be repeated
               --mcp <FILE>              MCP servers for this run, in a file; may be repeated
               --settings <FILE>         Settings for this run, nearer than your own
+              --agent <AGENT>           Who runs: an agent's name, or the path of a profile's agent.json
               --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
               --without <NAME>          Run without a hook; may be repeated
               --safe-mode               Use nothing that the project brings: no hooks, skills, servers, notes

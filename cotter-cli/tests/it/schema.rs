@@ -13,6 +13,7 @@ use cotter::{
     ext::foreign::Answer,
     files::{self, FileKind, Severity, keys},
     points::{POINTS, PointId, Power},
+    profile::{Leave, Profile},
     settings::{Document, Settings, SettingsError, Source},
 };
 use cotter_models::Speaks;
@@ -48,18 +49,19 @@ fn schemas_are_listed_and_printed() {
     world.check(
         &["schema"],
         expect![[r#"
-        exit 0
-        --- stdout
-        settings          your own settings.json
-        project-settings  .cotter/settings.json of a project
-        mcp               a file of MCP servers, for --mcp
-        hook-input        what a command hook reads, by point
-        hook-output       what a command hook may answer, by point
-        hook-file         hooks/*.yaml
-        skill             front matter of a skill
-        command           front matter of a command
-        agent             front matter of an agent
-    "#]],
+            exit 0
+            --- stdout
+            settings          your own settings.json
+            project-settings  .cotter/settings.json of a project
+            mcp               a file of MCP servers, for --mcp
+            hook-input        what a command hook reads, by point
+            hook-output       what a command hook may answer, by point
+            hook-file         hooks/*.yaml
+            skill             front matter of a skill
+            command           front matter of a command
+            agent             front matter of an agent
+            profile           agent.json of a profile
+        "#]],
     );
     world.check(
         &["schema", "setings"],
@@ -125,9 +127,13 @@ fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
     strange.next().map_or(Ok(()), |word| Err(word.place.error("nobody speaks that")))
 }
 
+fn profile(document: &Document) -> Result<(), SettingsError> {
+    Profile::from_document(document, "audit", Leave::to_look()).map(drop)
+}
+
 /// The files that are read strictly, with their schemas.
-const STRICT: [(&str, Reader); 3] =
-    [("settings", own), ("project-settings", of_a_project), ("mcp", servers)];
+const STRICT: [(&str, Reader); 4] =
+    [("settings", own), ("project-settings", of_a_project), ("mcp", servers), ("profile", profile)];
 
 fn read(reader: Reader, document: &Value) -> Result<(), SettingsError> {
     reader(&Document::parse("s.json", &document.to_string())?)
@@ -159,7 +165,9 @@ fn is_refused_here(reader: Reader, spot: &Spot<'_>, key: &str) -> bool {
     object[key] = json!(["x"]);
     let error = read(reader, &(spot.whole)(object)).err().map(|error| error.to_string());
     let why = ["in a project's settings", "is not about tools, so none can be named"];
-    error.is_some_and(|error| why.iter().any(|why| error.ends_with(why)))
+    error.is_some_and(|error| {
+        why.iter().any(|why| error.ends_with(why)) || error.contains(", and this is `")
+    })
 }
 
 /// A key that only one of them knows, the reader or the schema, fails here.
@@ -322,6 +330,57 @@ fn readers_and_schemas_agree_about_values() {
         only the schema takes at $.mcpServers.*|1.tools.allow[] "["
         only the schema takes at $.mcpServers.*|1.tools.deny ["["]
         only the schema takes at $.mcpServers.*|1.tools.deny[] "["
+    "#]],
+    );
+}
+
+#[test]
+fn l19_the_reader_of_profiles_and_its_schema_agree() {
+    check_verdicts(
+        "profile",
+        profile,
+        expect![[r#"
+        only the schema takes at $.hooks.onToolCall[]|0.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|0.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|1.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|1.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|2.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|2.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|3.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|3.tools[] " ", "["
+        only the schema takes at $.hooks.onToolCall[]|4.tools ["["]
+        only the schema takes at $.hooks.onToolCall[]|4.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|0.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|0.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|1.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|1.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|2.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|2.tools[] " ", "["
+        only the schema takes at $.hooks.onToolEnd[]|3.tools ["["]
+        only the schema takes at $.hooks.onToolEnd[]|3.tools[] " ", "["
+        only the schema takes at $.permissions.ask ["["]
+        only the schema takes at $.permissions.ask[]|0 "[", "a\nb"
+        only the schema takes at $.permissions.ask[]|1 "[", "a\nb"
+        only the schema takes at $.permissions.ask[]|1.rule "[", "a\nb"
+        only the schema takes at $.permissions.deny ["["]
+        only the schema takes at $.permissions.deny[]|0 "[", "a\nb"
+        only the schema takes at $.permissions.deny[]|1 "[", "a\nb"
+        only the schema takes at $.permissions.deny[]|1.rule "[", "a\nb"
+        only the schema takes at $.permissions.policies[].fields.* ["["]
+        only the schema takes at $.permissions.policies[].fields.*[] "["
+        only the schema takes at $.permissions.policies[].tools ["["]
+        only the schema takes at $.permissions.policies[].tools[] "["
+        only the schema takes at $.policies ["["]
+        only the schema takes at $.policies[]|0 "[", "a\nb"
+        only the schema takes at $.policies[]|1 "[", "a\nb"
+        only the schema takes at $.policies[]|1.rule "[", "a\nb"
+        only the schema takes at $.policies[]|2 "[", "a\nb"
+        only the schema takes at $.policies[]|2.fields.* ["["]
+        only the schema takes at $.policies[]|2.fields.*[] "["
+        only the schema takes at $.policies[]|2.tools ["["]
+        only the schema takes at $.policies[]|2.tools[] "["
+        only the schema takes at $.tools ["["]
+        only the schema takes at $.tools[] "["
     "#]],
     );
 }

@@ -7,20 +7,20 @@ use reqwest::Url;
 
 /// An address that may be fetched.
 #[derive(Clone, Debug)]
-pub(super) struct Address {
-    pub(super) url: Url,
+pub(crate) struct Address {
+    pub(crate) url: Url,
     host: String,
 }
 
 impl Address {
     /// Reads an address, or says why it is none to fetch.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text.trim()).map_err(|cause| format!("`{text}`: {cause}"))?;
         Address::of(url)
     }
 
     /// The same for one that was read already, such as where a redirect leads.
-    pub(super) fn of(mut url: Url) -> Result<Self, String> {
+    pub(crate) fn of(mut url: Url) -> Result<Self, String> {
         url.set_fragment(None);
         let host = host_name(url.host_str().unwrap_or_default());
         match () {
@@ -36,15 +36,20 @@ impl Address {
     }
 
     /// The host as rules know it: with its port, where that is given.
-    pub(super) fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         match self.url.port() {
             Some(port) => format!("{}:{port}", self.host),
             None => self.host.clone(),
         }
     }
 
+    /// The host without its port.
+    pub(crate) fn name(&self) -> String {
+        self.host.clone()
+    }
+
     /// Whether another address is of the same host, by the same way.
-    pub(super) fn is_beside(&self, other: &Address) -> bool {
+    pub(crate) fn is_beside(&self, other: &Address) -> bool {
         let way = |address: &Address| {
             (
                 address.url.scheme().to_owned(),
@@ -56,7 +61,7 @@ impl Address {
     }
 
     /// How far fetching reaches, as far as the address itself tells.
-    pub(super) fn zone(&self) -> Zone {
+    pub(crate) fn zone(&self) -> Zone {
         zone_of(&self.host)
     }
 
@@ -66,7 +71,7 @@ impl Address {
     }
 
     /// Asks once what a name stands for.
-    pub(super) async fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
+    pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let port = self.url.port_or_known_default().unwrap_or(80);
         if let Some(ip) = self.literal() {
             return Ok(vec![SocketAddr::new(ip, port)]);
@@ -79,7 +84,7 @@ impl Address {
 
     /// Whether what a name stands for may be reached by a call of that zone. A name that looks like any
     /// other must not lead inside: nobody was asked about that.
-    pub(super) fn admit(&self, found: &[SocketAddr], zone: Zone) -> Result<(), String> {
+    pub(crate) fn admit(&self, found: &[SocketAddr], zone: Zone) -> Result<(), String> {
         match found.iter().find(|address| is_inside(address.ip())) {
             Some(address) if zone < Zone::Machine => Err(format!(
                 "{} leads to {}, which is this machine or the network it is in; nobody was asked about \

@@ -234,7 +234,8 @@ fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     }
 }
 
-fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
+/// What is run: a line, or a list of words.
+pub(crate) fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
     let line = match node.string() {
         Ok(_) => CommandLine::parse(node.non_empty_string()?),
         Err(_) => {

@@ -274,6 +274,34 @@ impl Registry {
         self
     }
 
+    /// Leaves out the hooks of an owner that may only tighten: a project, a space, a profile. Gates are
+    /// not lost in silence: unless they are dropped by force, one makes the whole unit an error. Gives the
+    /// names of what is left out.
+    pub fn leave_out_hooks(&mut self, off: HooksOff) -> Vec<SmolStr> {
+        if self.owner.origin.may_loosen() {
+            return vec![];
+        }
+        let hooks = self.items.iter().filter_map(|item| match item {
+            Item::Handler { meta, .. } => Some(meta.clone()),
+            _ => None,
+        });
+        let hooks: Vec<_> = hooks.collect();
+        let gate = hooks.iter().find(|meta| meta.power != Power::Observe);
+        if let (HooksOff::Observers, Some(meta)) = (off, gate) {
+            let (owner, power, name) = (&self.owner, meta.power.as_str(), &meta.name);
+            self.fail(
+                format!(
+                    "hooks are switched off, and {owner} has the {power} `{name}`, which decides"
+                ),
+                Some("`COTTER_DISABLE_HOOKS=force` leaves out what decides, too".into()),
+            );
+        }
+        self.items.retain(|item| !matches!(item, Item::Handler { .. }));
+        let mut names: Vec<_> = hooks.iter().map(|meta| meta.name.clone()).collect();
+        names.dedup();
+        names
+    }
+
     fn bind<P: Point, R: Send + 'static>(
         &mut self,
         power: Power,
@@ -360,6 +388,15 @@ impl Registry {
     pub(crate) fn fail(&mut self, message: String, hint: Option<String>) {
         self.error.get_or_insert(RegisterError { message, hint });
     }
+}
+
+/// Which hooks of those who may only tighten are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HooksOff {
+    /// Those that only observe; one that decides is an error.
+    Observers,
+    /// All of them.
+    All,
 }
 
 /// Globs over tools' names, for hooks and for an agent's scope.

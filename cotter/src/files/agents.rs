@@ -9,14 +9,17 @@ use std::path::{Path, PathBuf};
 use smol_str::SmolStr;
 
 use super::{
-    Diagnostic,
+    Diagnostic, FileKind, Told,
     front_matter::{FieldError, Fields, FrontMatter},
+    hooks::of_settings,
     skills::{mistyped, open},
     walk::{Found, Walked, walk},
 };
 use crate::{
     agents::AgentConfig,
     ext::{Kind, check_name, tool_globs},
+    profile::{Leave, Profile},
+    settings::Document,
     tool::our_name,
 };
 
@@ -34,9 +37,12 @@ pub struct AgentFile {
     pub path: PathBuf,
 }
 
+/// The file of a profile. A folder that has one is a profile, and nothing else in it is an agent.
+const PROFILE: &str = "agent.json";
+
 /// The agents below a folder, or in one file. What cannot be one is left out and told.
 pub(super) fn load(root: &Path) -> (Vec<AgentFile>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics, .. } = walk(root, None);
+    let Walked { files, mut diagnostics, .. } = walk(root, Some(PROFILE));
     let mut agents = vec![];
     let is_agent = |found: &&Found| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
     for found in files.iter().filter(is_agent).filter(|found| found.stem() != "README") {
@@ -46,6 +52,29 @@ pub(super) fn load(root: &Path) -> (Vec<AgentFile>, Vec<Diagnostic>) {
         }
     }
     (agents, diagnostics)
+}
+
+/// The profiles below a folder, or the one file, and what is wrong with them.
+pub(super) fn check_profiles(root: &Path) -> Told {
+    let files = walk(root, Some(PROFILE)).files;
+    let profiles = files.iter().filter(|found| {
+        // A file by itself may be called anything.
+        found.relative.ends_with(PROFILE) || found.ending() == "json"
+    });
+    let (mut paths, mut diagnostics) = (vec![], vec![]);
+    for found in profiles {
+        paths.push((found.shown.clone(), FileKind::Profiles));
+        let folder = found.real.parent().and_then(Path::file_name).unwrap_or_default();
+        let read = Document::load(&found.real).and_then(|document| match document {
+            Some(document) => {
+                let name = folder.to_string_lossy();
+                Profile::from_document(&document, &name, Leave::to_look()).map(drop)
+            }
+            None => Ok(()),
+        });
+        diagnostics.extend(read.err().map(|error| of_settings(&found.shown, &error)));
+    }
+    (paths, diagnostics)
 }
 
 fn agent(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<AgentConfig, Diagnostic> {

@@ -653,7 +653,8 @@ pub(super) fn check_settings(path: &Path) -> Told {
     (files, diagnostics)
 }
 
-fn of_settings(path: &Path, error: &SettingsError) -> Diagnostic {
+/// What is wrong with a file that is read strictly.
+pub(super) fn of_settings(path: &Path, error: &SettingsError) -> Diagnostic {
     let place = error.place();
     let at = place.map(|place| format!("{}: ", place.path())).unwrap_or_default();
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();

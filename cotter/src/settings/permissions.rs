@@ -40,7 +40,7 @@ pub struct RuleExample {
     pub matches: bool,
 }
 
-pub(super) fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
+pub(crate) fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
     let object = node.object()?.keys(KEYS)?;
     let mut examples = vec![];
     let mut rules = |key, kind| match object.get(key) {
@@ -68,7 +68,7 @@ pub(super) fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> 
 }
 
 /// A rule: its text, or an object with the text and examples.
-fn rule(
+pub(crate) fn rule(
     node: Node<'_>,
     kind: RuleKind,
     examples: &mut Vec<RuleExample>,
@@ -88,7 +88,7 @@ fn rule(
     Ok(written)
 }
 
-fn policy((index, node): (usize, Node<'_>)) -> Result<Guard, SettingsError> {
+pub(crate) fn policy((index, node): (usize, Node<'_>)) -> Result<Guard, SettingsError> {
     let object = node.object()?.keys(POLICY_KEYS)?;
     let name = object.get("name").map(|node| node.non_empty_string().map(str::to_owned));
     let name = name.transpose()?.unwrap_or_else(|| (index + 1).to_string());

@@ -2,7 +2,7 @@
 //!
 //! Pure, and careful: what is not known for sure to be pinned is open.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::snapshot::Snapshot;
 
@@ -14,6 +14,8 @@ pub struct Declared {
     pub what: String,
     /// What would run.
     pub command: Invocation,
+    /// The folder of the source that it runs in; empty for the source itself.
+    pub folder: PathBuf,
     /// Why it is open, whatever its words are: `it sets LD_PRELOAD`.
     pub doubt: Option<String>,
 }
@@ -27,6 +29,8 @@ pub enum Invocation {
     Shell(String),
     /// Nothing here: what runs is at an address.
     Elsewhere(String),
+    /// Nothing runs: an address is told what happens.
+    Told(String),
 }
 
 /// Whether the code of a command is known.
@@ -85,7 +89,12 @@ const PLAIN: &[&str] =
 impl Declared {
     /// A command, by what it is for a person.
     pub fn new(what: impl Into<String>, command: Invocation) -> Self {
-        Declared { what: what.into(), command, doubt: None }
+        Declared { what: what.into(), command, folder: PathBuf::new(), doubt: None }
+    }
+
+    /// The same, run in a folder of the source.
+    pub fn in_folder(self, folder: impl Into<PathBuf>) -> Self {
+        Declared { folder: folder.into(), ..self }
     }
 
     /// The same, open for a reason that its words do not show: variables that are set for it, another
@@ -97,12 +106,14 @@ impl Declared {
     /// Whether all its code is in the snapshot. It runs in the snapshot's copy, which has the files of
     /// its source and nothing else.
     pub fn pinning(&self, snapshot: &Snapshot) -> Pinning {
+        let code = Code { snapshot, folder: &self.folder };
         let judged = match &self.command {
-            Invocation::Words(words) => judge(words, snapshot),
+            Invocation::Words(words) => judge(words, code),
             Invocation::Shell(line) => match plain_words(line) {
-                Ok(words) => judge(&words, snapshot),
+                Ok(words) => judge(&words, code),
                 Err(why) => Err(why),
             },
+            Invocation::Told(_) => Err("what is told leaves this machine".into()),
             Invocation::Elsewhere(_) => Err("what runs there is not to be seen from here".into()),
         };
         match (judged, &self.doubt) {
@@ -111,6 +122,13 @@ impl Declared {
             (Ok(()), None) => Pinning::Pinned,
         }
     }
+}
+
+/// What is trusted, and the folder in it that a command runs in.
+#[derive(Clone, Copy)]
+struct Code<'a> {
+    snapshot: &'a Snapshot,
+    folder: &'a Path,
 }
 
 /// The words of a line that no shell would read otherwise.
@@ -125,17 +143,17 @@ fn plain_words(line: &str) -> Result<Vec<String>, String> {
     Ok(line.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
-fn judge(words: &[String], snapshot: &Snapshot) -> Result<(), String> {
+fn judge(words: &[String], code: Code<'_>) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else {
         return Err("there is no command".into());
     };
     if program.contains('/') && !Path::new(program).has_root() {
-        starts(program, snapshot)?;
-        return arguments.iter().try_for_each(|word| stays(word, snapshot));
+        starts(program, code)?;
+        return arguments.iter().try_for_each(|word| stays(word, code));
     }
     let name = system_name(program)?;
     if let Some((_, letters, options)) = INTERPRETERS.iter().find(|(known, ..)| *known == name) {
-        return interprets(name, letters, options, arguments, snapshot);
+        return interprets(name, letters, options, arguments, code);
     }
     if let Some((_, why)) = RUNNERS.iter().find(|(known, _)| *known == name) {
         return Err(format!("`{name}` {why}"));
@@ -143,7 +161,7 @@ fn judge(words: &[String], snapshot: &Snapshot) -> Result<(), String> {
     if !PLAIN.contains(&name) {
         return Err(format!("`{name}` is not known to run nothing else"));
     }
-    arguments.iter().try_for_each(|word| stays(word, snapshot))
+    arguments.iter().try_for_each(|word| stays(word, code))
 }
 
 /// The name of a program of the system: alone, or in a folder of the system.
@@ -156,8 +174,8 @@ fn system_name(program: &str) -> Result<&str, String> {
 }
 
 /// A program of the snapshot, and who runs it.
-fn starts(program: &str, snapshot: &Snapshot) -> Result<(), String> {
-    let (executable, bytes) = find(program, snapshot)?;
+fn starts(program: &str, code: Code<'_>) -> Result<(), String> {
+    let (executable, bytes) = find(program, code)?;
     if !executable {
         return Err(format!("`{program}` is not executable"));
     }
@@ -193,7 +211,7 @@ fn interprets(
     letters: &str,
     options: &[&str],
     arguments: &[String],
-    snapshot: &Snapshot,
+    code: Code<'_>,
 ) -> Result<(), String> {
     let operand = arguments.iter().position(|word| !is_harmless(word, letters, options));
     let Some((script, rest)) = operand.and_then(|at| arguments[at..].split_first()) else {
@@ -202,8 +220,8 @@ fn interprets(
     if script.starts_with('-') {
         return Err(format!("`{name} {script}` runs something else than a file"));
     }
-    find(script, snapshot)?;
-    rest.iter().try_for_each(|word| stays(word, snapshot))
+    find(script, code)?;
+    rest.iter().try_for_each(|word| stays(word, code))
 }
 
 fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
@@ -211,16 +229,18 @@ fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
     options.contains(&word) || joined.is_some_and(|rest| rest.chars().all(|c| letters.contains(c)))
 }
 
-/// A file of the snapshot, by a path from its root.
-fn find<'a>(path: &str, snapshot: &'a Snapshot) -> Result<(bool, &'a [u8]), String> {
-    snapshot.file(Path::new(path)).ok_or_else(|| format!("`{path}` is no file of the folder"))
+/// A file of the snapshot, by a path from the folder that the command runs in.
+fn find<'a>(path: &str, code: Code<'a>) -> Result<(bool, &'a [u8]), String> {
+    code.snapshot
+        .file(&code.folder.join(path))
+        .ok_or_else(|| format!("`{path}` is no file of the folder"))
 }
 
 /// An argument that names nothing outside: a plain word, or a path of the snapshot.
-fn stays(word: &str, snapshot: &Snapshot) -> Result<(), String> {
+fn stays(word: &str, code: Code<'_>) -> Result<(), String> {
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let leaves = |part: &str| Path::new(part).components().any(|at| at == Component::ParentDir);
-    if (word.contains('/') || leaves(value)) && find(value, snapshot).is_err() {
+    if (word.contains('/') || leaves(value)) && find(value, code).is_err() {
         return Err(format!("`{word}` is no file of the folder"));
     }
     Ok(())

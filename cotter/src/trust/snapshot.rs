@@ -252,6 +252,7 @@ impl Walk<'_> {
             FileType::Directory if depth == DEEPEST => {
                 Err(TrustError::new(&here, format_args!("is more than {DEEPEST} folders deep")))
             }
+            FileType::Directory if is_runs(self.source, &at) => Ok(()),
             FileType::Directory => {
                 self.folder(&folder.folder(name).map_err(cannot)?, &at, depth + 1)
             }
@@ -286,6 +287,17 @@ impl Walk<'_> {
         let executable = about.permissions().mode() & 0o111 != 0;
         self.items.insert(at, Item::File { executable, bytes });
         Ok(())
+    }
+}
+
+/// Whether a folder is the one in which a profile keeps what happened: `agents/NAME/runs`. It grows with
+/// every run, and nothing in it ever runs: copies come without it.
+fn is_runs(source: &Path, at: &Path) -> bool {
+    let below: Vec<_> = at.iter().collect();
+    match below.as_slice() {
+        [agents, _, runs] => *agents == "agents" && *runs == "runs",
+        [_, runs] => source.ends_with("agents") && *runs == "runs",
+        _ => false,
     }
 }
 

@@ -57,6 +57,7 @@ fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[Declared]) {
             Invocation::Shell(line) => format!("runs {}", text::show_line(line)),
             Invocation::Words(words) => format!("runs {}", as_words(words)),
             Invocation::Elsewhere(address) => format!("is at {}", text::show_line(address)),
+            Invocation::Told(address) => format!("tells {}", text::show_line(address)),
         };
         push(out, format_args!("          {line}\n"));
         if let Pinning::Open(why) = pinning {

@@ -14,6 +14,7 @@ mod hooks;
 mod runs;
 mod sessions;
 mod permissions;
+mod profiles;
 mod directives;
 mod dispatch;
 mod skills;
@@ -92,6 +93,8 @@ const AREAS: &[&str] = &[
     "zone-combo",
     "path-filter",
     "mcp-bridge",
+    "agent.json",
+    "approve",
 ];
 
 /// One case and what we do about it.
@@ -640,6 +643,37 @@ cases! {
         "cotter-tools/src/mcp/result.rs",
         "r11_gt_001_the_model_gets_the_data_and_renderers_what_was_written",
     );
+
+    "LM-120" "agent.json" run profiles::no_hooks_register_nothing();
+    "LM-121" "agent.json" run profiles::switched_off_observers_go_and_gates_do_not_start();
+    "LM-122" "agent.json" run profiles::seven_buckets_are_bound();
+    "LM-127" "agent.json" run profiles::all_refused(&[
+        (r#"{"action": "webhook"}"#, "missing key `url`"),
+        (r#"{"action": "webhook", "url": "not a url"}"#, "is no address"),
+        (r#"{"action": "webhook", "url": "http://example.com"}"#, "is not https"),
+        (r#"{"action": "webhook", "url": "http://127.0.0.1/"}"#, "is not https"),
+        (r#"{"action": "webhook", "url": "https://other.example.com/"}"#, "it is not on the list"),
+    ]);
+    "LM-128" "agent.json" run profiles::two_events_are_two_lines();
+    "LM-129" "agent.json" run profiles::all_refused(&[
+        (r#"{"action": "save_json", "path": "/etc/x"}"#, "is not below `runs/`"),
+        (r#"{"action": "save_json", "path": "../x"}"#, "is not below `runs/`"),
+        (r#"{"action": "save_json"}"#, "missing key `path`"),
+    ]);
+    "LM-130" "agent.json" run profiles::refused(
+        r#"{"action": "command", "command": "./check.sh"}"#, "onToolCall", "disabled by default");
+    "LM-133" "agent.json" run profiles::refused(
+        r#"{"action": "command", "command": "  "}"#, "onToolCall", "a string that is not empty");
+
+    "LM-135" "approve" run async {
+        profiles::refused(r#"{"action": "approve"}"#, "onToolEnd", "asks before a tool runs").await;
+        profiles::refused(r#"{"action": "approve"}"#, "onComplete", "asks before a tool runs").await;
+    };
+    "LM-136" "approve" run profiles::a_yes_lets_it_run();
+    "LM-137" "approve" run profiles::a_no_blocks_with_its_reason();
+    "LM-138" "approve" run profiles::only_its_tools_are_asked_about();
+    "LM-140" "approve" run profiles::a_question_that_gets_nowhere_is_a_no();
+    "LM-141" "approve" run profiles::a_late_answer_is_waited_for();
 }
 
 #[test]

@@ -1,0 +1,323 @@
+//! Who an agent is: a profile or an agent file that `--agent` names, and which there are.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use cotter::{
+    Agent, AgentConfig, Origin, Place,
+    command_hook::{Base, is_confined},
+    files::{self, Loading},
+    profile::{Leave, Means, Profile},
+    redact::Redactor,
+    settings::{self, Document, Written},
+    text,
+    trust::Standing,
+};
+
+use crate::{
+    failure::Failure,
+    home,
+    reload::Units,
+    setup,
+    switches::Switches,
+    trust::{Found, Standings, shown},
+};
+
+/// The file of a profile.
+const FILE: &str = "agent.json";
+
+/// Who is to run.
+pub(crate) enum Chosen {
+    Profile(Box<Portable>),
+    /// An agent file, run as the main agent, and whose it is.
+    File(AgentConfig, Origin),
+}
+
+/// A profile, and where it is.
+pub(crate) struct Portable {
+    profile: Profile,
+    /// Its file, as its author knows it.
+    path: PathBuf,
+    /// The folder its commands run in: of a project, the copy that is trusted.
+    code: PathBuf,
+    switches: Switches,
+}
+
+/// Where agents are looked for.
+struct Shelf<'a> {
+    /// As it is shown.
+    folder: &'a Path,
+    /// As it is read: of a project, the copy that is trusted.
+    read: &'a Path,
+    origin: Origin,
+}
+
+impl Chosen {
+    /// Finds who is named: by a name in `agents/` of a trusted project or of the person, or by a path.
+    pub(crate) fn find(typed: &str, place: &Place, standings: &Standings) -> Result<Self, Failure> {
+        let switches = Switches::read()?;
+        match typed.contains('/') || typed.ends_with(".json") {
+            true => by_path(Path::new(typed), place, standings, &switches),
+            false => by_name(typed, place, standings, &switches),
+        }
+    }
+
+    /// Who answers, where it names somebody.
+    pub(crate) fn model(&self) -> Option<Named<'_>> {
+        match self {
+            Chosen::Profile(portable) => {
+                let Written { text, place } = portable.profile.model.as_ref()?;
+                Some(Named { text, place: Some(place), is_free: false })
+            }
+            Chosen::File(config, origin) => {
+                let text = config.model.as_deref()?;
+                Some(Named { text, place: None, is_free: *origin == Origin::User })
+            }
+        }
+    }
+
+    /// The most requests of a run.
+    pub(crate) fn max_turns(&self) -> Option<u32> {
+        match self {
+            Chosen::Profile(portable) => portable.profile.max_turns,
+            Chosen::File(..) => None,
+        }
+    }
+
+    /// Makes an agent who it is.
+    pub(crate) fn configure(&self, config: &mut AgentConfig) {
+        match self {
+            Chosen::Profile(portable) => portable.profile.configure(config),
+            Chosen::File(file, _) => {
+                config.name = file.name.clone();
+                config.description = file.description.clone();
+                config.system_prompt = file.system_prompt.clone();
+                config.tools = file.tools.clone();
+                config.skills = file.skills.clone();
+                config.mode = file.mode.clone();
+            }
+        }
+    }
+
+    /// Adds what a profile asks of its runs to what is loaded. What is in force so far is what it may
+    /// only tighten.
+    pub(crate) fn load_into(
+        &self,
+        units: &mut Units<'_>,
+        redactor: Redactor,
+    ) -> Result<(), Failure> {
+        let Chosen::Profile(portable) = self else { return Ok(()) };
+        let Portable { profile, path, code, switches } = &**portable;
+        profile.tightens(&units.agent.policy())?;
+        setup::check_examples(&profile.permissions, units.agent)?;
+        units.told.extend(setup::about_unknown_tools(&profile.permissions, units.agent));
+        for action in &profile.actions {
+            let tools = action.tools.as_deref().unwrap_or_default();
+            units.told.extend(setup::about_blind(path, &action.name, tools, units.agent));
+        }
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let folder = folder.canonicalize().map_err(|cause| {
+            Failure::new(format!("{} cannot be found", shown(folder))).with_cause(cause)
+        })?;
+        let owner = profile.owner(path.display().to_string());
+        let commands = Base {
+            folder: code.clone(),
+            confined: is_confined(&owner),
+            starts: units.starts.clone(),
+        };
+        let posts = switches.webhooks.clone();
+        let means = Means { folder, commands, posts, redactor: Arc::new(redactor) };
+        units.load(&owner, true, |unit| profile.register(unit, &means));
+        Ok(())
+    }
+}
+
+/// A model as an agent names it.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub(crate) text: &'a str,
+    /// Where, in a file that knows its places.
+    pub(crate) place: Option<&'a settings::Place>,
+    /// Whether the person names it: anybody else names one that the person has set up.
+    pub(crate) is_free: bool,
+}
+
+/// A profile that can be named.
+pub(crate) struct Listed {
+    /// What is typed.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// What it says, or why nobody can tell.
+    pub(crate) profile: Result<Profile, Failure>,
+}
+
+/// The profiles of the person and of trusted folders, those found first that are found first.
+pub(crate) fn profiles(place: &Place, standings: &Standings) -> Result<Vec<Listed>, Failure> {
+    let own = own(place);
+    let mut listed: Vec<Listed> = vec![];
+    for Shelf { folder, read, .. } in places(standings, own.as_deref()) {
+        let entries = fs::read_dir(read.join("agents")).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        for name in names {
+            let path = folder.join("agents").join(&name).join(FILE);
+            let read = read.join("agents").join(&name).join(FILE);
+            if !read.is_file() || listed.iter().any(|known| known.name == name) {
+                continue;
+            }
+            let profile = document(&path, &read).and_then(|document| {
+                Ok(Profile::from_document(&document, &name, Leave::to_look())?)
+            });
+            listed.push(Listed { name, path, profile });
+        }
+    }
+    Ok(listed)
+}
+
+/// The person's own folder, unless the project brings it.
+fn own(place: &Place) -> Option<PathBuf> {
+    home::config().filter(|folder| !home::is_brought_by(folder, place.project()))
+}
+
+/// The folders that have agents, the nearest first.
+fn places<'a>(standings: &'a Standings, own: Option<&'a Path>) -> Vec<Shelf<'a>> {
+    let folders = standings.0.iter().rev().filter(|found| found.is_folder());
+    let trusted = folders.filter_map(|found| {
+        let read = copy_of(found)?;
+        Some(Shelf { folder: &found.source, read, origin: Origin::Project })
+    });
+    let own = own.map(|folder| Shelf { folder, read: folder, origin: Origin::User });
+    trusted.chain(own).collect()
+}
+
+fn copy_of(found: &Found) -> Option<&Path> {
+    match &found.standing {
+        Standing::Trusted { copy, .. } => Some(copy),
+        _ => None,
+    }
+}
+
+fn by_name(
+    name: &str,
+    place: &Place,
+    standings: &Standings,
+    switches: &Switches,
+) -> Result<Chosen, Failure> {
+    let own = own(place);
+    let mut names = vec![];
+    for Shelf { folder, read, origin } in places(standings, own.as_deref()) {
+        let path = folder.join("agents").join(name).join(FILE);
+        let found = read.join("agents").join(name).join(FILE);
+        let agents = files::load(read, &Loading::trusted(origin.clone())).agents;
+        let file = agents.iter().find(|agent| agent.config.name == name);
+        match (found.is_file(), file) {
+            (true, Some(file)) => {
+                let message = format!("`{name}` is a profile and an agent file");
+                return Err(Failure::new(message)
+                    .with_cause(shown(&path))
+                    .with_cause(shown(&file.path))
+                    .with_hint("name the profile by its path, or rename one of them"));
+            }
+            (true, None) => return profile(path, &found, switches),
+            (false, Some(file)) => return Ok(Chosen::File(file.config.clone(), origin)),
+            (false, None) => {
+                names.extend(agents.into_iter().map(|agent| agent.config.name.to_string()))
+            }
+        }
+    }
+    let is_of_project = standings.0.iter().any(|found| {
+        let folder = found.source.join("agents");
+        let file = |ending: &str| folder.join(format!("{name}.{ending}")).is_file();
+        folder.join(name).join(FILE).is_file() || ["md", "yaml", "yml"].into_iter().any(file)
+    });
+    let typed = text::show_line(name);
+    if is_of_project {
+        let message = format!("the agent `{typed}` is the project's, and nobody trusts it");
+        return Err(Failure::refused(message)
+            .with_hint("`cotter trust` shows what the project brings, and asks"));
+    }
+    names.extend(profiles(place, standings)?.into_iter().map(|listed| listed.name));
+    let failure = Failure::usage(format!("there is no agent `{typed}`"));
+    Err(match text::nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter agents list` shows those there are"),
+    })
+}
+
+/// A profile by its file. What lies in the project is the project's, whoever names it.
+fn by_path(
+    path: &Path,
+    place: &Place,
+    standings: &Standings,
+    switches: &Switches,
+) -> Result<Chosen, Failure> {
+    let cannot =
+        |cause| Failure::usage(format!("there is no profile {}", shown(path))).with_cause(cause);
+    let whole = path.canonicalize().map_err(cannot)?;
+    if !home::leads_through(path, place.project()) {
+        return profile(whole.clone(), &whole, switches);
+    }
+    let lies = format!("{} lies in the project", shown(path));
+    let found =
+        standings.0.iter().find(|found| found.is_folder() && whole.starts_with(&found.source));
+    let Some(found) = found else {
+        let hint = format!(
+            "a project's profiles are `.cotter/agents/NAME/{FILE}`; keep your own outside {}",
+            place.project().display()
+        );
+        return Err(
+            Failure::refused(format!("{lies}, and not where it could be trusted")).with_hint(hint)
+        );
+    };
+    match (copy_of(found), whole.strip_prefix(&found.source)) {
+        (Some(copy), Ok(within)) => profile(whole.clone(), &copy.join(within), switches),
+        _ => Err(Failure::refused(format!("{lies}, and nobody trusts it"))
+            .with_hint("`cotter trust` shows what the project brings, and asks")),
+    }
+}
+
+/// Reads a profile: `path` is where it is, `read` what is read.
+fn profile(path: PathBuf, read: &Path, switches: &Switches) -> Result<Chosen, Failure> {
+    let document = document(&path, read)?;
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+    let profile = Profile::from_document(&document, &folder.to_string_lossy(), switches.leave())?;
+    let code = read.parent().unwrap_or(Path::new("/"));
+    let code = code.canonicalize().unwrap_or_else(|_| code.to_owned());
+    let switches = switches.clone();
+    Ok(Chosen::Profile(Box::new(Portable { profile, path, code, switches })))
+}
+
+/// A file under the name that its author knows.
+fn document(path: &Path, read: &Path) -> Result<Document, Failure> {
+    let missing = || Failure::new(format!("there is no profile {}", shown(path)));
+    if path == read {
+        return Document::load(path)?.ok_or_else(missing);
+    }
+    let bytes = fs::read(read).map_err(|cause| missing().with_cause(cause))?;
+    Ok(Document::parse_bytes(&path.display().to_string(), &bytes)?)
+}
+
+/// What an agent is limited to and does not have: a limit with a typo leaves it without.
+pub(crate) fn about_missing(chosen: &Chosen, agent: &Agent) -> Vec<String> {
+    let (tools, skills) = match chosen {
+        Chosen::Profile(portable) => (&portable.profile.tools, &portable.profile.skills),
+        Chosen::File(config, _) => (&config.tools, &config.skills),
+    };
+    let all = agent.tools();
+    let is_there = |name: &str| all.specs().any(|spec| spec.name == name);
+    let known = agent.skills();
+    let is_skill = |name: &str| known.iter().any(|skill| skill.name == name);
+    let plain = tools.iter().filter(|tool| !tool.contains(['*', '?', '[', '{']));
+    let tools = plain.filter(|tool| !is_there(tool) && !setup::SOMETIMES.contains(&tool.as_str()));
+    let tools = tools
+        .map(|tool| format!("the agent may call `{}`, which is not there", text::show_line(tool)));
+    let skills = skills.iter().filter(|name| !is_skill(name));
+    let skills = skills.map(|name| {
+        format!("the agent may use the skill `{}`, which is not there", text::show_line(name))
+    });
+    tools.chain(skills).collect()
+}

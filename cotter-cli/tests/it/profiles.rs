@@ -1,0 +1,865 @@
+//! Profiles: `--agent`, the five actions in real runs, what operators switch, and what a project brings.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use expect_test::{Expect, expect};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::PrivatePkcs8KeyDer};
+use serde_json::Value;
+
+use crate::{support::World, terminal::Screen};
+
+const AUDIT: &str = "home/.config/cotter/agents/audit";
+
+fn world() -> World {
+    World::new().with_env("NO_COLOR", "1")
+}
+
+/// A person with a profile of their own.
+fn with_profile(world: &World, text: &str) {
+    world.write(&format!("{AUDIT}/agent.json"), text);
+}
+
+fn script(world: &World, path: &str, text: &str) {
+    let path = world.write(path, text);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
+    [&["-p", "--model", "rehearsal", "--agent", "audit"], further, &[prompt]].concat()
+}
+
+/// What a profile kept, without what differs.
+fn kept(world: &World, path: &str) -> String {
+    let lines = fs::read_to_string(world.path(path)).unwrap_or_default();
+    world.plain(&lines)
+}
+
+const EVERYTHING: &str = r#"{
+  // Watches every run, asks before anything is written, forbids what destroys.
+  "description": "Watches, asks, forbids.",
+  "systemPrompt": "Be careful.",
+  "tools": ["read", "write", "bash", "list"],
+  "policies": ["bash(rm *)"],
+  "hooks": {
+    "onStart": [{"action": "log"}],
+    "onToolCall": [
+      {"action": "approve", "tools": ["write"]},
+      {"action": "log"},
+      {"action": "save_json", "path": "runs/calls.jsonl"},
+    ],
+    "onToolEnd": [{"action": "log", "level": "warn"}, {"action": "save_json", "path": "runs/calls.jsonl"}],
+    "onModelCall": [{"action": "log", "level": "debug"}],
+    "onModelEnd": [{"action": "log", "level": "error"}],
+    "onComplete": [{"action": "save_json", "path": "runs/ends/all.jsonl"}],
+    "onError": [{"action": "log"}],
+  },
+}
+"#;
+
+#[test]
+fn l15_l16_l17_a_profile_watches_asks_and_forbids() {
+    let world = world();
+    with_profile(&world, EVERYTHING);
+    world.check(
+        &run(&["--no-session"], "read a.txt then write x to b.txt then run `rm a.txt`"),
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
+
+            `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+
+            `bash` {"command":"rm a.txt"} was refused: Denied: the rule `deny bash(rm *)` denies it. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            profile audit: session.start rehearsal
+            error: profile audit: model.post rehearsal, tool_use, 0 tokens in, 0 out, tool calls 1
+            profile audit: tool.pre read, input 16 bytes
+            warning: profile audit: tool.post read, input 16 bytes, result 22 bytes, ok, in N ms
+            error: profile audit: model.post rehearsal, tool_use, 0 tokens in, 0 out, tool calls 1
+            profile audit: tool.pre write, input 30 bytes
+            error: profile audit: model.post rehearsal, tool_use, 0 tokens in, 0 out, tool calls 1
+            error: profile audit: model.post rehearsal, end_turn, 0 tokens in, 0 out, tool calls 0
+            refused: write {"path":"b.txt","content":"x"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            refused: bash: the rule `deny bash(rm *)` denies it (rule deny bash(rm *))
+        "#]],
+    );
+    assert!(!world.path("project/b.txt").exists() && world.path("project/a.txt").exists());
+    let lines = fs::read_to_string(world.path(&format!("{AUDIT}/runs/calls.jsonl"))).unwrap();
+    let events: Vec<_> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|line| {
+            format!("{} {} {}", line["profile"], line["event"], line["context"]["toolName"])
+        })
+        .collect();
+    expect![[r#"
+        "audit" "tool.pre" "read"
+        "audit" "tool.post" "read"
+        "audit" "tool.pre" "write""#]]
+    .assert_eq(&events.join("\n"));
+    let end = fs::read_to_string(world.path(&format!("{AUDIT}/runs/ends/all.jsonl"))).unwrap();
+    let end: Value = serde_json::from_str(&end).unwrap();
+    assert_eq!((&end["v"], &end["event"]), (&1.into(), &"session.end".into()));
+    assert_eq!(end["context"]["reason"], "end_turn");
+    assert_eq!(end["context"]["agentId"], "audit");
+}
+
+#[test]
+fn l16_approve_is_the_one_question() {
+    let world = world();
+    with_profile(&world, EVERYTHING);
+    let args = run(&["--ask", "--no-session"], "write x to b.txt");
+    let mut screen = Screen::new(&world, &args);
+    screen.wait_for("[y]es");
+    assert!(
+        screen.text().contains("the profile `audit` wants a person to approve this"),
+        "{}",
+        screen.text()
+    );
+    screen.type_keys("n\n");
+    assert!(screen.end(&world).starts_with("exit 0\n"));
+    assert!(!world.path("project/b.txt").exists());
+    let mut screen = Screen::new(&world, &args);
+    screen.wait_for("[y]es");
+    screen.type_keys("y\n");
+    let seen = screen.end(&world);
+    assert!(world.path("project/b.txt").exists(), "{seen}");
+}
+
+#[test]
+fn l18_commands_run_where_the_operator_lets_them() {
+    let text = r#"{"hooks": {
+      "onToolCall": [{"action": "command", "command": "./check.sh", "tools": ["write"]}],
+      "onComplete": [{"action": "command", "command": "cat > /dev/null; pwd; exit 3"}],
+    }}"#;
+    let at = world();
+    with_profile(&at, text);
+    at.check(&run(&[], "write x to b.txt"), expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/agents/audit/agent.json:2:33: $.hooks.onToolCall[0].action: a profile's `command` is disabled by default: it would start a program
+
+        hint: the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+    "#]]);
+    let at = at.with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
+    script(
+        &at,
+        &format!("{AUDIT}/check.sh"),
+        "#!/bin/sh\nif grep -q prod; then echo 'not in production' >&2; exit 1; fi\n",
+    );
+    at.check(&run(&["--no-session"], "write x to prod.txt then write x to b.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "onToolCall.command" blocked the action: not in production. Adjust your approach; do not retry the exact same call.
+
+        `write` {"path":"b.txt","content":"x"} gave 1 line:
+        created b.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: not in production (onToolCall.command)
+    "#]]);
+    // A rewrite is refused, and with it the call: nothing a profile says changes what a tool is given.
+    script(
+        &at,
+        &format!("{AUDIT}/check.sh"),
+        "#!/bin/sh\necho '{\"input\": {\"path\": \"b.txt\", \"content\": \"changed\"}}'\n",
+    );
+    at.check(&run(&["--no-session"], "write x to c.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"c.txt","content":"x"} was refused: Hook "onToolCall.command" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: it may not change anything: a profile's hooks never do (onToolCall.command)
+    "#]]);
+    assert!(!at.path("project/c.txt").exists());
+    assert_eq!(fs::read_to_string(at.path("project/b.txt")).unwrap(), "x");
+    let at = world().with_env("COTTER_ALLOW_COMMAND_HOOKS", "yes");
+    with_profile(&at, text);
+    at.check(
+        &run(&[], "write x to b.txt"),
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `COTTER_ALLOW_COMMAND_HOOKS` is `yes`, which means nothing
+
+        hint: it is 1 or left out
+    "#]],
+    );
+}
+
+/// A server for https on this machine. Gives each request's path and body.
+fn https() -> (u16, mpsc::Receiver<(String, String)>) {
+    let certificate = include_bytes!("../data/loopback/localhost.cert.der").to_vec();
+    let key =
+        PrivatePkcs8KeyDer::from(include_bytes!("../data/loopback/localhost.key.der").to_vec());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.into()], key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let connection = ServerConnection::new(config.clone()).unwrap();
+            let mut stream = BufReader::new(StreamOwned::new(connection, stream));
+            // Whoever does not trust the certificate hangs up.
+            let Some(request) = request(&mut stream) else { continue };
+            let answer = match request.0.as_str() {
+                "/redirect" => format!("302 Found\r\nlocation: https://localhost:{port}/elsewhere"),
+                "/broken" => "500 Oh".to_owned(),
+                _ => "204 No Content".to_owned(),
+            };
+            // Before the answer: who has that is done.
+            if sender.send(request).is_err() {
+                return;
+            }
+            let stream = stream.get_mut();
+            let end = "connection: close\r\ncontent-length: 0\r\n\r\n";
+            let _ = write!(stream, "HTTP/1.1 {answer}\r\n{end}").and_then(|()| stream.flush());
+        }
+    });
+    (port, receiver)
+}
+
+fn request(stream: &mut impl BufRead) -> Option<(String, String)> {
+    let mut line = String::new();
+    stream.read_line(&mut line).ok()?;
+    let path = line.split(' ').nth(1)?.to_owned();
+    let mut length = 0;
+    loop {
+        line.clear();
+        stream.read_line(&mut line).ok()?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    Some((path, String::from_utf8(body).ok()?))
+}
+
+fn webhook(bucket: &str, url: &str) -> String {
+    format!(r#"{{"hooks": {{"{bucket}": [{{"action": "webhook", "url": "{url}"}}]}}}}"#)
+}
+
+/// A world in which this machine's server may be told.
+fn listing(port: u16) -> World {
+    let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/loopback/ca.pem");
+    world()
+        .with_env("SSL_CERT_FILE", authority)
+        .with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", format!("hooks.example.com, localhost:{port}"))
+        .with_env("HTTPS_PROXY", "http://127.0.0.1:1")
+        .with_env("LAB_TOKEN", "hush-hush-123")
+}
+
+#[test]
+fn l17_s34_a_webhook_is_told_what_happened_without_secrets() {
+    let (port, told) = https();
+    let world = listing(port);
+    with_profile(&world, &webhook("onToolEnd", &format!("https://localhost:{port}/hook")));
+    world.write("project/.env", "A=plain-but-secret\n");
+    world.check(
+        &run(&["--no-session"], "write hush-hush-123 to b.txt then read .env"),
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"hush-hush-123"} gave 1 line:
+            created b.txt, 1 line
+
+            `read` {"path":".env"} gave 1 line:
+                 1	A=plain-but-secret
+
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
+    );
+    let plain = |(path, body): (String, String)| {
+        let mut body: Value = serde_json::from_str(&body).unwrap();
+        body["context"]["sessionId"] = "[S]".into();
+        body["context"]["durationMs"] = 0.into();
+        world.plain(&format!("{path} {body}"))
+    };
+    let bodies: Vec<_> = told.try_iter().map(plain).collect();
+    expect![[r#"
+        /hook {"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"[S]","runId":"r1","step":1,"agentId":"audit","cwd":"[T]/project","projectDir":"[T]/project","dryRun":false,"callId":"call_r1_1_0","toolName":"write","toolInput":{"path":"b.txt","content":"[redacted LAB_TOKEN]"},"facts":{"reads":[],"writes":["[T]/project/b.txt"],"hosts":[],"commands":[],"zone":"workspace"},"result":"created b.txt, 1 line","is_error":false,"outcome":"ok","durationMs":0}}
+        /hook {"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"[S]","runId":"r1","step":2,"agentId":"audit","cwd":"[T]/project","projectDir":"[T]/project","dryRun":false,"callId":"call_r1_2_0","toolName":"read","is_error":false,"outcome":"ok","durationMs":0,"withheld":"a secret was read in this session"}}"#]].assert_eq(&bodies.join("\n"));
+}
+
+#[test]
+fn l17_a_webhook_that_fails_changes_nothing() {
+    let (port, told) = https();
+    for path in ["/broken", "/redirect"] {
+        let world = listing(port);
+        with_profile(&world, &webhook("onToolCall", &format!("https://localhost:{port}{path}")));
+        let output = world.output(&run(&["--no-session"], "read a.txt"));
+        assert!(output.status.success(), "{}", world.shown(&output));
+        let paths: Vec<_> = told.try_iter().map(|(path, _)| path).collect();
+        // What redirects is not followed.
+        assert_eq!(paths, [path]);
+    }
+    // Nobody is there, and a name that leads here is not taken for another.
+    let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let world = listing(nowhere);
+    with_profile(&world, &webhook("onToolCall", &format!("https://localhost:{nowhere}/")));
+    let output = world.output(&run(&["--no-session"], "read a.txt"));
+    assert!(output.status.success(), "{}", world.shown(&output));
+    // Somebody whose certificate nobody vouches for is told nothing.
+    let world = World::new()
+        .with_env("NO_COLOR", "1")
+        .with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", format!("localhost:{port}"));
+    with_profile(&world, &webhook("onToolCall", &format!("https://localhost:{port}/hook")));
+    let output = world.output(&run(&["--no-session"], "read a.txt"));
+    assert!(output.status.success(), "{}", world.shown(&output));
+    assert_eq!(told.try_iter().count(), 0);
+}
+
+#[test]
+fn s34_hosts_inside_are_posted_to_by_the_operators_word_alone() {
+    for url in ["https://localhost:9/", "https://169.254.169.254/", "https://[::ffff:127.0.0.1]/"] {
+        let world = world();
+        with_profile(&world, &webhook("onError", url));
+        let output = world.output(&run(&[], "read a.txt"));
+        let seen = world.shown(&output);
+        assert!(
+            seen.contains("may not be posted to: it is this machine or the network it is in"),
+            "{seen}"
+        );
+    }
+    let at = world().with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", "hooks.example.com");
+    with_profile(&at, &webhook("onError", "https://other.example.com/x"));
+    at.check(&run(&[], "read a.txt"), expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onError[0].url: `other.example.com` may not be posted to: it is not on the operator's list
+
+        hint: the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+    "#]]);
+    let at = world().with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", "https://hooks.example.com");
+    with_profile(&at, "{}");
+    at.check(
+        &run(&[], "read a.txt"),
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `COTTER_HOOK_WEBHOOK_ALLOWLIST`: `https://hooks.example.com` is no host
+
+        hint: it lists hosts, with commas between: hooks.example.com,localhost:8443
+    "#]],
+    );
+}
+
+#[test]
+fn l18_hooks_are_switched_off_by_the_operator() {
+    let watches =
+        r#"{"hooks": {"onStart": [{"action": "log"}], "onComplete": [{"action": "log"}]}}"#;
+    let with = |value: &str, text: &str, expected: Expect| {
+        let world = world().with_env("COTTER_DISABLE_HOOKS", value);
+        with_profile(&world, text);
+        world.check(&run(&["--no-session"], "write x to b.txt"), expected);
+    };
+    with(
+        "1",
+        watches,
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
+        created b.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: hooks are switched off by `COTTER_DISABLE_HOOKS`: profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) is without `onStart.log`, `onComplete.log`
+    "#]],
+    );
+    with(
+        "0",
+        watches,
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
+        created b.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        profile audit: session.start rehearsal
+        profile audit: session.end end_turn
+    "#]],
+    );
+    with(
+        "1",
+        EVERYTHING,
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: hooks are switched off, and profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) has the gate `onToolCall.approve`, which decides
+
+        hint: `COTTER_DISABLE_HOOKS=force` leaves out what decides, too
+    "#]],
+    );
+    with(
+        "force",
+        EVERYTHING,
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
+        created b.txt, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: hooks are switched off by `COTTER_DISABLE_HOOKS`: profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) is without `onStart.log`, `onToolCall.approve`, `onToolCall.log`, `onToolCall.save_json`, `onToolEnd.log`, `onToolEnd.save_json`, `onModelCall.log`, `onModelEnd.log`, `onComplete.save_json`, `onError.log`
+    "#]],
+    );
+    with(
+        "maybe",
+        watches,
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `COTTER_DISABLE_HOOKS` is `maybe`, which means nothing
+
+        hint: it is 1, force or left out
+    "#]],
+    );
+}
+
+/// What trusts a project's folder as it is.
+fn hash(world: &World) -> String {
+    let printed = world.output(&["trust", "--print"]);
+    let text = String::from_utf8(printed.stdout).unwrap();
+    let hash = text.lines().find_map(|line| line.strip_prefix("hash    ")).unwrap().to_owned();
+    format!("--trust={hash}")
+}
+
+#[test]
+fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
+    let world = world().with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
+    world.write(
+        "project/.cotter/agents/audit/agent.json",
+        r#"{"description": "The project's.", "hooks": {
+          "onToolCall": [{"action": "command", "command": "./check.sh"}, {"action": "save_json", "path": "runs/calls.jsonl"}],
+          "onError": [{"action": "webhook", "url": "https://hooks.example.com/x"}],
+        }}"#,
+    );
+    script(
+        &world,
+        "project/.cotter/agents/audit/check.sh",
+        "#!/bin/sh\ncat > /dev/null\n[ -f agent.json ] || exit 1\n",
+    );
+    world.check(&run(&[], "read a.txt"), expect![[r#"
+        exit 3
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        error: the agent `audit` is the project's, and nobody trusts it
+
+        hint: `cotter trust` shows what the project brings, and asks
+    "#]]);
+    let path = "project/.cotter/agents/audit/agent.json";
+    let file = world.path(path);
+    let named = ["-p", "--model", "rehearsal", "--agent", file.to_str().unwrap(), "read a.txt"];
+    world.check(&named, expect![[r#"
+        exit 3
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        error: [T]/project/.cotter/agents/audit/agent.json lies in the project, and nobody trusts it
+
+        hint: `cotter trust` shows what the project brings, and asks
+    "#]]);
+    world.check(
+        &["trust", "--print"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  profile audit, onToolCall.command
+                  runs ./check.sh
+          open    profile audit, onError.webhook
+                  tells https://hooks.example.com/x
+                  open: what is told leaves this machine
+
+        files (2)
+                      266 bytes  agents/audit/agent.json
+          runs         54 bytes  agents/audit/check.sh
+    "#]],
+    );
+    let trusted = hash(&world);
+    world.check(
+        &run(&[&trusted, "--no-session"], "read a.txt"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    // What it keeps is below its own folder, and takes no trust away.
+    assert_eq!(kept(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(), 1);
+    assert_eq!(hash(&world), trusted);
+    let named = [&named[..3], &[&*trusted, "--no-session"], &named[3..]].concat();
+    world.check(
+        &named,
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    assert_eq!(kept(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(), 2);
+    world.check(
+        &run(&["--safe-mode"], "read a.txt"),
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no agent `audit`
+
+        hint: `cotter agents list` shows those there are
+    "#]],
+    );
+    // One that lies elsewhere in the project cannot be trusted, also by a link from outside.
+    let lies = world.write("project/mine/agent.json", "{}");
+    let args = ["-p", "--model", "rehearsal", "--agent", lies.to_str().unwrap(), "read a.txt"];
+    world.check(&args, expect![[r#"
+        exit 3
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        error: [T]/project/mine/agent.json lies in the project, and not where it could be trusted
+
+        hint: a project's profiles are `.cotter/agents/NAME/agent.json`; keep your own outside [T]/project
+    "#]]);
+    std::os::unix::fs::symlink(&lies, world.path("link.json")).unwrap();
+    let link = world.path("link.json");
+    let args = ["-p", "--model", "rehearsal", "--agent", link.to_str().unwrap(), "read a.txt"];
+    assert_eq!(world.output(&args).status.code(), Some(3));
+}
+
+#[test]
+fn l15_an_agent_is_named_by_name_or_by_path() {
+    let world = world();
+    with_profile(&world, "{}");
+    world.write(
+        "home/.config/cotter/agents/reader.md",
+        "---\ndescription: Only reads.\ntools: read\n---\nRead and tell.\n",
+    );
+    let agent = |name: &str, prompt: &str, expected: Expect| {
+        world.check(
+            &["-p", "--model", "rehearsal", "--no-session", "--agent", name, prompt],
+            expected,
+        );
+    };
+    agent(
+        "reader",
+        "read a.txt then write x to b.txt",
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        "write x to b.txt" needs the tool `write`, and there are `read`
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    agent(
+        "audti",
+        "read a.txt",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no agent `audti`
+
+        hint: did you mean `audit`?
+    "#]],
+    );
+    agent(
+        "none/agent.json",
+        "read a.txt",
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no profile none/agent.json
+          caused by: No such file or directory (os error 2)
+    "#]],
+    );
+    agent(
+        "../home/.config/cotter/agents/audit/agent.json",
+        "read a.txt",
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.write("home/.config/cotter/agents/audit.md", "---\ndescription: x\n---\nx\n");
+    agent(
+        "audit",
+        "read a.txt",
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: `audit` is a profile and an agent file
+          caused by: [T]/home/.config/cotter/agents/audit/agent.json
+          caused by: [T]/home/.config/cotter/agents/audit.md
+
+        hint: name the profile by its path, or rename one of them
+    "#]],
+    );
+    world.write("home/.config/cotter/agents/bad/agent.json", "{\"nam\": 1}");
+    world.check(&["agents", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        @general   Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.  (embedder)
+        @reviewer  Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.  (embedder)
+        @audit     x  (user)
+        @reader    Only reads.  (user)
+         audit       (profile:audit, run with --agent)
+         bad       [T]/home/.config/cotter/agents/bad/agent.json:1:2: $.nam: unknown key `nam` (did you mean `name`?)  (profile:bad, run with --agent)
+    "#]]);
+    world.check(&["agents", "list", "--json"], expect![[r#"
+        exit 0
+        --- stdout
+        {"name":"general","description":"Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.","origin":"embedder","owner":"program"}
+        {"name":"reviewer","description":"Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.","origin":"embedder","owner":"program"}
+        {"name":"audit","description":"x","origin":"user","owner":"[T]/home/.config/cotter"}
+        {"name":"reader","description":"Only reads.","origin":"user","owner":"[T]/home/.config/cotter"}
+        {"name":"audit","description":"","origin":"profile:audit","owner":"[T]/home/.config/cotter/agents/audit/agent.json"}
+        {"name":"bad","description":"","origin":"profile:bad","owner":"[T]/home/.config/cotter/agents/bad/agent.json","error":"[T]/home/.config/cotter/agents/bad/agent.json:1:2: $.nam: unknown key `nam` (did you mean `name`?)"}
+    "#]]);
+    let folder = world.path("home/.config/cotter/agents");
+    world.check(
+        &["agents", "check", folder.to_str().unwrap()],
+        expect![[r#"
+        exit 1
+        --- stdout
+        [T]/home/.config/cotter/agents/audit/agent.json: ok
+        [T]/home/.config/cotter/agents/audit.md: ok
+        [T]/home/.config/cotter/agents/bad/agent.json: rejected
+          line 1: $.nam: unknown key `nam`; did you mean `name`?
+        [T]/home/.config/cotter/agents/reader.md: ok
+    "#]],
+    );
+}
+
+#[test]
+fn s3_a_model_is_named_among_those_the_person_has_set_up() {
+    let at = world();
+    with_profile(&at, r#"{"model": "ollama/qwen"}"#);
+    let args = ["-p", "--no-session", "--agent", "audit", "read a.txt"];
+    at.check(&args, expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `ollama/qwen` cannot be used
+          caused by: `ollama/qwen` is no model that you have set up, and only you can
+
+        hint: a key for its provider does, or your own settings; `--model` names another
+    "#]]);
+    at.settings(r#"{"fallbackModels": ["ollama/qwen"]}"#);
+    let named = at.output(&args);
+    assert!(!at.shown(&named).contains("set up"), "{}", at.shown(&named));
+    with_profile(&at, r#"{"model": "rehearsal"}"#);
+    at.check(&args, expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `rehearsal` cannot be used
+          caused by: `rehearsal` is no model that you have set up, and only you can
+
+        hint: a key for its provider does, or your own settings; `--model` names another
+    "#]]);
+    at.settings(r#"{"model": "rehearsal"}"#);
+    let named = at.output(&args);
+    assert!(named.status.success(), "{}", at.shown(&named));
+    // A project's settings are held to the same.
+    let at = world();
+    at.write(
+        "project/.cotter/settings.json",
+        r#"{"model": "rehearsal", "fallbackModels": ["ollama/x"]}"#,
+    );
+    let trusted = hash(&at);
+    at.check(
+        &["-p", "--no-session", &trusted, "read a.txt"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: [T]/project/.cotter/settings.json:1:11: $.model: `rehearsal` cannot be used
+          caused by: `rehearsal` is no model that you have set up, and only you can
+
+        hint: a key for its provider does, or your own settings; `--model` names another
+    "#]],
+    );
+    at.check(
+        &["-p", "--no-session", "--model", "rehearsal", &trusted, "read a.txt"],
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/project/.cotter/settings.json:1:43: $.fallbackModels[0]: the fallback model `ollama/x` is left out: `ollama/x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+        "#]],
+    );
+}
+
+#[test]
+fn s3_a_profile_only_tightens() {
+    let with = |own: &str, profile: &str, expected: Expect| {
+        let world = world();
+        world.settings(own);
+        with_profile(&world, profile);
+        world.check(&run(&["--no-session"], "read a.txt then write x to b.txt"), expected);
+    };
+    with(
+        "{}",
+        r#"{"permissions": {"mode": "plan"}}"#,
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` only looks. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: mode `plan` only looks (mode)
+    "#]],
+    );
+    with(
+        r#"{"permissions": {"level": "strict"}}"#,
+        r#"{"permissions": {"level": "standard"}}"#,
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/agents/audit/agent.json:1:27: $.permissions.level: the level of the profile is looser than yours
+
+            hint: a profile may only tighten: this belongs in your own settings
+        "#]],
+    );
+    with(
+        r#"{"limits": {"maxTurns": 1}}"#,
+        r#"{"maxTurns": 9}"#,
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: the run took as many steps as it may: 1
+
+        hint: `--max-turns N` allows more
+    "#]],
+    );
+    with(
+        "{}",
+        r#"{"maxTurns": 1}"#,
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: the run took as many steps as it may: 1
+
+        hint: `--max-turns N` allows more
+    "#]],
+    );
+    with(
+        "{}",
+        r#"{"policies": [{"name": "look", "tools": ["write"], "fields": {"path": ["^b"]}}], "tools": ["raed", "write"], "hooks": {"onToolCall": [{"action": "approve", "tools": ["raed"]}]}, "skills": ["none"]}"#,
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: the policy look rejects it: `path` has what `^b` finds. Do not retry this exact call.
+
+            "read a.txt" needs the tool `read`, and there are `write`
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/home/.config/cotter/agents/audit/agent.json: hook `onToolCall.approve` is for the tool `raed`, which is not there
+            warning: the agent may call `raed`, which is not there
+            warning: the agent may use the skill `none`, which is not there
+            refused: write: the policy look rejects it: `path` has what `^b` finds (policy look)
+        "#]],
+    );
+}
+
+/// The profile in the README, as it stands there.
+#[test]
+fn the_page_about_profiles_does_what_it_says() {
+    let readme = include_str!("../../../README.md");
+    let (_, page) = readme.split_once("<!-- a profile, run by a test -->\n```json\n").unwrap();
+    let (profile, _) = page.split_once("```").unwrap();
+    let world = world();
+    world.write("home/.config/cotter/agents/careful/agent.json", profile);
+    let prompt = "read a.txt then write x to b.txt then run `git push origin main`";
+    world.check(
+        &["-p", "--model", "rehearsal", "--no-session", "--agent", "careful", prompt],
+        expect![[""]],
+    );
+    let lines = kept(&world, "home/.config/cotter/agents/careful/runs/calls.jsonl");
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+}
+
+#[test]
+fn what_is_not_kept_is_told_and_changes_nothing() {
+    let world = world();
+    let keeps = r#"{"hooks": {"onComplete": [{"action": "save_json", "path": "runs/a.jsonl"}]}}"#;
+    with_profile(&world, keeps);
+    std::os::unix::fs::symlink(world.path("elsewhere"), world.path(&format!("{AUDIT}/runs")))
+        .unwrap();
+    fs::create_dir(world.path("elsewhere")).unwrap();
+    world.check(&run(&["--no-session"], "read a.txt"), expect![[""]]);
+    assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
+}
+
+/// A run keeps the profile that it began with, gates and all, whatever becomes of its file.
+#[test]
+fn s2_a_profile_stays_as_a_run_began_with_it() {
+    let world = world().with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
+    let asks = r#"{"hooks": {"onToolCall": [{"action": "approve", "tools": ["write"]}]}}"#;
+    with_profile(&world, asks);
+    // The first call takes the profile away.
+    world.settings(
+        r#"{"hooks": {"tool.post": [{"name": "away", "tools": ["read"], "command": ["rm", "agents/audit/agent.json"]}]}}"#,
+    );
+    let output = world.output(&run(&["--no-session"], "read a.txt then write x to b.txt"));
+    let seen = world.shown(&output);
+    assert!(!world.path(&format!("{AUDIT}/agent.json")).exists(), "{seen}");
+    assert!(seen.contains("the profile `audit` wants a person to approve this"), "{seen}");
+    assert!(!world.path("project/b.txt").exists(), "{seen}");
+}

@@ -1,0 +1,180 @@
+//! Webhooks: posts what happened in a run to an https address, where a profile says so.
+//!
+//! The name is resolved once for each letter; every address it stands for is looked at, and the connection
+//! goes to those and to no other. This machine and the network it is in are closed, but for hosts that the
+//! operator lists. No redirect is followed, and nothing is read from the environment, no proxy and no cookie.
+
+use std::sync::{Arc, OnceLock};
+
+use cotter::{
+    permission::Zone,
+    profile::{Posting, Posts},
+    text,
+};
+use reqwest::{Client, header::CONTENT_TYPE, redirect::Policy};
+use rustls::ClientConfig;
+
+use crate::fetch::{Pinned, address::Address, tls, words};
+
+/// Posts to hosts that may be posted to.
+#[derive(Clone, Default)]
+pub struct Webhooks {
+    /// The operator's list; `None` for every host of the open internet.
+    listed: Option<Vec<String>>,
+    /// Which certificates this machine trusts, read with the first letter.
+    roots: Arc<OnceLock<Result<ClientConfig, String>>>,
+}
+
+impl Webhooks {
+    /// Posts to every host of the open internet.
+    pub fn new() -> Self {
+        Webhooks::default()
+    }
+
+    /// Posts to these hosts and to no other, wherever they are: `hooks.example.com`, `localhost:8443`. What
+    /// is no host is an error that names it.
+    pub fn only<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let listed = hosts.into_iter().map(listed).collect::<Result<_, _>>()?;
+        Ok(Webhooks { listed: Some(listed), ..Webhooks::default() })
+    }
+
+    /// The address, and how far a letter to it may reach.
+    fn admitted(&self, url: &str) -> Result<(Address, Zone), String> {
+        let address = Address::parse(url)?;
+        if address.url.scheme() != "https" {
+            return Err("only https addresses are posted to".into());
+        }
+        let Some(listed) = &self.listed else {
+            return match address.zone() {
+                Zone::Network => Ok((address, Zone::Network)),
+                _ => Err("it is this machine or the network it is in".into()),
+            };
+        };
+        let (host, port) = (address.name(), address.url.port_or_known_default().unwrap_or(443));
+        match listed.iter().any(|known| *known == host || *known == format!("{host}:{port}")) {
+            true => Ok((address, Zone::Machine)),
+            false => Err("it is not on the operator's list".into()),
+        }
+    }
+
+    async fn send(self, url: String, body: Arc<[u8]>) -> Result<(), String> {
+        let (address, zone) = self.admitted(&url)?;
+        let found = address.resolve().await?;
+        address.admit(&found, zone)?;
+        let tls = self.roots.get_or_init(|| tls(true)).clone()?;
+        let client = Client::builder()
+            .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
+            .redirect(Policy::none())
+            .no_proxy()
+            .https_only(true)
+            .dns_resolver(Arc::new(Pinned(found)))
+            .tls_backend_preconfigured(tls)
+            .build()
+            .map_err(|cause| words(&cause))?;
+        let sent = client
+            .post(address.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_vec())
+            .send();
+        let answer = sent.await.map_err(|cause| words(&cause.without_url()))?;
+        match answer.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!("{} answered {status}", address.host())),
+        }
+    }
+}
+
+impl Posts for Webhooks {
+    fn admits(&self, url: &str) -> Result<(), String> {
+        self.admitted(url).map(drop)
+    }
+
+    fn post(&self, url: &str, body: Arc<[u8]>) -> Posting {
+        Box::pin(self.clone().send(url.to_owned(), body))
+    }
+}
+
+/// A host as addresses have it, with a port where it has one.
+fn listed(host: &str) -> Result<String, String> {
+    let wrong = || format!("`{}` is no host", text::show_line(host));
+    let address = Address::parse(&format!("https://{host}/")).map_err(|_| wrong())?;
+    let is_all = address.url.path() == "/" && address.url.query().is_none();
+    if !is_all || host.contains(['/', '#', '?', '*', ' ']) {
+        return Err(wrong());
+    }
+    // A port that goes without saying is one all the same.
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let port = port.filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    Ok(match port {
+        Some(port) => format!("{}:{port}", address.name()),
+        None => address.name(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(hooks: &Webhooks, url: &str, expected: Result<(), &str>) {
+        assert_eq!(hooks.admits(url), expected.map_err(str::to_owned), "{url}");
+    }
+
+    const INSIDE: &str = "it is this machine or the network it is in";
+
+    #[test]
+    fn s34_hosts_inside_are_the_operators_to_list() {
+        let any = Webhooks::new();
+        check(&any, "https://hooks.example.com/a", Ok(()));
+        check(&any, "https://hooks.example.com:8443/a", Ok(()));
+        check(&any, "http://hooks.example.com/", Err("only https addresses are posted to"));
+        for url in [
+            "https://localhost/",
+            "https://127.0.0.1/",
+            "https://127.1/",
+            "https://2130706433/",
+            "https://[::1]/",
+            "https://[::ffff:127.0.0.1]/",
+            "https://[::ffff:7f00:1]/",
+            "https://[::ffff:a9fe:a9fe]/",
+            "https://169.254.169.254/latest",
+            "https://10.0.0.7/",
+            "https://metadata.google.internal/",
+            "https://printer/",
+        ] {
+            check(&any, url, Err(INSIDE));
+        }
+    }
+
+    #[test]
+    fn l18_with_a_list_no_other_host_is_posted_to() {
+        let some = Webhooks::only(["Hooks.example.com", "localhost:8443", "[::1]", "10.0.0.7"]);
+        let some = some.unwrap();
+        let unlisted = Err("it is not on the operator's list");
+        check(&some, "https://hooks.example.com/a", Ok(()));
+        check(&some, "https://HOOKS.example.com.:8443/a", Ok(()));
+        check(&some, "https://localhost:8443/", Ok(()));
+        check(&some, "https://localhost/", unlisted);
+        check(&some, "https://[::1]:9/", Ok(()));
+        check(&some, "https://10.7/", Ok(()));
+        check(&some, "https://example.com/", unlisted);
+        check(&some, "https://127.0.0.1:8443/", unlisted);
+        check(&Webhooks::only([]).unwrap(), "https://hooks.example.com/", unlisted);
+        check(&Webhooks::only(["a.example:443"]).unwrap(), "https://a.example/", Ok(()));
+        for wrong in
+            ["", "a b", "https://a.example", "a.example/x", "*", "*.a.example", "u@a.example"]
+        {
+            assert!(Webhooks::only([wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    /// What a name stands for counts, and not how it looks.
+    #[tokio::test]
+    async fn s34_a_name_that_leads_inside_is_not_posted_to() {
+        let address = Address::parse("https://rebound.example/").unwrap();
+        for ip in ["127.0.0.1", "169.254.169.254", "10.1.2.3", "::1", "::ffff:127.0.0.1", "fd00::1"]
+        {
+            let found = [std::net::SocketAddr::new(ip.parse().unwrap(), 443)];
+            assert!(address.admit(&found, Zone::Network).is_err(), "{ip}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Actions as hooks: each is a handler at its point, run by the one dispatch.
+
+use std::{path::PathBuf, sync::Arc};
+
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{Action, Does, LogLevel, Means, Posts, line, runs};
+use crate::{
+    command_hook::{CommandHook, Dialect, OnFailure},
+    cx::Cx,
+    ext::{
+        Registry,
+        foreign::{Answer, Asked, Asking, Declared, Outside},
+        named,
+    },
+    points::{Power, ToolCalled, ToolPre, Verdict},
+    redact::Redactor,
+};
+
+impl Action {
+    pub(super) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &Means) {
+        let Means { folder, commands, posts, redactor } = means;
+        let letter = Letter { profile: profile.clone(), redactor: redactor.clone() };
+        match &self.does {
+            Does::Approve => return self.register_approval(profile, unit),
+            Does::Command(command) => {
+                let hook = CommandHook {
+                    name: self.name.clone(),
+                    point: self.point,
+                    declared: self.declared(None),
+                    command: command.clone(),
+                    env: vec![],
+                    serve: false,
+                    on_failure: OnFailure::Block,
+                    dialect: Dialect::Cotter,
+                };
+                return hook.register(unit, commands);
+            }
+            _ => {}
+        }
+        let (definition, hook): (_, Arc<dyn Outside>) = match &self.does {
+            Does::Log(level) => (
+                "tells names and sizes".into(),
+                Arc::new(Log { profile: profile.clone(), level: *level }),
+            ),
+            Does::Webhook(url) => {
+                let url = url.text.clone();
+                let words = format_smolstr!("posts to {url}");
+                (words, Arc::new(Webhook { letter, url, posts: posts.clone() }))
+            }
+            Does::SaveJson(path) => {
+                let words = format_smolstr!("adds to {}", path.display());
+                let (folder, path) = (folder.clone(), path.clone());
+                (words, Arc::new(SaveJson { letter, folder, path }))
+            }
+            Does::Approve | Does::Command(_) => return,
+        };
+        let declared = Declared { definition, ..self.declared(Some(Power::Observe)) };
+        unit.outside(self.point, declared, hook);
+    }
+
+    fn declared(&self, power: Option<Power>) -> Declared {
+        Declared {
+            name: Some(self.name.clone()),
+            tools: self.tools.clone(),
+            limit: self.limit,
+            power,
+            ..Declared::default()
+        }
+    }
+
+    /// The gate that asks: the answer is the one question's.
+    fn register_approval(&self, profile: &SmolStr, unit: &mut Registry) {
+        let reason = format!("the profile `{profile}` wants a person to approve this");
+        let gate = named(self.name.clone(), move |_: &ToolCalled| Verdict::ask(reason.as_str()));
+        let gate = gate.pure().description("Has a person asked before the tool runs.");
+        match &self.tools {
+            Some(tools) => unit.on(ToolPre, gate.tools(tools)),
+            None => unit.on(ToolPre, gate),
+        };
+    }
+}
+
+/// Tells names and sizes.
+struct Log {
+    profile: SmolStr,
+    level: LogLevel,
+}
+
+impl Outside for Log {
+    fn ask(&self, asked: Asked) -> Asking {
+        let words = line::summary(&asked.payload);
+        let profile = &self.profile;
+        asked.cx.remark(&words);
+        match self.level {
+            LogLevel::Debug => {}
+            LogLevel::Info => asked.cx.notify(&format!("profile {profile}: {words}")),
+            LogLevel::Warn => asked.cx.notify(&format!("warning: profile {profile}: {words}")),
+            LogLevel::Error => asked.cx.notify(&format!("error: profile {profile}: {words}")),
+        }
+        Box::pin(std::future::ready(Ok(Answer::default())))
+    }
+}
+
+/// What leaves a run, with secrets taken out.
+#[derive(Clone)]
+struct Letter {
+    profile: SmolStr,
+    redactor: Arc<Redactor>,
+}
+
+/// Posts what happened.
+struct Webhook {
+    letter: Letter,
+    url: String,
+    posts: Arc<dyn Posts>,
+}
+
+impl Outside for Webhook {
+    fn ask(&self, asked: Asked) -> Asking {
+        if asked.cx.is_dry_run() {
+            return Box::pin(std::future::ready(Ok(Answer::default())));
+        }
+        let Letter { profile, redactor } = &self.letter;
+        // What a secret may stand in does not leave this machine unasked.
+        let payload = match asked.cx.has_read_secret() {
+            true => line::without_contents(&asked.payload),
+            false => asked.payload,
+        };
+        let body = line::line(profile, &payload, redactor);
+        let posting = self.posts.post(&self.url, body.into_bytes().into());
+        let (cx, profile) = (asked.cx, profile.clone());
+        Box::pin(async move { settled(&cx, &profile, posting.await) })
+    }
+}
+
+/// Adds what happened to a file.
+struct SaveJson {
+    letter: Letter,
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl Outside for SaveJson {
+    fn ask(&self, asked: Asked) -> Asking {
+        if asked.cx.is_dry_run() {
+            return Box::pin(std::future::ready(Ok(Answer::default())));
+        }
+        let Letter { profile, redactor } = &self.letter;
+        let line = line::line(profile, &asked.payload, redactor) + "\n";
+        let saved = runs::append(&self.folder, &self.path, line.as_bytes());
+        let saved =
+            saved.map_err(|cause| format!("{} is not added to: {cause}", self.path.display()));
+        Box::pin(std::future::ready(settled(&asked.cx, profile, saved)))
+    }
+}
+
+/// A line that got nowhere is told to the person, and changes nothing.
+fn settled(cx: &Cx, profile: &str, done: Result<(), String>) -> Result<Answer, String> {
+    if let Err(why) = &done {
+        cx.notify(&format!("warning: profile {profile}: {why}"));
+    }
+    done.map(|()| Answer::default())
+}
