@@ -592,6 +592,8 @@ pub mod files;
 pub mod command_hook;
 #[cfg(all(unix, feature = "files"))]
 pub mod trust;
+#[cfg(all(unix, feature = "files"))]
+pub mod space;
 pub mod redact;
 pub mod text;
 
