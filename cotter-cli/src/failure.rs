@@ -8,8 +8,8 @@ use std::{
 };
 
 use cotter::{
-    ext::RegisterError, files::BrokenHooks, session::StoreError, settings::SettingsError, text,
-    trust::TrustError,
+    ext::RegisterError, files::BrokenHooks, session::StoreError, settings::SettingsError,
+    space::BrokenSpace, text, trust::TrustError,
 };
 use cotter_test::ScriptError;
 
@@ -135,6 +135,14 @@ impl From<BrokenHooks> for Failure {
         failure.with_hint(
             "a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more",
         )
+    }
+}
+
+impl From<BrokenSpace> for Failure {
+    fn from(broken: BrokenSpace) -> Self {
+        let failure = Failure::new("a space cannot be used");
+        let failure = broken.errors().fold(failure, Failure::with_cause);
+        failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
     }
 }
 

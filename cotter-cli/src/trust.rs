@@ -10,6 +10,7 @@ use cotter::{
     command_hook::{CommandHook, CommandLine},
     files::{HookFile, hooks_of},
     settings::{Document, Node, SettingsError},
+    space::{self, Space},
     text,
     trust::{Declared, Grants, Hash, Invocation, Snapshot, Standing, TrustStore, view},
     ui::Ui,
@@ -100,30 +101,26 @@ impl Standings {
     }
 }
 
-/// How everything a project brings stands, after what the command line says about it: somebody is
-/// asked, a hash is trusted for this run, or nothing runs where something is left out.
+/// How everything a project brings stands, after what the command line says about it and about the
+/// spaces that were named: somebody is asked, a hash is trusted for this run, or nothing runs where
+/// something is left out.
 pub(crate) async fn standings(
     place: &Place,
+    spaces: &[PathBuf],
     args: &TrustArgs,
     when: When,
 ) -> Result<Standings, Failure> {
     let store = store(place.project());
     let mut asking = Asking { args, when, terminal: None, unused: args.hashes.clone() };
-    let mut standings = Standings::nothing();
-    for Looked { source, standing, snapshot } in look(place, &store) {
-        let standing = match (&store, snapshot) {
-            (Ok(store), Some(snapshot)) => asking.settle(store, &snapshot, standing).await?,
-            _ => standing,
-        };
-        standings.0.push(Found { source, standing });
-    }
-    check(&standings, &asking.unused, args)?;
+    let standings = asking.settle_all(possible_sources(place), &store).await?;
+    let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
+    check(&standings, &of_spaces, &asking.unused, args)?;
     Ok(standings)
 }
 
 /// How everything a project brings stands, for who only looks.
 pub(crate) fn seen(place: &Place) -> Standings {
-    let looked = look(place, &store(place.project())).into_iter();
+    let looked = look(possible_sources(place), &store(place.project())).into_iter();
     let found = |Looked { source, standing, .. }| Found { source, standing };
     Standings(looked.map(found).collect())
 }
@@ -137,10 +134,10 @@ struct Looked {
 }
 
 /// Every source that is there or was trusted: a gate may have been in it.
-fn look(place: &Place, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
+fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
     let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
     let mut looked = vec![];
-    for source in possible_sources(place) {
+    for source in sources {
         let was_trusted = known.iter().any(|record| record.source == source);
         let (standing, snapshot) = match (is_there(&source), store) {
             (false, Ok(store)) => match store.missing(&source) {
@@ -163,14 +160,32 @@ fn look(place: &Place, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
 /// How everything a project brings stands in the course of a run that may use contents of these hashes.
 pub(crate) fn standing_now(place: &Place, hashes: &[Hash]) -> Standings {
     let mut standings = seen(place);
-    let is_open = |found: &&mut Found| !matches!(found.standing, Standing::Trusted { .. });
-    for found in standings.0.iter_mut().filter(is_open).filter(|_| !hashes.is_empty()) {
-        let Ok(snapshot) = Snapshot::take(&found.source) else { continue };
-        let admitted = hashes.contains(&snapshot.hash()).then(|| store(place.project()).ok());
-        let admitted = admitted.flatten().and_then(|store| store.admit(&snapshot).ok());
-        found.standing = admitted.unwrap_or_else(|| found.standing.clone());
-    }
+    let store = store(place.project());
+    standings.0.iter_mut().for_each(|found| admit(found, &store, hashes));
     standings
+}
+
+/// The same of one source; `None` where it is not there and nobody ever trusted it.
+pub(crate) fn standing_of(
+    source: &Path,
+    store: &Result<TrustStore, Failure>,
+    hashes: &[Hash],
+) -> Option<Standing> {
+    let Looked { source, standing, .. } = look(vec![source.to_owned()], store).pop()?;
+    let mut found = Found { source, standing };
+    admit(&mut found, store, hashes);
+    Some(found.standing)
+}
+
+/// Lets contents be used that this run may use.
+fn admit(found: &mut Found, store: &Result<TrustStore, Failure>, hashes: &[Hash]) {
+    if hashes.is_empty() || matches!(found.standing, Standing::Trusted { .. }) {
+        return;
+    }
+    let Ok(snapshot) = Snapshot::take(&found.source) else { return };
+    let store = store.as_ref().ok().filter(|_| hashes.contains(&snapshot.hash()));
+    let admitted = store.and_then(|store| store.admit(&snapshot).ok());
+    found.standing = admitted.unwrap_or_else(|| found.standing.clone());
 }
 
 fn is_there(source: &Path) -> bool {
@@ -187,6 +202,22 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
+    async fn settle_all(
+        &mut self,
+        sources: Vec<PathBuf>,
+        store: &Result<TrustStore, Failure>,
+    ) -> Result<Standings, Failure> {
+        let mut standings = Standings::nothing();
+        for Looked { source, standing, snapshot } in look(sources, store) {
+            let standing = match (store, snapshot) {
+                (Ok(store), Some(snapshot)) => self.settle(store, &snapshot, standing).await?,
+                _ => standing,
+            };
+            standings.0.push(Found { source, standing });
+        }
+        Ok(standings)
+    }
+
     async fn settle(
         &mut self,
         store: &TrustStore,
@@ -211,14 +242,22 @@ impl Asking<'_> {
 }
 
 /// What was named must be there; what is required must be trusted.
-fn check(standings: &Standings, unused: &[Hash], args: &TrustArgs) -> Result<(), Failure> {
+fn check(
+    standings: &Standings,
+    spaces: &Standings,
+    unused: &[Hash],
+    args: &TrustArgs,
+) -> Result<(), Failure> {
     if let Some(hash) = unused.first() {
         return Err(Failure::refused(format!("nothing here has the hash {hash}"))
             .with_hint("`cotter trust --print` shows what is here"));
     }
-    let mut skipped = standings.skipped().peekable();
+    let mut skipped = standings.skipped().chain(spaces.skipped()).peekable();
     if args.require && skipped.peek().is_some() {
-        let failure = Failure::refused("not all that the project brings is trusted");
+        let failure = match standings.skipped().next() {
+            Some(_) => Failure::refused("not all that the project brings is trusted"),
+            None => Failure::refused("not every space that was named is trusted"),
+        };
         return Err(skipped
             .fold(failure, Failure::with_cause)
             .with_hint("`cotter trust` shows it and asks; `--trust=HASH` trusts it for one run"));
@@ -235,13 +274,18 @@ pub(crate) async fn ask(
     terminal: &Terminal,
 ) -> Result<Standing, Failure> {
     let shown = view(snapshot, &declared(snapshot)?, &standing);
-    let question = match grants.rewrite {
-        false => "Trust it as it is, and let it run?",
-        true => "Trust it as it is, let it run, and let its hooks rewrite calls and results?",
-    };
+    let question = question(grants);
     match terminal.confirm(&format!("{shown}\n{question}")).await {
         true => Ok(store.trust(snapshot, grants)?),
         false => Ok(standing),
+    }
+}
+
+/// What is asked.
+pub(crate) fn question(grants: Grants) -> &'static str {
+    match grants.rewrite {
+        false => "Trust it as it is, and let it run?",
+        true => "Trust it as it is, let it run, and let its hooks rewrite calls and results?",
     }
 }
 
@@ -266,6 +310,9 @@ pub(crate) fn shown(path: &Path) -> String {
 /// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
 /// it would run.
 pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+    if is_space(snapshot) {
+        return declared_of_space(snapshot);
+    }
     let mut declared = vec![];
     for name in ["settings.json", ".mcp.json"] {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
@@ -283,7 +330,42 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         }
     }
     declared.extend(hooks_of(snapshot)?.files.into_iter().map(declared_file));
+    declared_spaces(snapshot, &mut declared)?;
     Ok(declared)
+}
+
+/// The commands that a space declares.
+pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+    let (_, hooks) = Space::strict_of(snapshot)?;
+    Ok(hooks.files.into_iter().map(declared_file).collect())
+}
+
+/// Whether a source is one of the person's own spaces.
+fn is_space(snapshot: &Snapshot) -> bool {
+    snapshot.file(Path::new(space::MANIFEST)).is_some()
+        && crate::spaces::home::folder().is_some_and(|own| {
+            let own = own.canonicalize().unwrap_or(own);
+            snapshot.source().parent() == Some(&own)
+        })
+}
+
+/// The hooks of the spaces in a project's folder, each shown from where the folder is.
+fn declared_spaces(snapshot: &Snapshot, declared: &mut Vec<Declared>) -> Result<(), Failure> {
+    for name in snapshot.folders(Path::new("spaces")) {
+        let within = Path::new("spaces").join(&name);
+        let (manifest, hooks) = Space::strict_of(&snapshot.below(&within))?;
+        for mut file in hooks.files {
+            if let CommandLine::Words(words) = &mut file.hook.command
+                && let Some(program) = words.first_mut()
+                && let Some(inner) = program.strip_prefix("./")
+            {
+                *program = format!("./{}/{inner}", within.display());
+            }
+            let Declared { what, command, .. } = declared_file(file);
+            declared.push(Declared::new(format!("space {}: {what}", manifest.id), command));
+        }
+    }
+    Ok(())
 }
 
 /// A hook by itself in a file.

@@ -80,7 +80,8 @@ impl Manifest {
     /// Reads a manifest strictly: an unknown key is an error, and every error has its place.
     pub fn read(document: &Document) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(&KEYS)?;
-        let text = |key: &str| Ok::<_, SettingsError>(object.require(key)?.non_empty_string()?.into());
+        let text =
+            |key: &str| Ok::<_, SettingsError>(object.require(key)?.non_empty_string()?.into());
         let id = id(object.require("id")?)?;
         let (name, version) = (text("name")?, text("version")?);
         let description = object.get("description").map(|node| node.string()).transpose()?;
@@ -95,9 +96,11 @@ fn id(node: Node<'_>) -> Result<SmolStr, SettingsError> {
     let id = node.string()?;
     match is_id(id) {
         true => Ok(id.into()),
-        false => Err(node.error(format!("`{}` cannot be the id of a space", text::show_line(id))).with_hint(
-            format!("up to {MOST_ID} small letters, digits and `-`, a letter or digit first"),
-        )),
+        false => Err(node
+            .error(format!("`{}` cannot be the id of a space", text::show_line(id)))
+            .with_hint(format!(
+                "up to {MOST_ID} small letters, digits and `-`, a letter or digit first"
+            ))),
     }
 }
 
@@ -245,7 +248,10 @@ impl Space {
 
 impl fmt::Debug for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Space").field("manifest", &self.manifest).field("source", &self.source).finish()
+        f.debug_struct("Space")
+            .field("manifest", &self.manifest)
+            .field("source", &self.source)
+            .finish()
     }
 }
 

@@ -34,6 +34,7 @@ use crate::{
     reload,
     sessions::Sessions,
     setup::{Files, Keep, Setup, last_session, place},
+    spaces::Spaces,
     style::When,
     terminal::{Nobody, Terminal},
     trust::{self, Standings},
@@ -57,13 +58,17 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let place = place(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
     let watch = Watch::new(reload::watched(&place, args.settings.as_deref()));
+    let spaces = Spaces::new(&place, &args.spaces, &args.trust.hashes, args.safe_mode);
     let standings = match args.safe_mode {
         true => Standings::nothing(),
-        false => runtime
-            .block_on(unless_aborted(trust::standings(&place, &args.trust, style), NOT_SENT))?,
+        false => {
+            let sources = spaces.sources();
+            let standings = trust::standings(&place, &sources, &args.trust, style);
+            runtime.block_on(unless_aborted(standings, NOT_SENT))?
+        }
     };
     standings.skipped().for_each(|words| output.warn(&words));
-    let asked = Asked::new(args, place, standings, &mut output)?;
+    let asked = Asked::new(args, place, standings, spaces, &mut output)?;
     let done = runtime.block_on(asked.run(watch, style, &mut output));
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
@@ -76,6 +81,7 @@ struct Asked {
     place: Place,
     files: Files,
     standings: Standings,
+    spaces: Spaces,
     who: Who,
     sessions: Option<Sessions>,
     id: Option<SmolStr>,
@@ -89,6 +95,7 @@ impl Asked {
         args: RunArgs,
         place: Place,
         standings: Standings,
+        spaces: Spaces,
         output: &mut Output,
     ) -> Result<Self, Failure> {
         let files = Files::load(args.settings.as_deref(), &place, &standings)?;
@@ -112,7 +119,7 @@ impl Asked {
         if prompt.is_none() && id.is_none() {
             return Err(no_prompt());
         }
-        Ok(Asked { args, place, files, standings, who, sessions, id, prompt, slash })
+        Ok(Asked { args, place, files, standings, spaces, who, sessions, id, prompt, slash })
     }
 
     async fn run(
@@ -121,7 +128,8 @@ impl Asked {
         style: When,
         output: &mut Output,
     ) -> Result<ExitCode, Failure> {
-        let Asked { args, place, files, standings, mut who, sessions, id, prompt, slash } = self;
+        let Asked { args, place, files, standings, spaces, mut who, .. } = self;
+        let Asked { sessions, id, prompt, slash, .. } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
             unless_aborted(who.ask(terminal), NOT_SENT).await?;
@@ -139,7 +147,7 @@ impl Asked {
         let names = answering.names();
         let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
         let providers = who.providers();
-        let setup = Setup { place, files, standings, answering, providers, sessions, keep };
+        let setup = Setup { place, files, standings, spaces, answering, providers, sessions, keep };
         let (agent, reloader) = match terminal {
             Some(terminal) => setup.agent(&args, terminal).await,
             None => setup.agent(&args, Nobody).await,

@@ -77,8 +77,7 @@ impl Snapshot {
         let cannot = |cause| TrustError::io("read", &source, cause);
         let (parent, name) = split(&source)?;
         let around = Folder::open(parent).map_err(cannot)?;
-        let mut walk =
-            Walk { source: &source, without, items: BTreeMap::new(), seen: 0, bytes: 0 };
+        let mut walk = Walk { source: &source, without, items: BTreeMap::new(), seen: 0, bytes: 0 };
         match around.kind(name).map_err(cannot)? {
             FileType::Directory => {
                 let folder = around.folder(name).map_err(cannot)?;
