@@ -58,7 +58,7 @@ impl<'a> Units<'a> {
             names: TakenNames::of(agent, before),
             owners: vec![],
             told: vec![],
-            change: Change::new(),
+            change: Change::new().of_files(),
             is_said: Box::new(is_said),
         }
     }

@@ -36,15 +36,12 @@ use crate::{
         foreign::{Answer, Asked, Asking, Outside},
     },
     points::PointId,
-    text,
 };
 
 /// The most a hook may say on standard output: whoever says more has failed.
 pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The most that is kept of what a hook says on standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
-/// The most of standard error that becomes a reason or is kept.
-const REMARK_CHARS: usize = 4000;
 /// How much longer than its limit a hook is waited for whose failure passes.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -210,7 +207,7 @@ impl Outside for Cold {
         Box::pin(async move {
             let answer = async {
                 let ran = starts.run(job).await?;
-                asked.cx.remark(&remarked(&ran.stderr));
+                asked.cx.remark(&String::from_utf8_lossy(&ran.stderr));
                 for remark in &ran.remarks {
                     asked.cx.notify(&format!("hook `{}`: {remark}", hook.name));
                 }
@@ -219,11 +216,6 @@ impl Outside for Cold {
             hook.settled(&asked.cx, answer).await
         })
     }
-}
-
-/// What a hook said on standard error, as much of it as is kept.
-fn remarked(stderr: &[u8]) -> String {
-    text::clip(String::from_utf8_lossy(stderr).trim(), REMARK_CHARS).into_owned()
 }
 
 /// Which points a hook of that name belongs to, where a file spells it.

@@ -171,6 +171,9 @@ impl Turn {
         if !self.given_up.is_empty() && self.models.iter().any(|model| is_left(&model)) {
             self.models = self.models.iter().filter(is_left).cloned().collect();
         }
+        if let Some(news) = self.scene.session().news(&self.scene.face) {
+            self.scene.session().shared.notes.say(news);
+        }
         for entry in settled {
             self.scene.tell(|| EventKind::Message { entry })?;
         }

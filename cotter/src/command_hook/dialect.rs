@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Exit, MAX_OUTPUT, REMARK_CHARS, Ran};
+use super::{Exit, MAX_OUTPUT, Ran};
 use crate::{
     ext::foreign::{Answer, Change, is_yes, read_object},
     points::PointId,
@@ -20,6 +20,9 @@ pub enum Dialect {
     /// Of a space's `hooks/*.yaml`: tool, input and result; `blocked`, `reason`, `modified`.
     Space,
 }
+
+/// The most of standard error that becomes a reason.
+const REASON_CHARS: usize = 4000;
 
 impl Dialect {
     /// What the command reads.
@@ -59,7 +62,7 @@ impl Dialect {
         let reasons = [said.block.unwrap_or_default(), remarked.trim().to_owned()];
         let reason = reasons.into_iter().find(|reason| !reason.trim().is_empty());
         let reason = reason.unwrap_or_else(|| format!("hook {name} exited with code {code}"));
-        let reason = text::clip(&reason, REMARK_CHARS).into_owned();
+        let reason = text::clip(&reason, REASON_CHARS).into_owned();
         Ok(Answer { block: Some(reason), change: None, decision: None, ..said })
     }
 
