@@ -20,7 +20,7 @@ use cotter::{
     tool::Facts,
 };
 use cotter_test::{Recording, Scripted, Step};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -80,7 +80,9 @@ fn starts(diary: &Diary, says: &'static str) -> Arc<dyn Starts> {
 /// An agent that has something of everything already, some of it under the space's own names.
 fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, Recording<Scripted>) {
     let model = Recording::new(Scripted::new(steps));
-    let write = FnTool::new(spec("write"), |_| async { Ok("written".into()) });
+    let write = FnTool::new(spec("write"), |permit| async move {
+        Ok(format!("written {}", permit.input()["path"]).into())
+    });
     let agent = Agent::builder(model.clone())
         .tool(write.touching(Facts::zone(Zone::Safe)))
         .on(ToolPre, named("pre-write", |_: &ToolCalled| Verdict::Pass))
@@ -181,22 +183,25 @@ async fn c14_a_space_comes_and_goes_during_a_run() {
     session.prompt("go").reply().await.unwrap();
     expect![[r#"
         user: go
-        call write {"path":"prod/a"}
-        result write: written
-        call turn {"on":true}
-        result turn: turned
-        call write {"path":"prod/a"}
-        failed write: Hook "pre-write" blocked the action: no. Adjust your approach; do not retry the exact same call.
-        call turn {"on":false}
-        result turn: turned
-        call write {"path":"prod/a"}
-        result write: written
+        call c1.1: write {"path":"prod/a"}
+        result c1.1: written "prod/a"
+        call c2.1: turn {"on":true}
+        result c2.1: turned
+        call c3.1: write {"path":"prod/a"}
+        result c3.1 (denied): Hook "pre-write" blocked the action: no. Adjust your approach; do not retry the exact same call.
+        call c4.1: turn {"on":false}
+        result c4.1: turned
+        note: <system-reminder>
+        A hook that is no longer loaded says: Warning: no
+        </system-reminder>
+        call c5.1: write {"path":"prod/a"}
+        result c5.1: written "prod/a"
         assistant: done
     "#]]
     .assert_eq(&cotter_test::transcript(&session));
     expect![[r#"
-        ["./hooks/pre-write.sh"], confined true: {"tool":"turn","input":{"on":true},"result":"turned"}
         ["./hooks/pre-write.sh"], confined true: {"tool":"write","input":{"path":"prod/a"}}
+        ["./hooks/pre-write.sh"], confined true: {"tool":"turn","input":{"on":false},"result":"turned"}
     "#]]
     .assert_eq(&diary.shown());
     assert_eq!(*during.lock().unwrap(), with_tool);
@@ -219,8 +224,8 @@ async fn c14_of_two_spaces_with_the_same_names_the_last_is_found() {
     assert_eq!(load(&two), Reload::Applied);
     expect![[r#"
         space:deploy observe audit at tool.post
-        space:other observe audit at tool.post
         space:deploy gate pre-write at tool.pre
+        space:other observe audit at tool.post
         space:other gate pre-write at tool.pre
         space:deploy skill docker-deploy, shadowed by space:other (other)
         space:other skill docker-deploy
@@ -275,16 +280,22 @@ async fn c14_s3_a_space_rewrites_only_with_the_grant() {
         let session = agent.new_session().await.unwrap();
         session.prompt("go").reply().await.unwrap();
         shown += &cotter_test::transcript(&session);
-        shown += &format!(
-            "{:?}\n",
-            agent
-                .hooks()
-                .iter()
-                .find(|hook| hook.name == "pre-write" && hook.owner == space::owner("deploy"))
-                .map(|hook| hook.power)
-        );
+        let ours = |hook: &cotter::ext::HookInfo| hook.owner.is(&space::owner("deploy"));
+        let powers = agent.hooks().into_iter().filter(ours).map(|hook| hook.power.as_str());
+        shown += &format!("{:?}\n", powers.collect::<Vec<_>>());
     }
-    expect![[""]].assert_eq(&shown);
+    expect![[r#"
+        user: go
+        call c1.1: write {"path":"a"}
+        result c1.1 (denied): Hook "pre-write" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
+        assistant: done
+        ["observe", "gate"]
+        user: go
+        call c1.1: write {"path":"a"}
+        result c1.1: written "b"
+        assistant: done
+        ["observe", "transform", "gate"]
+    "#]].assert_eq(&shown);
 }
 
 #[test]
@@ -293,7 +304,9 @@ fn c14_a_name_that_is_built_in_is_left_out_and_the_rest_is_loaded() {
     put(folder.path(), &[("commands/own.md", "Mine\n"), ("skills/broken.md", "---\nid: [\n---\n")]);
     let (agent, _) = agent([]);
     let space = Space::read(folder.path()).unwrap();
-    expect![[""]].assert_eq(&told(folder.path(), space.diagnostics()));
+    expect![[r#"
+        rejected: skills/broken.md:2: `[` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
+    "#]].assert_eq(&told(folder.path(), space.diagnostics()));
     let _ = agent.load_space(space, starts(&Diary::default(), "")).unwrap();
     assert!(!of_spaces(&agent).contains("command own"));
 }
@@ -346,7 +359,47 @@ fn c14_each_wrong_manifest_has_its_exact_error() {
         .iter()
         .map(|case| format!("{case}\n  {}", broken(&[("manifest.json", case)], |_| {})))
         .collect();
-    expect![[""]].assert_eq(&shown);
+    expect![[r#"
+
+          rejected: manifest.json:1: $: expected an object, found the end of the file; an empty settings file is `{}`
+        []
+          rejected: manifest.json:1: $: expected an object, found a list
+        {
+          rejected: manifest.json:1: $: object is not closed; add a `}`
+        {}
+          rejected: manifest.json:1: $: missing key `id`
+        {"id": "deploy"}
+          rejected: manifest.json:1: $: missing key `name`
+        {"id": "deploy", "name": "Deployment"}
+          rejected: manifest.json:1: $: missing key `version`
+        {"id": 1, "name": "n", "version": "1"}
+          rejected: manifest.json:1: $.id: expected a string, found the number 1
+        {"id": "", "name": "n", "version": "1"}
+          rejected: manifest.json:1: $.id: `` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+        {"id": "De ploy", "name": "n", "version": "1"}
+          rejected: manifest.json:1: $.id: `De ploy` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+        {"id": "../up", "name": "n", "version": "1"}
+          rejected: manifest.json:1: $.id: `../up` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+        {"id": "-rf", "name": "n", "version": "1"}
+          rejected: manifest.json:1: $.id: `-rf` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+        {"id": "a\u001b[31m", "name": "n", "version": "1"}
+          rejected: manifest.json:1: $.id: `a\u{1b}[31m` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+        {"id": "deploy", "name": "", "version": "1"}
+          rejected: manifest.json:1: $.name: expected a string that is not empty, found an empty string
+        {"id": "deploy", "name": "n", "version": 1}
+          rejected: manifest.json:1: $.version: expected a string, found the number 1
+        {"id": "deploy",
+         "name": "n", "version": "1", "descripton": "d"}
+          rejected: manifest.json:2: $.descripton: unknown key `descripton`; did you mean `description`?
+        {"id": "deploy", "name": "n", "version": "1", "hooks": {}}
+          rejected: manifest.json:1: $.hooks: unknown key `hooks`; known keys are `$schema`, `id`, `name`, `version`, `description`
+        {"id": "deploy", "id": "other", "name": "n", "version": "1"}
+          rejected: manifest.json:1: $.id: duplicate key `id`; it is already at manifest.json:1:2; keep one of the two
+        {"id": "deploy", "name": "n", "version": "1", "description": []}
+          rejected: manifest.json:1: $.description: expected a string, found a list
+        {"id": "deploy", "name": "�", "version": "1"}
+          fine: 
+    "#]].assert_eq(&shown);
 }
 
 #[test]
@@ -375,5 +428,20 @@ fn c14_s6_a_space_with_an_error_in_a_gate_or_a_way_out_is_not_loaded() {
         ),
         broken(&[("extensions/x.js", ""), ("settings.json", "{}"), (".mcp.json", "{}")], none),
     ];
-    expect![[""]].assert_eq(&shown.concat());
+    expect![[r#"
+        rejected: manifest.json:1: $: missing key `id`
+        rejected: hooks/pre-write.yaml:2: there is no phase `prod`; there are `pre`, `post`
+        rejected: manifest.json: a space has this file, with `id`, `name` and `version`
+        rejected: hooks/audit.yaml:3: there is no program `./hooks/pre-write.sh` in the folder that has `hooks`
+        rejected: hooks/pre-write.yaml: it has no `command`, and no program beside it is called `pre-write` or `pre-write.sh`
+        rejected: manifest.json: it is a link, and links are not followed
+        rejected: SPACE: skills/passwd.md is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
+        rejected: SPACE: hooks/up is a link that leads out, to ../..; put what it leads to into the folder: all that runs is looked at
+        rejected: SPACE: hooks/pre-write.sh is a link that leads out, to ../../../../../../bin/true; put what it leads to into the folder: all that runs is looked at
+        rejected: hooks/pre-write.yaml:3: there is no program `../out.sh` in the folder that has `hooks`
+        fine: ok: extensions: scripts are not run by this version
+        ok: settings.json: a space has no settings; hooks belong in `hooks/*.yaml`
+        ok: .mcp.json: a space brings no servers
+
+    "#]].assert_eq(&shown.concat());
 }
