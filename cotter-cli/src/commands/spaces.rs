@@ -169,15 +169,17 @@ fn ask(
         return Ok(Answer::Known);
     }
     let shown = view(snapshot, &trust::declared_of_space(snapshot)?, &standing);
-    let Ok(terminal) = Terminal::open(when, Screen::default()) else { return Ok(Answer::Nobody) };
     let question = trust::question(Grants::default().with_rewrite(rewrite));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
-    Ok(match runtime.block_on(terminal.confirm(&format!("{shown}\n{question}"))) {
-        true => Answer::Yes,
-        false => Answer::No,
-    })
+    Ok(runtime.block_on(async {
+        let Ok(terminal) = Terminal::open(when, Screen::default()) else { return Answer::Nobody };
+        match terminal.confirm(&format!("{shown}\n{question}")).await {
+            true => Answer::Yes,
+            false => Answer::No,
+        }
+    }))
 }
 
 fn settle(

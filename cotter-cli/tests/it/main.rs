@@ -26,4 +26,6 @@ mod explain;
 mod permissions;
 mod trust;
 mod reload;
+mod spaces;
+mod spaces_git;
 mod free;
