@@ -83,6 +83,13 @@ impl Failure {
         Failure { hint: hint.map(str::to_owned), ..failure }
     }
 
+    /// A space that cannot be used: everything at once, as whoever mends one thing wants to know of the
+    /// others.
+    pub(crate) fn of_space(message: impl Into<String>, broken: &BrokenSpace) -> Self {
+        let failure = broken.errors().fold(Failure::new(message), Failure::with_cause);
+        failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
+    }
+
     /// Tells the person, and gives the exit code.
     pub(crate) fn report(&self, style: Style) -> ExitCode {
         // Nobody is left to be told when this fails.
@@ -140,9 +147,7 @@ impl From<BrokenHooks> for Failure {
 
 impl From<BrokenSpace> for Failure {
     fn from(broken: BrokenSpace) -> Self {
-        let failure = Failure::new("a space cannot be used");
-        let failure = broken.errors().fold(failure, Failure::with_cause);
-        failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
+        Failure::of_space("a space cannot be used", &broken)
     }
 }
 

@@ -395,7 +395,7 @@ impl At {
 fn read(at: &At, copy: &Path) -> Result<Space, Failure> {
     let space = Space::read(copy).map_err(|mut broken| {
         crate::extensions::named_as_found(&mut broken.diagnostics, copy, &at.source);
-        Failure::from(broken).within(format!("space `{}` was not loaded", at.id))
+        Failure::of_space(format!("space `{}` was not loaded", at.id), &broken)
     })?;
     if *space.id() != at.id {
         let message = format!("{} calls itself `{}`", shown(&at.source), space.id());
@@ -485,3 +485,6 @@ fn with(mut words: String, told: Vec<String>, done: &Reload) -> String {
     }
     words
 }
+
+#[cfg(test)]
+mod tests;

@@ -252,7 +252,8 @@ fn check(
         return Err(Failure::refused(format!("nothing here has the hash {hash}"))
             .with_hint("`cotter trust --print` shows what is here"));
     }
-    let mut skipped = standings.skipped().chain(spaces.skipped()).peekable();
+    let of_spaces = spaces.0.iter().filter_map(left_out);
+    let mut skipped = standings.skipped().chain(of_spaces).peekable();
     if args.require && skipped.peek().is_some() {
         let failure = match standings.skipped().next() {
             Some(_) => Failure::refused("not all that the project brings is trusted"),
@@ -263,6 +264,20 @@ fn check(
             .with_hint("`cotter trust` shows it and asks; `--trust=HASH` trusts it for one run"));
     }
     Ok(())
+}
+
+/// Why a space that was named is not used whole.
+fn left_out(space: &Found) -> Option<String> {
+    let source = shown(&space.source);
+    Some(match &space.standing {
+        Standing::Trusted { .. } => return None,
+        Standing::Changed { .. } => {
+            format!("{source} changed since it was trusted (`cotter trust {source}` shows how)")
+        }
+        Standing::Gone { .. } => format!("{source} was trusted, and is gone"),
+        Standing::Unknown { word: Some(word) } => format!("nothing of {source} is used: {word}"),
+        _ => format!("nobody trusts {source} yet (`cotter trust {source}` shows it)"),
+    })
 }
 
 /// Shows a source and asks whether to trust it. A no leaves it as it stands.

@@ -101,7 +101,7 @@ fn read(copied: &Copied, from: &From) -> Result<space::Manifest, Failure> {
             told.path = told.path.strip_prefix(source).map_or(told.path.clone(), Path::to_owned);
         }
         let shown = text::show_line(from.as_str()).into_owned();
-        Failure::from(broken).within(format!("{shown} was not added"))
+        Failure::of_space(format!("{shown} cannot be used as a space"), &broken)
     })?;
     Ok(manifest)
 }
@@ -182,6 +182,7 @@ fn ask(
     }))
 }
 
+/// Writes down what a person said.
 fn settle(
     answer: &Answer,
     snapshot: &Snapshot,

@@ -14,6 +14,7 @@ use cotter::{
     files::{self, FileKind, Severity, keys},
     points::{POINTS, PointId, Power},
     settings::{Document, Settings, SettingsError, Source},
+    space::Manifest,
 };
 use cotter_models::Speaks;
 use cotter_tools::mcp::Servers;
@@ -48,18 +49,19 @@ fn schemas_are_listed_and_printed() {
     world.check(
         &["schema"],
         expect![[r#"
-        exit 0
-        --- stdout
-        settings          your own settings.json
-        project-settings  .cotter/settings.json of a project
-        mcp               a file of MCP servers, for --mcp
-        hook-input        what a command hook reads, by point
-        hook-output       what a command hook may answer, by point
-        hook-file         hooks/*.yaml
-        skill             front matter of a skill
-        command           front matter of a command
-        agent             front matter of an agent
-    "#]],
+            exit 0
+            --- stdout
+            settings          your own settings.json
+            project-settings  .cotter/settings.json of a project
+            mcp               a file of MCP servers, for --mcp
+            hook-input        what a command hook reads, by point
+            hook-output       what a command hook may answer, by point
+            hook-file         hooks/*.yaml
+            space             manifest.json of a space
+            skill             front matter of a skill
+            command           front matter of a command
+            agent             front matter of an agent
+        "#]],
     );
     world.check(
         &["schema", "setings"],
@@ -114,6 +116,10 @@ fn servers(document: &Document) -> Result<(), SettingsError> {
     Servers::from_document(document).map(drop)
 }
 
+fn manifest(document: &Document) -> Result<(), SettingsError> {
+    Manifest::read(document).map(drop)
+}
+
 /// Reads what the program reads of a settings file, section by section.
 fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
     let settings = Settings::from_document(document, source)?;
@@ -126,8 +132,8 @@ fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
 }
 
 /// The files that are read strictly, with their schemas.
-const STRICT: [(&str, Reader); 3] =
-    [("settings", own), ("project-settings", of_a_project), ("mcp", servers)];
+const STRICT: [(&str, Reader); 4] =
+    [("settings", own), ("project-settings", of_a_project), ("mcp", servers), ("space", manifest)];
 
 fn read(reader: Reader, document: &Value) -> Result<(), SettingsError> {
     reader(&Document::parse("s.json", &document.to_string())?)
@@ -171,7 +177,8 @@ fn readers_and_schemas_know_the_same_keys() {
         let spots = spots(&schema);
         let closed = |spot: &&Spot<'_>| spot.schema["additionalProperties"] == false;
         let spots: Vec<_> = spots.iter().filter(closed).collect();
-        assert!(spots.len() >= 3, "{name} has hardly any objects");
+        let least = if name == "space" { 1 } else { 3 };
+        assert!(spots.len() >= least, "{name} has hardly any objects");
         for spot in spots {
             let offered = spot.schema["properties"].as_object().expect("its keys");
             let mut known = known_keys(reader, spot);
@@ -278,6 +285,7 @@ fn readers_and_schemas_agree_about_values() {
             only the schema takes at $.permissions.policies[].tools[] "["
         "#]],
     );
+    check_verdicts("space", manifest, expect![[""]]);
     check_verdicts(
         "project-settings",
         of_a_project,

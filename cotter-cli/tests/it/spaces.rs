@@ -103,21 +103,27 @@ fn c14_a_space_works_as_its_page_says() {
         space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
         `cotter -p --space my-space PROMPT` uses it
     "#]].assert_eq(&at_terminal(&world, &["spaces", "add", "../my-space"], "y"));
-    world.check(&["spaces", "list"], expect![[r#"
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
         exit 0
         --- stdout
         my-space  1.2.0  An example.  (user, trusted)
           [T]/my-space
-    "#]]);
+    "#]],
+    );
     // It is not loaded by itself.
-    world.check(&run(&[], "write x to etc/a"), expect![[r#"
+    world.check(
+        &run(&[], "write x to etc/a"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"etc/a","content":"x"} gave 1 line:
         created etc/a, 1 line
 
         (rehearsal is an offline stand-in, not a model)
-    "#]]);
+    "#]],
+    );
     world.check(
         &run(&["--space", "my-space"], "write x to etc/b then write y to ok.txt"),
         expect![[r#"
@@ -136,7 +142,8 @@ fn c14_a_space_works_as_its_page_says() {
     assert!(!world.path("project/etc/b").exists());
     expect![[r#"
         {"tool":"write","input":{"path":"ok.txt","content":"y"},"result":"created ok.txt, 1 line"}
-    "#]].assert_eq(&fs::read_to_string(world.path("project/audit.log")).unwrap());
+    "#]]
+    .assert_eq(&fs::read_to_string(world.path("project/audit.log")).unwrap());
     // Its skill comes by its trigger, and its agent can be called.
     let script = world.script(r#"{"text": "on a Tuesday"}"#);
     world.check(
@@ -150,35 +157,50 @@ fn c14_a_space_works_as_its_page_says() {
     let said =
         fs::read_to_string(world.sessions().join(format!("{}.jsonl", world.ids().last().unwrap())));
     assert!(said.unwrap().contains("Always deploy project on a Tuesday."));
-    world.check(&run(&["--space", "my-space"], "/agents"), expect![[r#"
+    world.check(
+        &run(&["--space", "my-space"], "/agents"),
+        expect![[r#"
         exit 0
         --- stdout
         @general: Works on a task by itself and reports what came of it
         @reviewer: Reads code or text and says what is wrong with it
         @assistant: Assists
-    "#]]);
-    world.check(&run(&["--space", "my-space"], "/spaces"), expect![[r#"
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "my-space"], "/spaces"),
+        expect![[r#"
         exit 0
         --- stdout
         my-space (trusted, loaded)
-    "#]]);
-    world.check(&["spaces", "remove", "my-space"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["spaces", "remove", "my-space"],
+        expect![[r#"
         exit 0
         --- stdout
         space `my-space` is gone, and is no longer trusted
-    "#]]);
-    world.check(&["trust", "--list"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
         exit 0
         --- stdout
         nothing is trusted
-    "#]]);
-    world.check(&run(&["--space", "my-space"], "read a.txt"), expect![[r#"
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "my-space"], "read a.txt"),
+        expect![[r#"
         exit 1
         --- stderr
         error: there is no space `my-space`
 
         hint: `cotter spaces list` shows those there are
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -256,15 +278,14 @@ fn c14_a_new_space_is_complete_and_checked() {
         &world,
         &["spaces", "add", "deploy"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/deploy was not added
-          caused by: a space cannot be used
-          caused by: manifest.json:2: $.nam: unknown key `nam`; did you mean `name`?
-          caused by: hooks/pre-write.yaml:2: there is no phase `prod`; there are `pre`, `post`
+            exit 1
+            --- stderr
+            error: [T]/project/deploy cannot be used as a space
+              caused by: manifest.json:2: $.nam: unknown key `nam`; did you mean `name`?
+              caused by: hooks/pre-write.yaml:2: there is no phase `prod`; there are `pre`, `post`
 
-        hint: it is used whole or not at all; `cotter spaces check PATH` tells more
-    "#]],
+            hint: it is used whole or not at all; `cotter spaces check PATH` tells more
+        "#]],
     );
     symlink("/etc/passwd", world.path("project/deploy/skills/passwd")).unwrap();
     world.check(&["spaces", "check", "deploy"], expect![[r#"
@@ -337,13 +358,13 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         &world,
         &run(&["--space", "my-space", "--require-trust"], "read a.txt"),
         expect![[r#"
-        exit 3
-        --- stderr
-        error: not every space that was named is trusted
-          caused by: nothing of [T]/home/.config/cotter/spaces/my-space is used: nobody trusts it yet (`cotter trust` shows it)
+            exit 3
+            --- stderr
+            error: not every space that was named is trusted
+              caused by: nobody trusts [T]/home/.config/cotter/spaces/my-space yet (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows it)
 
-        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
-    "#]],
+            hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+        "#]],
     );
     let rows = String::from_utf8(world.output(&["spaces", "list", "--json"]).stdout).unwrap();
     expect![[r#"
@@ -449,17 +470,20 @@ fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
             exit 3
             --- stderr
             error: not every space that was named is trusted
-              caused by: [T]/home/.config/cotter/spaces/my-space changed since it was trusted: nothing of it is used (`cotter trust` shows how it changed)
+              caused by: [T]/home/.config/cotter/spaces/my-space changed since it was trusted (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows how)
 
             hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
         "#]],
     );
-    world.check(&["spaces", "list"], expect![[r#"
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
         exit 0
         --- stdout
         my-space  1.2.0  An example.  (user, changed)
           [T]/my-space
-    "#]]);
+    "#]],
+    );
     world.check(
         &["untrust", world.path(&format!("{OWN}/my-space")).to_str().unwrap()],
         expect![[r#"
@@ -587,14 +611,17 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
         warning: the project brings a space `my-space` too; yours is used
         refused: write: mine (pre-write)
     "#]]);
-    world.check(&["spaces", "list"], expect![[r#"
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
         exit 0
         --- stdout
         my-space  1.2.0  An example.  (user, trusted)
           [T]/other
         my-space  1.2.0  An example.  (project, trusted)
           [T]/project/.cotter/spaces/my-space
-    "#]]);
+    "#]],
+    );
 }
 
 /// The command loads, unloads and switches; of a run with one prompt that is all to be seen from here.
@@ -610,42 +637,60 @@ fn c14_spaces_come_and_go_by_a_command() {
         );
         at_terminal(&world, &["spaces", "add", &format!("../{id}")], "y");
     }
-    world.check(&run(&[], "/spaces load one"), expect![[r#"
+    world.check(
+        &run(&[], "/spaces load one"),
+        expect![[r#"
         exit 0
         --- stdout
         space `one` is loaded: 1 skill
-    "#]]);
-    world.check(&run(&["--space", "one"], "/spaces"), expect![[r#"
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces"),
+        expect![[r#"
         exit 0
         --- stdout
         one (trusted, loaded)
         two (trusted)
-    "#]]);
-    world.check(&run(&["--space", "one"], "/spaces switch two"), expect![[r#"
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces switch two"),
+        expect![[r#"
         exit 0
         --- stdout
         space `one` is unloaded
         space `two` is loaded: 1 skill
-    "#]]);
-    world.check(&run(&["--space", "one"], "/spaces unload one"), expect![[r#"
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces unload one"),
+        expect![[r#"
         exit 0
         --- stdout
         space `one` is unloaded
-    "#]]);
-    world.check(&run(&["--space", "one"], "/spaces unload two"), expect![[r#"
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces unload two"),
+        expect![[r#"
         exit 1
         --- stderr
         error: command "/spaces" failed: no space `two` is loaded
 
         hint: `cotter commands list` shows what each command is for
-    "#]]);
-    world.check(&run(&[], "/spaces swich two"), expect![[r#"
+    "#]],
+    );
+    world.check(
+        &run(&[], "/spaces swich two"),
+        expect![[r#"
         exit 1
         --- stderr
         error: command "/spaces" failed: `/spaces`, `/spaces load ID`, `unload ID` or `switch ID`
 
         hint: `cotter commands list` shows what each command is for
-    "#]]);
+    "#]],
+    );
 }
 
 /// Whatever a killed process left, the next puts right.
