@@ -86,7 +86,10 @@ impl From {
             From::Repository(address) => {
                 let scratch = home.scratch();
                 let (items, commit) = git::fetch(address, rev, &scratch)?;
-                let snapshot = Snapshot::of_items(&scratch, items)?;
+                let snapshot = Snapshot::of_items(&scratch, items).map_err(|error| {
+                    let shown = text::show_line(address.as_str()).into_owned();
+                    Failure::from(error).within(format!("{shown} cannot be used as a space"))
+                })?;
                 Ok(Copied { snapshot, revision: Some(commit) })
             }
         }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use cotter::{
+    Session,
     command_hook::{Job, Ran, Server},
     ext::Kind,
     trust::Snapshot,
@@ -40,10 +41,8 @@ fn of_spaces(agent: &Agent) -> Vec<String> {
     hooks.chain(skills).filter(|line| line.starts_with("space")).collect()
 }
 
-#[tokio::test]
-async fn c14_s2_a_session_loads_switches_and_unloads() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().canonicalize().unwrap();
+/// Spaces of those ids, all but `three` trusted.
+fn spaces(root: &Path) -> Spaces {
     let (own, store) = (root.join("spaces"), TrustStore::open(root.join("trust")));
     for id in ["one", "two", "three"] {
         let space = own.join(id);
@@ -58,38 +57,54 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
             let _ = store.trust(&Snapshot::take(&space).unwrap(), Grants::default()).unwrap();
         }
     }
-    let place = Place::new(&root);
-    let spaces = Spaces::of(&place, Some(own.clone()), Ok(store), &[], &[], false);
+    let spaces = Spaces::of(&Place::new(root), Some(own), Ok(store), &[], &[], false);
     spaces.set_starts(&(Arc::new(Never) as Arc<dyn Starts>));
-    let builder = Agent::builder(Scripted::new([]));
-    let agent = builder.place(place).extend(|unit| spaces.command(unit)).build().unwrap();
+    spaces
+}
+
+/// What each command says, and what is there after it.
+async fn said(session: &Session, agent: &Agent, root: &Path, typed: &[&str]) -> String {
+    let mut said = String::new();
+    for typed in typed {
+        let reply = session.prompt(*typed).reply().await;
+        let words = reply.map_or_else(|error| error.to_string(), |reply| reply.text().to_owned());
+        let words = words.replace(&*root.to_string_lossy(), "[T]");
+        said += &format!("> {typed}\n{words}\n  {:?}\n", of_spaces(agent));
+    }
+    said
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "all that is said stands here")]
+async fn c14_s2_a_session_loads_switches_and_unloads() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let spaces = spaces(&root);
+    let builder = Agent::builder(Scripted::new([])).place(Place::new(&root));
+    let agent = builder.extend(|unit| spaces.command(unit)).build().unwrap();
     let before = registered(&agent);
     let session = agent.new_session().await.unwrap();
-    let mut said = String::new();
-    for typed in [
-        "/spaces",
-        "/spaces load one",
-        "/spaces load two",
-        "/spaces",
-        "/spaces load three",
-        "/spaces switch two",
-        "/spaces switch one",
-        "/spaces switch three",
-        "/spaces switch nine",
-    ] {
-        let reply = session.prompt(typed).reply().await;
-        let words = reply.map_or_else(|error| error.to_string(), |reply| reply.text().to_owned());
-        let words = words.replace(&*root.to_string_lossy(), "[T]");
-        said += &format!("> {typed}\n{words}\n  {:?}\n", of_spaces(&agent));
-    }
+    let first = said(
+        &session,
+        &agent,
+        &root,
+        &[
+            "/spaces",
+            "/spaces load one",
+            "/spaces load two",
+            "/spaces",
+            "/spaces load three",
+            "/spaces switch two",
+            "/spaces switch one",
+            "/spaces switch three",
+            "/spaces switch nine",
+        ],
+    );
+    let first = first.await;
     // Its gate is taken out of the file: loaded again, it stays until a person unloads it.
-    fs::remove_file(own.join("one/hooks/gate.yaml")).unwrap();
-    for typed in ["/spaces load one", "/spaces unload one", "/spaces unload one"] {
-        let reply = session.prompt(typed).reply().await;
-        let words = reply.map_or_else(|error| error.to_string(), |reply| reply.text().to_owned());
-        let words = words.replace(&*root.to_string_lossy(), "[T]");
-        said += &format!("> {typed}\n{words}\n  {:?}\n", of_spaces(&agent));
-    }
+    fs::remove_file(root.join("spaces/one/hooks/gate.yaml")).unwrap();
+    let typed = ["/spaces load one", "/spaces unload one", "/spaces unload one"];
+    let said = first + &said(&session, &agent, &root, &typed).await;
     expect_test::expect![[r#"
         > /spaces
         one (trusted)

@@ -831,3 +831,23 @@ fn c14_s1_an_agent_adds_no_space() {
     assert!(world.output(&["spaces", "check", "../my-space"]).status.success());
     assert!(!world.path("home/.config").exists());
 }
+
+/// The page in the README, as it stands there, in a terminal.
+#[test]
+fn the_page_about_spaces_does_what_it_says() {
+    let readme = include_str!("../../../README.md");
+    let (_, page) =
+        readme.split_once("<!-- spaces: run by a test, as it stands -->\n```sh\n").unwrap();
+    let (script, rest) = page.split_once("```").unwrap();
+    let promised = rest.split_once("```text\n").and_then(|(_, text)| text.split_once("```"));
+    let promised = promised.unwrap().0.trim_end();
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_cotter")).parent().unwrap();
+    let world = world().with_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
+    let mut screen = Screen::of("/bin/bash", &world, &["--norc", "-ec", script]);
+    screen.wait_for("[y]es, [n]o:");
+    screen.type_keys("y\n");
+    let seen = screen.end(&world);
+    assert!(seen.starts_with("exit 0\n"), "{seen}");
+    assert!(seen.contains(promised), "{seen}");
+    assert!(!world.path("project/prod/app.env").exists(), "{seen}");
+}

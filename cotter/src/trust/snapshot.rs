@@ -119,8 +119,8 @@ impl Snapshot {
             let fits = path.components().all(is_plain)
                 && (1..=DEEPEST).contains(&path.components().count());
             if !fits || is_below_file {
-                return Err(TrustError::new(&source, "has a file whose path cannot be one")
-                    .with_hint(super::shown(path)));
+                let what = format!("has a file whose path cannot be one: {}", super::shown(path));
+                return Err(TrustError::new(&source, what));
             }
         }
         check_links(&source, &items)?;
