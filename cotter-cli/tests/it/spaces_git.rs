@@ -357,12 +357,13 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         &world,
         &["spaces", "add", &address],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/spaces/.new/passwd is a link that leads out, to /etc/passwd
+            exit 1
+            --- stderr
+            error: file://[T]/repo cannot be used as a space
+              caused by: [T]/home/.config/cotter/spaces/.new/passwd is a link that leads out, to /etc/passwd
 
-        hint: put what it leads to into the folder: all that runs is looked at
-    "#]],
+            hint: put what it leads to into the folder: all that runs is looked at
+        "#]],
     );
     fs::remove_file(world.path("repo/passwd")).unwrap();
     commit(&world);
@@ -371,24 +372,22 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         &world,
         &["spaces", "add", &address],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one
-
-        hint: .git/config
-    "#]],
+            exit 1
+            --- stderr
+            error: file://[T]/repo cannot be used as a space
+              caused by: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one: .git/config
+        "#]],
     );
     tree_with(&world, "..", "out");
     alone(
         &world,
         &["spaces", "add", &address],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one
-
-        hint: ../out
-    "#]],
+            exit 1
+            --- stderr
+            error: file://[T]/repo cannot be used as a space
+              caused by: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one: ../out
+        "#]],
     );
     assert_eq!(fs::read_dir(world.path(OWN)).unwrap().count(), 0);
 }
