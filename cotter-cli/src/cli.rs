@@ -36,6 +36,7 @@ pub(crate) enum Command {
     McpAccept { server: String, digest: Option<String> },
     PermissionsList { json: bool },
     PermissionsRevoke { rule: String },
+    Spaces(SpacesVerb),
     Trust { path: Option<PathBuf>, print: bool, rewrite: bool },
     TrustList { json: bool },
     Init { folder: Option<PathBuf> },
@@ -57,6 +58,7 @@ impl Command {
                 | Command::SkillsShow { .. }
                 | Command::Check { .. }
                 | Command::ModelsList { .. }
+                | Command::Spaces(SpacesVerb::List { .. })
                 | Command::McpList { .. }
                 | Command::PermissionsList { .. }
                 | Command::SessionsList { .. }
@@ -65,6 +67,16 @@ impl Command {
                 | Command::TrustList { .. }
         )
     }
+}
+
+/// What is to be done with spaces.
+#[derive(Debug)]
+pub(crate) enum SpacesVerb {
+    Add { source: String, rev: Option<String>, rewrite: bool },
+    Remove { id: String },
+    List { json: bool },
+    New { id: String },
+    Update { id: Option<String>, rewrite: bool },
 }
 
 /// What hooks are tried on.
@@ -109,6 +121,8 @@ pub(crate) struct RunArgs {
     /// Who is to run: the name of an agent, or a profile's file.
     pub(crate) agent: Option<String>,
     pub(crate) trust: TrustArgs,
+    /// The spaces to load, by id.
+    pub(crate) spaces: Vec<String>,
     /// Whether nothing that a project or a space brings is used.
     pub(crate) safe_mode: bool,
     /// Hooks that do not run, by name.
@@ -190,6 +204,7 @@ fn definition() -> clap::Command {
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .args(run_args())
+        .args(extension_args())
         .arg(
             Arg::new("color")
                 .long("color")
@@ -218,6 +233,7 @@ fn definition() -> clap::Command {
             "List the models that can answer",
             "The models there are, and which one would answer now",
         ))
+        .subcommand(spaces())
         .subcommand(explain())
         .subcommand(mcp())
         .subcommand(permissions())
@@ -301,6 +317,42 @@ fn skills() -> clap::Command {
                 .arg(json("One JSON object per line")),
         )
         .subcommand(check("skills"))
+}
+
+fn spaces() -> clap::Command {
+    let arg = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).value_name(value).help(help)
+    };
+    let rewrite = || flag("rewrite", "Let its hooks rewrite calls and results too");
+    names(
+        "spaces",
+        "Add spaces, folders that are an extension, and begin one",
+        "The spaces there are, and whether you trust them",
+    )
+    .subcommand(
+        clap::Command::new("add")
+            .about("Copy a space, show what would run, and ask whether to trust it")
+            .arg(arg("source", "PATH|GIT-URL", "Its folder, or a repository").required(true))
+            .arg(value("rev", "REV", "The branch, tag or commit of a repository"))
+            .arg(rewrite()),
+    )
+    .subcommand(
+        clap::Command::new("update")
+            .about("Copy spaces again from where they came, show the difference, and ask")
+            .arg(arg("id", "ID", "The space; without it, all"))
+            .arg(rewrite()),
+    )
+    .subcommand(
+        clap::Command::new("remove")
+            .about("Take a space away, and the trust in it")
+            .arg(arg("id", "ID", "The space").required(true)),
+    )
+    .subcommand(
+        clap::Command::new("new")
+            .about("Begin a space in a folder of its own: a hook, a skill, an agent")
+            .arg(arg("id", "ID", "What it is called by, and its folder").required(true)),
+    )
+    .subcommand(check("spaces"))
 }
 
 fn explain() -> clap::Command {
@@ -483,12 +535,21 @@ fn run_args() -> Vec<Arg> {
         value("settings", "FILE", "Settings for this run, nearer than your own")
             .value_parser(value_parser!(PathBuf)),
         value("agent", "AGENT", "Who runs: an agent's name, or the path of a profile's agent.json"),
+    ]
+}
+
+/// What extends a run beyond the person's own files, and what leaves some of it out.
+fn extension_args() -> Vec<Arg> {
+    vec![
         value("trust", "HASH", "Use what the project brings: ask about it, or trust this hash")
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("")
             .action(ArgAction::Append)
             .value_parser(trusted),
+        value("space", "ID", "Load a space; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(space_id),
         value("without", "NAME", "Run without a hook; may be repeated").action(ArgAction::Append),
         flag("safe-mode", "Use nothing that the project brings: no hooks, skills, servers, notes")
             .conflicts_with_all(["trust", "require-trust"]),
@@ -519,6 +580,13 @@ fn dollars(text: &str) -> Result<f64, String> {
     }
 }
 
+fn space_id(text: &str) -> Result<String, &'static str> {
+    match cotter::space::is_id(text) {
+        true => Ok(text.to_owned()),
+        false => Err("the id of a space has small letters, digits and `-`"),
+    }
+}
+
 /// A hash, or nothing, which asks.
 fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
@@ -539,6 +607,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             Some((_, matches)) => Command::SessionsList { json: matches.get_flag("json") },
             None => Command::SessionsList { json: false },
         }),
+        Some(("spaces", matches)) => Ok(spaces_of(matches)),
         Some(("explain", matches)) => Ok(explain_of(matches)),
         Some(("mcp", matches)) => Ok(match matches.subcommand() {
             Some(("accept", matches)) => Command::McpAccept {
@@ -575,6 +644,24 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
         Some((word, _)) => unreachable!("`{word}` has a row in `definition` and no arm here"),
         None => run_of(matches).map(|args| Command::Run(Box::new(args))),
     }
+}
+
+fn spaces_of(matches: &ArgMatches) -> Command {
+    let typed = |matches, name| text_of(matches, name).unwrap_or_default();
+    Command::Spaces(match matches.subcommand() {
+        Some(("check", matches)) => return check_of(FileKind::Spaces, matches),
+        Some(("add", matches)) => SpacesVerb::Add {
+            source: typed(matches, "source"),
+            rev: text_of(matches, "rev"),
+            rewrite: matches.get_flag("rewrite"),
+        },
+        Some(("remove", matches)) => SpacesVerb::Remove { id: typed(matches, "id") },
+        Some(("new", matches)) => SpacesVerb::New { id: typed(matches, "id") },
+        Some(("update", matches)) => {
+            SpacesVerb::Update { id: text_of(matches, "id"), rewrite: matches.get_flag("rewrite") }
+        }
+        list => SpacesVerb::List { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
+    })
 }
 
 fn explain_of(matches: &ArgMatches) -> Command {
@@ -671,6 +758,7 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         settings: path_of(matches, "settings"),
         agent: text_of(matches, "agent"),
         trust: trust_of(matches),
+        spaces: matches.get_many("space").into_iter().flatten().cloned().collect(),
         safe_mode: matches.get_flag("safe-mode"),
         without: matches.get_many("without").into_iter().flatten().cloned().collect(),
         ask: matches.get_flag("ask"),

@@ -14,6 +14,7 @@ pub(crate) mod schema;
 pub(crate) mod sessions;
 pub(crate) mod trust;
 pub(crate) mod skills;
+pub(crate) mod spaces;
 
 use std::env;
 

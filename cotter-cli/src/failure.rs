@@ -8,8 +8,8 @@ use std::{
 };
 
 use cotter::{
-    ext::RegisterError, files::BrokenHooks, session::StoreError, settings::SettingsError, text,
-    trust::TrustError,
+    ext::RegisterError, files::BrokenHooks, session::StoreError, settings::SettingsError,
+    space::BrokenSpace, text, trust::TrustError,
 };
 use cotter_test::ScriptError;
 
@@ -83,6 +83,13 @@ impl Failure {
         Failure { hint: hint.map(str::to_owned), ..failure }
     }
 
+    /// A space that cannot be used: everything at once, as whoever mends one thing wants to know of the
+    /// others.
+    pub(crate) fn of_space(message: impl Into<String>, broken: &BrokenSpace) -> Self {
+        let failure = broken.errors().fold(Failure::new(message), Failure::with_cause);
+        failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
+    }
+
     /// Tells the person, and gives the exit code.
     pub(crate) fn report(&self, style: Style) -> ExitCode {
         // Nobody is left to be told when this fails.
@@ -135,6 +142,12 @@ impl From<BrokenHooks> for Failure {
         failure.with_hint(
             "a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more",
         )
+    }
+}
+
+impl From<BrokenSpace> for Failure {
+    fn from(broken: BrokenSpace) -> Self {
+        Failure::of_space("a space cannot be used", &broken)
     }
 }
 

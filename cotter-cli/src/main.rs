@@ -18,6 +18,7 @@ mod roots;
 mod screen;
 mod sessions;
 mod setup;
+mod spaces;
 mod style;
 mod switches;
 mod terminal;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::McpAccept { server, digest } => commands::mcp::accept(&server, digest.as_deref()),
         Command::PermissionsList { json } => commands::permissions::list(json, style),
         Command::PermissionsRevoke { rule } => commands::permissions::revoke(&rule),
+        Command::Spaces(verb) => commands::spaces::run(verb, style),
         Command::Trust { path, print: true, .. } => commands::trust::print(path.as_deref()),
         Command::Trust { path, rewrite, .. } => {
             commands::trust::trust(path.as_deref(), rewrite, style)

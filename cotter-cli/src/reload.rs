@@ -24,6 +24,7 @@ use crate::{
     failure::Failure,
     home,
     setup::Files,
+    spaces::Spaces,
     switches,
     trust::{self, Standings},
 };
@@ -119,7 +120,8 @@ impl<'a> Units<'a> {
 /// What is watched while a run goes on: the person's own extensions, the project's, and who is trusted.
 pub(crate) fn watched(place: &Place, named: Option<&Path>) -> Vec<PathBuf> {
     let own = home::config().into_iter().flat_map(|folder| {
-        ["settings.json", "skills", "commands", "agents", "hooks"].map(|name| folder.join(name))
+        ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
+            .map(|name| folder.join(name))
     });
     let mut watched: Vec<_> = own.collect();
     watched.push(home::OPERATOR_SETTINGS.into());
@@ -133,6 +135,7 @@ pub(crate) fn watched(place: &Place, named: Option<&Path>) -> Vec<PathBuf> {
 pub(crate) struct Reloader {
     agent: Agent,
     starts: Arc<dyn Starts>,
+    spaces: Spaces,
     /// The file that was named on the command line.
     named: Option<PathBuf>,
     /// Contents that may be used in this run.
@@ -157,6 +160,7 @@ impl Reloader {
     pub(crate) fn new(
         agent: Agent,
         starts: Arc<dyn Starts>,
+        spaces: Spaces,
         mut owners: Vec<Owner>,
         told: Vec<String>,
         files: &Files,
@@ -167,6 +171,7 @@ impl Reloader {
         Reloader {
             agent,
             starts,
+            spaces,
             named: args.settings.clone(),
             hashes: args.trust.hashes.clone(),
             safe_mode: args.safe_mode,
@@ -214,14 +219,21 @@ impl Reloader {
         let extensions = Extensions::load(&files, place, &standings).of_a_run();
         let extensions = if self.safe_mode { extensions.safe() } else { extensions };
         let (before, agent) = (self.records.clone(), self.agent.clone());
+        let shelf = self.spaces.clone();
+        // From here on until all is in force no space is loaded or unloaded.
+        let mut spaces = shelf.read_again(&standings)?;
+        let places = spaces.places();
         let now = records.clone();
-        let is_said = move |owner: &Owner| is_decided(owner, &before, &now);
-        let mut units = Units::new(&agent, self.starts.clone(), &self.owners, is_said)?;
+        let is_said = move |owner: &Owner| is_decided(owner, &places, &before, &now);
+        let owners = self.with_owners(spaces.owners());
+        let mut units = Units::new(&agent, self.starts.clone(), &owners, is_said)?;
         files.load_into(&mut units)?;
         extensions.load_into(&mut units);
-        units.drop_others(&self.owners);
+        spaces.load_into(&mut units);
+        units.drop_others(&owners);
         let (owners, mut told) = (units.owners.clone(), units.told.clone());
         let done = units.apply()?;
+        drop(spaces);
         self.records = records;
         told.extend(standings.skipped());
         told.extend(files.about_disabled(&self.agent));
@@ -238,6 +250,14 @@ impl Reloader {
             Reload::Held { looser } => Some((files, looser)),
             _ => None,
         })
+    }
+
+    /// Who was loaded last, and the spaces that the person loaded since. Those they unloaded are gone
+    /// already.
+    fn with_owners(&self, spaces: Vec<Owner>) -> Vec<Owner> {
+        let known = |owner: &Owner| self.owners.iter().any(|known| known.is(owner));
+        let new = spaces.into_iter().filter(|owner| !known(owner));
+        self.owners.iter().cloned().chain(new.collect::<Vec<_>>()).collect()
     }
 
     /// Asks the person, where there is one.
@@ -291,11 +311,17 @@ fn records(agent: &Agent) -> Vec<Record> {
 }
 
 /// Whether a person trusted what an owner is loaded from, or took that back, since it was loaded.
-fn is_decided(owner: &Owner, before: &[Record], now: &[Record]) -> bool {
-    let unit = Path::new(owner.unit.as_str());
+fn is_decided(
+    owner: &Owner,
+    spaces: &[(Owner, PathBuf)],
+    before: &[Record],
+    now: &[Record],
+) -> bool {
+    let space = spaces.iter().find(|(known, _)| known.is(owner));
+    let unit = space.map_or(Path::new(owner.unit.as_str()), |(_, source)| source);
     let of = |records: &[Record]| {
         let known = records.iter().filter(|record| unit.starts_with(&record.source));
         known.cloned().collect::<Vec<_>>()
     };
-    owner.origin == Origin::Project && of(before) != of(now)
+    (owner.origin == Origin::Project || space.is_some()) && of(before) != of(now)
 }

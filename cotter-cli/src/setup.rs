@@ -41,6 +41,7 @@ use crate::{
     reload::{Reloader, Units},
     roots, screen,
     sessions::{FromFirstWord, Sessions},
+    spaces::{self, Spaces},
     tools,
     trust::{self, Found, Standings},
 };
@@ -534,7 +535,12 @@ fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
-fn builder(answering: Answering, place: Place, runner: &Runner) -> Result<AgentBuilder, Failure> {
+fn builder(
+    answering: Answering,
+    place: Place,
+    runner: &Runner,
+    spaces: &Spaces,
+) -> Result<AgentBuilder, Failure> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
@@ -547,7 +553,8 @@ fn builder(answering: Answering, place: Place, runner: &Runner) -> Result<AgentB
         .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
         .extend(builtin::subagents)
         .extend(builtin::commands)
-        .extend(builtin::skills);
+        .extend(builtin::skills)
+        .extend(|unit| spaces.command(unit));
     tools::furnish(builder, runner, &tools)
 }
 
@@ -566,7 +573,8 @@ pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> 
     let extensions = Extensions::load(&files, &place, &standings);
     let place = extensions.readable(place);
     let servers = tools::seen_servers(files.servers(&[], &place)?, &runner, &place)?;
-    let builder = builder(Answering::nobody().0, place, &runner)?;
+    let spaces = Spaces::new(&place, &[], &[], false);
+    let builder = builder(Answering::nobody().0, place, &runner, &spaces)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
     let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner)))?;
@@ -585,6 +593,8 @@ pub(crate) struct Setup {
     pub(crate) files: Files,
     /// How what the project brings stands.
     pub(crate) standings: Standings,
+    /// Those that were named, and the command that loads others.
+    pub(crate) spaces: Spaces,
     pub(crate) answering: Answering,
     /// Who is to run, where somebody was named.
     pub(crate) chosen: Option<Chosen>,
@@ -618,10 +628,12 @@ impl Setup {
         let runner = tools::runner(&values)?;
         let extensions = Extensions::load(&self.files, &place, &self.standings);
         let extensions = if args.safe_mode { extensions.safe() } else { extensions };
-        let place = extensions.readable(place);
+        let named = self.spaces.read_named(&self.standings)?;
+        let skills = named.iter().flat_map(|named| named.space.files.skill_folders());
+        let place = extensions.readable(place).with_read_roots(skills.collect::<Vec<_>>());
         let servers =
             tools::servers(self.files.servers(&args.mcp, &place)?, &runner, &place).await?;
-        let builder = builder(self.answering, place, &runner)?;
+        let builder = builder(self.answering, place, &runner, &self.spaces)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
         let builder = match &self.chosen {
             Some(chosen) => builder.config(|config| chosen.configure(config)),
@@ -647,6 +659,8 @@ impl Setup {
         let mut units = Units::at_the_start(&agent, starts.clone())?;
         self.files.load_into(&mut units)?;
         extensions.load_into(&mut units);
+        self.spaces.set_starts(&starts);
+        spaces::load_into(named, &mut units);
         let (mut told, owners) = (units.told.clone(), units.owners.clone());
         let _ = units.apply()?;
         // A run keeps what it began with: these are not loaded again.
@@ -664,7 +678,9 @@ impl Setup {
         args.without.iter().try_for_each(|name| check_without(&agent, name))?;
         told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);
         let told = told.into_iter().chain(self.standings.skipped()).collect();
-        let reloader = Reloader::new(agent.clone(), starts, owners, told, &self.files, args);
+        let spaces = self.spaces;
+        let reloader =
+            Reloader::new(agent.clone(), starts, spaces, owners, told, &self.files, args);
         Ok((agent, reloader))
     }
 }

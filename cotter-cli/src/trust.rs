@@ -11,6 +11,7 @@ use cotter::{
     files::{HookFile, hooks_of},
     profile::{Does, Leave, Profile},
     settings::{Document, Node, SettingsError},
+    space::{self, Space},
     text,
     trust::{Declared, Grants, Hash, Invocation, Snapshot, Standing, TrustStore, view},
     ui::Ui,
@@ -101,30 +102,26 @@ impl Standings {
     }
 }
 
-/// How everything a project brings stands, after what the command line says about it: somebody is
-/// asked, a hash is trusted for this run, or nothing runs where something is left out.
+/// How everything a project brings stands, after what the command line says about it and about the
+/// spaces that were named: somebody is asked, a hash is trusted for this run, or nothing runs where
+/// something is left out.
 pub(crate) async fn standings(
     place: &Place,
+    spaces: &[PathBuf],
     args: &TrustArgs,
     when: When,
 ) -> Result<Standings, Failure> {
     let store = store(place.project());
     let mut asking = Asking { args, when, terminal: None, unused: args.hashes.clone() };
-    let mut standings = Standings::nothing();
-    for Looked { source, standing, snapshot } in look(place, &store) {
-        let standing = match (&store, snapshot) {
-            (Ok(store), Some(snapshot)) => asking.settle(store, &snapshot, standing).await?,
-            _ => standing,
-        };
-        standings.0.push(Found { source, standing });
-    }
-    check(&standings, &asking.unused, args)?;
+    let standings = asking.settle_all(possible_sources(place), &store).await?;
+    let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
+    check(&standings, &of_spaces, &asking.unused, args)?;
     Ok(standings)
 }
 
 /// How everything a project brings stands, for who only looks.
 pub(crate) fn seen(place: &Place) -> Standings {
-    let looked = look(place, &store(place.project())).into_iter();
+    let looked = look(possible_sources(place), &store(place.project())).into_iter();
     let found = |Looked { source, standing, .. }| Found { source, standing };
     Standings(looked.map(found).collect())
 }
@@ -138,10 +135,10 @@ struct Looked {
 }
 
 /// Every source that is there or was trusted: a gate may have been in it.
-fn look(place: &Place, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
+fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
     let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
     let mut looked = vec![];
-    for source in possible_sources(place) {
+    for source in sources {
         let was_trusted = known.iter().any(|record| record.source == source);
         let (standing, snapshot) = match (is_there(&source), store) {
             (false, Ok(store)) => match store.missing(&source) {
@@ -164,14 +161,32 @@ fn look(place: &Place, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
 /// How everything a project brings stands in the course of a run that may use contents of these hashes.
 pub(crate) fn standing_now(place: &Place, hashes: &[Hash]) -> Standings {
     let mut standings = seen(place);
-    let is_open = |found: &&mut Found| !matches!(found.standing, Standing::Trusted { .. });
-    for found in standings.0.iter_mut().filter(is_open).filter(|_| !hashes.is_empty()) {
-        let Ok(snapshot) = Snapshot::take(&found.source) else { continue };
-        let admitted = hashes.contains(&snapshot.hash()).then(|| store(place.project()).ok());
-        let admitted = admitted.flatten().and_then(|store| store.admit(&snapshot).ok());
-        found.standing = admitted.unwrap_or_else(|| found.standing.clone());
-    }
+    let store = store(place.project());
+    standings.0.iter_mut().for_each(|found| admit(found, &store, hashes));
     standings
+}
+
+/// The same of one source; `None` where it is not there and nobody ever trusted it.
+pub(crate) fn standing_of(
+    source: &Path,
+    store: &Result<TrustStore, Failure>,
+    hashes: &[Hash],
+) -> Option<Standing> {
+    let Looked { source, standing, .. } = look(vec![source.to_owned()], store).pop()?;
+    let mut found = Found { source, standing };
+    admit(&mut found, store, hashes);
+    Some(found.standing)
+}
+
+/// Lets contents be used that this run may use.
+fn admit(found: &mut Found, store: &Result<TrustStore, Failure>, hashes: &[Hash]) {
+    if hashes.is_empty() || matches!(found.standing, Standing::Trusted { .. }) {
+        return;
+    }
+    let Ok(snapshot) = Snapshot::take(&found.source) else { return };
+    let store = store.as_ref().ok().filter(|_| hashes.contains(&snapshot.hash()));
+    let admitted = store.and_then(|store| store.admit(&snapshot).ok());
+    found.standing = admitted.unwrap_or_else(|| found.standing.clone());
 }
 
 fn is_there(source: &Path) -> bool {
@@ -188,6 +203,22 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
+    async fn settle_all(
+        &mut self,
+        sources: Vec<PathBuf>,
+        store: &Result<TrustStore, Failure>,
+    ) -> Result<Standings, Failure> {
+        let mut standings = Standings::nothing();
+        for Looked { source, standing, snapshot } in look(sources, store) {
+            let standing = match (store, snapshot) {
+                (Ok(store), Some(snapshot)) => self.settle(store, &snapshot, standing).await?,
+                _ => standing,
+            };
+            standings.0.push(Found { source, standing });
+        }
+        Ok(standings)
+    }
+
     async fn settle(
         &mut self,
         store: &TrustStore,
@@ -212,19 +243,42 @@ impl Asking<'_> {
 }
 
 /// What was named must be there; what is required must be trusted.
-fn check(standings: &Standings, unused: &[Hash], args: &TrustArgs) -> Result<(), Failure> {
+fn check(
+    standings: &Standings,
+    spaces: &Standings,
+    unused: &[Hash],
+    args: &TrustArgs,
+) -> Result<(), Failure> {
     if let Some(hash) = unused.first() {
         return Err(Failure::refused(format!("nothing here has the hash {hash}"))
             .with_hint("`cotter trust --print` shows what is here"));
     }
-    let mut skipped = standings.skipped().peekable();
+    let of_spaces = spaces.0.iter().filter_map(left_out);
+    let mut skipped = standings.skipped().chain(of_spaces).peekable();
     if args.require && skipped.peek().is_some() {
-        let failure = Failure::refused("not all that the project brings is trusted");
+        let failure = match standings.skipped().next() {
+            Some(_) => Failure::refused("not all that the project brings is trusted"),
+            None => Failure::refused("not every space that was named is trusted"),
+        };
         return Err(skipped
             .fold(failure, Failure::with_cause)
             .with_hint("`cotter trust` shows it and asks; `--trust=HASH` trusts it for one run"));
     }
     Ok(())
+}
+
+/// Why a space that was named is not used whole.
+fn left_out(space: &Found) -> Option<String> {
+    let source = shown(&space.source);
+    Some(match &space.standing {
+        Standing::Trusted { .. } => return None,
+        Standing::Changed { .. } => {
+            format!("{source} changed since it was trusted (`cotter trust {source}` shows how)")
+        }
+        Standing::Gone { .. } => format!("{source} was trusted, and is gone"),
+        Standing::Unknown { word: Some(word) } => format!("nothing of {source} is used: {word}"),
+        _ => format!("nobody trusts {source} yet (`cotter trust {source}` shows it)"),
+    })
 }
 
 /// Shows a source and asks whether to trust it. A no leaves it as it stands.
@@ -236,13 +290,18 @@ pub(crate) async fn ask(
     terminal: &Terminal,
 ) -> Result<Standing, Failure> {
     let shown = view(snapshot, &declared(snapshot)?, &standing);
-    let question = match grants.rewrite {
-        false => "Trust it as it is, and let it run?",
-        true => "Trust it as it is, let it run, and let its hooks rewrite calls and results?",
-    };
+    let question = question(grants);
     match terminal.confirm(&format!("{shown}\n{question}")).await {
         true => Ok(store.trust(snapshot, grants)?),
         false => Ok(standing),
+    }
+}
+
+/// What is asked.
+pub(crate) fn question(grants: Grants) -> &'static str {
+    match grants.rewrite {
+        false => "Trust it as it is, and let it run?",
+        true => "Trust it as it is, let it run, and let its hooks rewrite calls and results?",
     }
 }
 
@@ -267,6 +326,9 @@ pub(crate) fn shown(path: &Path) -> String {
 /// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
 /// it would run.
 pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+    if is_space(snapshot) {
+        return declared_of_space(snapshot);
+    }
     let mut declared = vec![];
     for name in ["settings.json", ".mcp.json"] {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
@@ -291,6 +353,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
             declared_profile(name, path, snapshot, &mut declared)?;
         }
     }
+    declared_spaces(snapshot, &mut declared)?;
     Ok(declared)
 }
 
@@ -315,6 +378,40 @@ fn declared_profile(
         };
         let within = path.parent().unwrap_or(Path::new(""));
         declared.push(Declared::new(what, command).in_folder(within));
+    }
+    Ok(())
+}
+
+/// The commands that a space declares.
+pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+    let (_, hooks) = Space::strict_of(snapshot)?;
+    Ok(hooks.files.into_iter().map(declared_file).collect())
+}
+
+/// Whether a source is one of the person's own spaces.
+fn is_space(snapshot: &Snapshot) -> bool {
+    snapshot.file(Path::new(space::MANIFEST)).is_some()
+        && crate::spaces::home::folder().is_some_and(|own| {
+            let own = own.canonicalize().unwrap_or(own);
+            snapshot.source().parent() == Some(&own)
+        })
+}
+
+/// The hooks of the spaces in a project's folder, each shown from where the folder is.
+fn declared_spaces(snapshot: &Snapshot, declared: &mut Vec<Declared>) -> Result<(), Failure> {
+    for name in snapshot.folders(Path::new("spaces")) {
+        let within = Path::new("spaces").join(&name);
+        let (manifest, hooks) = Space::strict_of(&snapshot.below(&within))?;
+        for mut file in hooks.files {
+            if let CommandLine::Words(words) = &mut file.hook.command
+                && let Some(program) = words.first_mut()
+                && let Some(inner) = program.strip_prefix("./")
+            {
+                *program = format!("./{}/{inner}", within.display());
+            }
+            let Declared { what, command, .. } = declared_file(file);
+            declared.push(Declared::new(format!("space {}: {what}", manifest.id), command));
+        }
     }
     Ok(())
 }

@@ -25,6 +25,8 @@ use smol_str::SmolStr;
 
 #[cfg(unix)]
 pub use self::hooks::hooks_of;
+#[cfg(unix)]
+pub(crate) use self::hooks::{check_hooks, of_settings};
 pub use self::{
     agents::AgentFile,
     commands::CommandFile,
@@ -158,6 +160,15 @@ impl Loaded {
     /// The folders whose files belong to skills: what calls may read of a folder that is closed.
     pub fn skill_folders(&self) -> Vec<PathBuf> {
         self.skills.iter().filter_map(|skill| Some(skill.folder()?.to_owned())).collect()
+    }
+
+    /// Leaves everything out.
+    #[cfg(unix)]
+    pub(crate) fn clear(&mut self) {
+        self.skills.clear();
+        self.commands.clear();
+        self.agents.clear();
+        self.diagnostics.clear();
     }
 
     fn keep_first(&mut self) {
@@ -303,6 +314,8 @@ pub enum FileKind {
     Hooks,
     /// Settings files.
     Settings,
+    /// Spaces: each file of a folder with a `manifest.json`.
+    Spaces,
 }
 
 impl FileKind {
@@ -315,6 +328,7 @@ impl FileKind {
             FileKind::Profiles => "profile",
             FileKind::Hooks => "hook",
             FileKind::Settings => "settings",
+            FileKind::Spaces => "space",
         }
     }
 }
@@ -334,7 +348,7 @@ pub struct CheckedFile {
 }
 
 /// Files that were looked at, and what is to be said about them.
-type Told = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
+pub(crate) type Told = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 
 /// Checks the files of a kind below a folder, or one file, whole: texts are read, too.
 pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
@@ -346,6 +360,10 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
         FileKind::Profiles => return checked(agents::check_profiles(path), kind),
         FileKind::Hooks => return checked(hooks::check(path), kind),
         FileKind::Settings => return checked(hooks::check_settings(path), kind),
+        #[cfg(unix)]
+        FileKind::Spaces => return crate::space::check(path),
+        #[cfg(not(unix))]
+        FileKind::Spaces => return vec![],
     }
     let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
     loaded.keep_first();
@@ -362,7 +380,7 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
 }
 
 /// Each file once, with what is to be said about it. One that is only told of is of that kind.
-fn checked((mut paths, diagnostics): Told, kind: FileKind) -> Vec<CheckedFile> {
+pub(crate) fn checked((mut paths, diagnostics): Told, kind: FileKind) -> Vec<CheckedFile> {
     let told_of = diagnostics.iter().map(|told| &told.path);
     let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
     let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();

@@ -595,6 +595,8 @@ pub mod command_hook;
 pub mod profile;
 #[cfg(all(unix, feature = "files"))]
 pub mod trust;
+#[cfg(all(unix, feature = "files"))]
+pub mod space;
 pub mod redact;
 pub mod text;
 

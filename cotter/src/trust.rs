@@ -54,6 +54,12 @@ impl TrustError {
         self.hint.as_deref()
     }
 
+    /// All of it on one line, with what to do about it.
+    pub(crate) fn told(&self) -> String {
+        let hint = self.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("{}{hint}", self.in_short())
+    }
+
     /// All of it on one line.
     fn in_short(&self) -> String {
         match &self.cause {

@@ -1,4 +1,5 @@
-//! Extensions that are files: hooks of a `hooks/*.yaml`, and the front matter of skills, commands and agents.
+//! Extensions that are files: hooks of a `hooks/*.yaml`, the manifest of a space, and the front matter of skills,
+//! commands and agents.
 //!
 //! Front matter of other programs has keys of its own, which stand without effect; so any key may be there.
 
@@ -12,6 +13,10 @@ use crate::{
 
 pub(crate) fn hook() -> Schema {
     read::<Hook>()
+}
+
+pub(crate) fn manifest() -> Schema {
+    read::<Manifest>()
 }
 
 pub(crate) fn skill() -> Schema {
@@ -31,6 +36,10 @@ plain! {
     Id = json_schema!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$", "maxLength": 64});
     /// What a hook is called by.
     HookId = json_schema!({"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": 80});
+    /// What a space is called by.
+    SpaceId = json_schema!({
+        "type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": cotter::space::MOST_ID, "examples": ["deploy"],
+    });
     /// A list of words, or one text with words between commas or blanks.
     Words = json_schema!({"type": ["array", "string"], "items": {"type": "string"}});
     /// The same, with one at least.
@@ -65,6 +74,25 @@ struct Hook {
     timeout_ms: Option<u64>,
     /// `false` switches it off.
     enabled: Option<bool>,
+}
+
+/// What makes a folder a space: `manifest.json`.
+#[derive(JsonSchema)]
+#[schemars(title = "Manifest of a space", rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("allowComments" = true, "allowTrailingCommas" = true))]
+struct Manifest {
+    /// Where this schema is, for editors. `cotter schema space > FILE` writes it.
+    #[schemars(rename = "$schema", extend("examples" = ["./space.schema.json"]))]
+    schema: Option<String>,
+    /// What it is called by, and the name of its folder.
+    id: SpaceId,
+    /// Its name, for people.
+    name: Text,
+    /// Which version it is, in its author's own counting.
+    #[schemars(extend("examples" = ["1.0.0"]))]
+    version: Text,
+    /// What it is for, in one sentence.
+    description: Option<String>,
 }
 
 /// The front matter of a skill: `skills/NAME/SKILL.md`, `skills/NAME.md` or `skills/NAME.yaml`.

@@ -25,6 +25,7 @@ const SCHEMAS: &[(&str, Make)] = &[
     ("hook-input", hooks::input),
     ("hook-output", hooks::output),
     ("hook-file", files::hook),
+    ("space", files::manifest),
     ("skill", files::skill),
     ("command", files::command),
     ("agent", files::agent),

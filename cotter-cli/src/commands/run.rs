@@ -35,6 +35,7 @@ use crate::{
     reload,
     sessions::Sessions,
     setup::{Files, Keep, Setup, last_session, place},
+    spaces::Spaces,
     style::When,
     terminal::{Nobody, Terminal},
     trust::{self, Standings},
@@ -58,13 +59,17 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
     let place = place(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
     let watch = Watch::new(reload::watched(&place, args.settings.as_deref()));
+    let spaces = Spaces::new(&place, &args.spaces, &args.trust.hashes, args.safe_mode);
     let standings = match args.safe_mode {
         true => Standings::nothing(),
-        false => runtime
-            .block_on(unless_aborted(trust::standings(&place, &args.trust, style), NOT_SENT))?,
+        false => {
+            let sources = spaces.sources();
+            let standings = trust::standings(&place, &sources, &args.trust, style);
+            runtime.block_on(unless_aborted(standings, NOT_SENT))?
+        }
     };
     standings.skipped().for_each(|words| output.warn(&words));
-    let asked = Asked::new(args, place, standings, &mut output)?;
+    let asked = Asked::new(args, place, standings, spaces, &mut output)?;
     let done = runtime.block_on(asked.run(watch, style, &mut output));
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
@@ -78,6 +83,7 @@ struct Asked {
     files: Files,
     standings: Standings,
     chosen: Option<Chosen>,
+    spaces: Spaces,
     who: Who,
     sessions: Option<Sessions>,
     id: Option<SmolStr>,
@@ -91,6 +97,7 @@ impl Asked {
         args: RunArgs,
         place: Place,
         standings: Standings,
+        spaces: Spaces,
         output: &mut Output,
     ) -> Result<Self, Failure> {
         let files = Files::load(args.settings.as_deref(), &place, &standings)?;
@@ -117,7 +124,19 @@ impl Asked {
         if prompt.is_none() && id.is_none() {
             return Err(no_prompt());
         }
-        Ok(Asked { args, place, files, standings, chosen, who, sessions, id, prompt, slash })
+        Ok(Asked {
+            args,
+            place,
+            files,
+            standings,
+            spaces,
+            chosen,
+            who,
+            sessions,
+            id,
+            prompt,
+            slash,
+        })
     }
 
     async fn run(
@@ -126,8 +145,8 @@ impl Asked {
         style: When,
         output: &mut Output,
     ) -> Result<ExitCode, Failure> {
-        let Asked { args, place, files, standings, chosen, mut who, sessions, id, prompt, slash } =
-            self;
+        let Asked { args, place, files, standings, spaces, chosen, mut who, .. } = self;
+        let Asked { sessions, id, prompt, slash, .. } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
             unless_aborted(who.ask(terminal), NOT_SENT).await?;
@@ -150,6 +169,7 @@ impl Asked {
             place,
             files,
             standings,
+            spaces,
             answering,
             chosen,
             redactor,

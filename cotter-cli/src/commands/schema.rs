@@ -26,6 +26,7 @@ const SCHEMAS: &[(&str, &str, &str)] = &[
         include_str!("../../../schemas/hook-output.schema.json"),
     ),
     ("hook-file", "hooks/*.yaml", include_str!("../../../schemas/hook-file.schema.json")),
+    ("space", "manifest.json of a space", include_str!("../../../schemas/space.schema.json")),
     ("skill", "front matter of a skill", include_str!("../../../schemas/skill.schema.json")),
     ("command", "front matter of a command", include_str!("../../../schemas/command.schema.json")),
     ("agent", "front matter of an agent", include_str!("../../../schemas/agent.schema.json")),

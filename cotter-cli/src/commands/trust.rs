@@ -12,6 +12,7 @@ use crate::{
     failure::Failure,
     home, say,
     setup::place,
+    spaces,
     style::{Style, When},
     trust::{self, shown},
 };
@@ -135,7 +136,9 @@ impl Named {
         sources: fn(&cotter::Place) -> Vec<PathBuf>,
     ) -> Result<Self, Failure> {
         let by_itself = [".cotter", ".mcp.json"];
-        let source = path.filter(|path| by_itself.iter().any(|name| path.ends_with(name)));
+        let source = path.filter(|path| {
+            by_itself.iter().any(|name| path.ends_with(name)) || spaces::home::is_one(path)
+        });
         if let Some(source) = source {
             let source = std::path::absolute(source)
                 .map_err(|cause| Failure::new("there is no working folder").with_cause(cause))?;

@@ -347,6 +347,7 @@ fn p1_lists_tell_names_and_whose_they_are() {
         /skills    Lists the skills there are  (embedder)
         /agents    Lists the subagents the model may call  (embedder)
         /commands  Lists the commands there are  (embedder)
+        /spaces    Lists spaces, loads and unloads them: /spaces [load|unload|switch ID]  (embedder)
     "#]]);
     world.check(&["agents", "list", "--color", "always"], expect![[r#"
         exit 0

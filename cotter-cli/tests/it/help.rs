@@ -21,6 +21,7 @@ fn help_shows_what_works() {
           commands     List what may be typed after a slash
           agents       List the subagents the model may call
           models       List the models that can answer
+          spaces       Add spaces, folders that are an extension, and begin one
           explain      What would happen to a call, and why, without running it
           mcp          List what MCP servers offer, and accept what changed
           permissions  List the rules in force, and take one back
@@ -55,6 +56,7 @@ fn help_shows_what_works() {
               --settings <FILE>         Settings for this run, nearer than your own
               --agent <AGENT>           Who runs: an agent's name, or the path of a profile's agent.json
               --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
+              --space <ID>              Load a space; may be repeated
               --without <NAME>          Run without a hook; may be repeated
               --safe-mode               Use nothing that the project brings: no hooks, skills, servers, notes
               --require-trust           Do not run where something of the project is not trusted

@@ -27,4 +27,6 @@ mod explain;
 mod permissions;
 mod trust;
 mod reload;
+mod spaces;
+mod spaces_git;
 mod free;

@@ -25,7 +25,7 @@ fn reading(world: &World) -> String {
 }
 
 /// Whether each call so far was refused.
-fn refusals(world: &World) -> Vec<bool> {
+pub(crate) fn refusals(world: &World) -> Vec<bool> {
     let Some(id) = world.ids().first().cloned() else { return vec![] };
     let text = fs::read_to_string(world.sessions().join(format!("{id}.jsonl"))).unwrap();
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -34,21 +34,21 @@ fn refusals(world: &World) -> Vec<bool> {
 }
 
 /// Waits until a call that is made from now on is refused, or is not.
-fn wait_for_refusal(world: &World, refused: bool) {
+pub(crate) fn wait_for_refusal(world: &World, refused: bool) {
     let before = refusals(world).len();
     let is_so = || refusals(world).iter().skip(before + 1).any(|is| *is == refused);
     wait_until(is_so, if refused { "a call is refused" } else { "a call runs" });
 }
 
 /// A run that goes on, and what it says on standard error.
-struct Running<'w> {
+pub(crate) struct Running<'w> {
     world: &'w World,
     child: Child,
     said: PathBuf,
 }
 
 impl<'w> Running<'w> {
-    fn new(world: &'w World, more: &[&str]) -> Self {
+    pub(crate) fn new(world: &'w World, more: &[&str]) -> Self {
         let script = reading(world);
         let args = [&["-p", "--script", &script], more, &["go"]].concat();
         let said = world.path("said");
@@ -57,13 +57,13 @@ impl<'w> Running<'w> {
         Running { world, child, said }
     }
 
-    fn wait_for(&self, words: &str) {
+    pub(crate) fn wait_for(&self, words: &str) {
         let said = || fs::read_to_string(&self.said).unwrap_or_default();
         wait_until(|| said().contains(words), words);
     }
 
     /// What it said but for calls that were refused.
-    fn end(mut self, expected: Expect) {
+    pub(crate) fn end(mut self, expected: Expect) {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         self.child.wait().unwrap();
         let said = fs::read_to_string(&self.said).unwrap();

@@ -15,6 +15,7 @@ use cotter::{
     points::{POINTS, PointId, Power},
     profile::{Leave, Profile},
     settings::{Document, Settings, SettingsError, Source},
+    space::Manifest,
 };
 use cotter_models::Speaks;
 use cotter_tools::mcp::Servers;
@@ -57,6 +58,7 @@ fn schemas_are_listed_and_printed() {
             hook-input        what a command hook reads, by point
             hook-output       what a command hook may answer, by point
             hook-file         hooks/*.yaml
+            space             manifest.json of a space
             skill             front matter of a skill
             command           front matter of a command
             agent             front matter of an agent
@@ -116,6 +118,10 @@ fn servers(document: &Document) -> Result<(), SettingsError> {
     Servers::from_document(document).map(drop)
 }
 
+fn manifest(document: &Document) -> Result<(), SettingsError> {
+    Manifest::read(document).map(drop)
+}
+
 /// Reads what the program reads of a settings file, section by section.
 fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
     let settings = Settings::from_document(document, source)?;
@@ -132,8 +138,13 @@ fn profile(document: &Document) -> Result<(), SettingsError> {
 }
 
 /// The files that are read strictly, with their schemas.
-const STRICT: [(&str, Reader); 4] =
-    [("settings", own), ("project-settings", of_a_project), ("mcp", servers), ("profile", profile)];
+const STRICT: [(&str, Reader); 5] = [
+    ("settings", own),
+    ("project-settings", of_a_project),
+    ("mcp", servers),
+    ("profile", profile),
+    ("space", manifest),
+];
 
 fn read(reader: Reader, document: &Value) -> Result<(), SettingsError> {
     reader(&Document::parse("s.json", &document.to_string())?)
@@ -179,7 +190,8 @@ fn readers_and_schemas_know_the_same_keys() {
         let spots = spots(&schema);
         let closed = |spot: &&Spot<'_>| spot.schema["additionalProperties"] == false;
         let spots: Vec<_> = spots.iter().filter(closed).collect();
-        assert!(spots.len() >= 3, "{name} has hardly any objects");
+        let least = if name == "space" { 1 } else { 3 };
+        assert!(spots.len() >= least, "{name} has hardly any objects");
         for spot in spots {
             let offered = spot.schema["properties"].as_object().expect("its keys");
             let mut known = known_keys(reader, spot);
@@ -286,6 +298,7 @@ fn readers_and_schemas_agree_about_values() {
             only the schema takes at $.permissions.policies[].tools[] "["
         "#]],
     );
+    check_verdicts("space", manifest, expect![[""]]);
     check_verdicts(
         "project-settings",
         of_a_project,

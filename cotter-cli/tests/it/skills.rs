@@ -108,6 +108,7 @@ fn c12_skills_are_listed_shown_and_matched() {
         {"name":"skills","description":"Lists the skills there are","origin":"embedder","owner":"program"}
         {"name":"agents","description":"Lists the subagents the model may call","origin":"embedder","owner":"program"}
         {"name":"commands","description":"Lists the commands there are","origin":"embedder","owner":"program"}
+        {"name":"spaces","description":"Lists spaces, loads and unloads them: /spaces [load|unload|switch ID]","origin":"embedder","owner":"program"}
         {"name":"git:look","description":"Looks","origin":"user","owner":"[T]/home/.config/cotter"}
     "#]]);
     world.check(&["agents", "list"], expect![[r#"

@@ -615,6 +615,11 @@ fn check_one(path: &Path) -> Told {
     (files, diagnostics)
 }
 
+/// The hooks of a folder of extensions, and nothing else of it.
+pub(crate) fn check_hooks(folder: &Path) -> Told {
+    of_shelf(Shelf::of_folder(folder))
+}
+
 fn of_shelf(shelf: Result<Shelf<'_>, Diagnostic>) -> Told {
     let shelf = match shelf {
         Ok(shelf) => shelf,
@@ -653,8 +658,8 @@ pub(super) fn check_settings(path: &Path) -> Told {
     (files, diagnostics)
 }
 
-/// What is wrong with a file that is read strictly.
-pub(super) fn of_settings(path: &Path, error: &SettingsError) -> Diagnostic {
+/// What is wrong with a strict file, with its place.
+pub(crate) fn of_settings(path: &Path, error: &SettingsError) -> Diagnostic {
     let place = error.place();
     let at = place.map(|place| format!("{}: ", place.path())).unwrap_or_default();
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();

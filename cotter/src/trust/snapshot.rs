@@ -68,11 +68,16 @@ impl Snapshot {
     /// A link that leads out, a pipe, a socket, a device, or more than a snapshot holds is an error
     /// that names the place. So is a source that is a link itself.
     pub fn take(source: &Path) -> Result<Self, TrustError> {
+        Snapshot::take_without(source, &[])
+    }
+
+    /// The same without what stands under these names right in the folder, such as `.git`.
+    pub fn take_without(source: &Path, without: &[&str]) -> Result<Self, TrustError> {
         let source = canonical(source)?;
         let cannot = |cause| TrustError::io("read", &source, cause);
         let (parent, name) = split(&source)?;
         let around = Folder::open(parent).map_err(cannot)?;
-        let mut walk = Walk { source: &source, items: BTreeMap::new(), seen: 0, bytes: 0 };
+        let mut walk = Walk { source: &source, without, items: BTreeMap::new(), seen: 0, bytes: 0 };
         match around.kind(name).map_err(cannot)? {
             FileType::Directory => {
                 let folder = around.folder(name).map_err(cannot)?;
@@ -91,6 +96,62 @@ impl Snapshot {
         let items = walk.items;
         check_links(&source, &items)?;
         Ok(Snapshot { hash: hash(&items), source, items })
+    }
+
+    /// What came from elsewhere, a repository for one, as the contents of a folder. Each path is one below
+    /// the folder; none leads out of it or names what git keeps for itself, none is below a file, and no
+    /// link leads out. It is as small as a snapshot has to be.
+    pub fn of_items(source: &Path, items: BTreeMap<PathBuf, Item>) -> Result<Self, TrustError> {
+        let source = canonical(source)?;
+        let size = |item: &Item| match item {
+            Item::File { bytes, .. } => bytes.len() as u64,
+            Item::Link(_) => 0,
+        };
+        if items.len() > MOST_ITEMS || items.values().map(size).sum::<u64>() > MOST_BYTES {
+            return Err(TrustError::new(&source, "has too much in it to look at"));
+        }
+        for path in items.keys() {
+            let is_plain = |part: Component<'_>| match part {
+                Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+                _ => false,
+            };
+            let is_below_file = path.ancestors().skip(1).any(|above| items.contains_key(above));
+            let fits = path.components().all(is_plain)
+                && (1..=DEEPEST).contains(&path.components().count());
+            if !fits || is_below_file {
+                let what = format!("has a file whose path cannot be one: {}", super::shown(path));
+                return Err(TrustError::new(&source, what));
+            }
+        }
+        check_links(&source, &items)?;
+        Ok(Snapshot { hash: hash(&items), source, items })
+    }
+
+    /// The same contents as those of another folder.
+    pub fn at(self, source: &Path) -> Result<Self, TrustError> {
+        Ok(Snapshot { source: canonical(source)?, ..self })
+    }
+
+    /// The folders right in a folder below the source, by name.
+    pub fn folders(&self, path: &Path) -> Vec<OsString> {
+        let names = self.items.keys().filter_map(|item| {
+            let mut names = item.strip_prefix(path).ok()?.components();
+            let first = names.next()?;
+            names.next().map(|_| first.as_os_str().to_owned())
+        });
+        let mut names: Vec<_> = names.collect();
+        names.dedup();
+        names
+    }
+
+    /// One folder of it by itself. A link in it may lead out of it, but not out of the whole.
+    pub fn below(&self, path: &Path) -> Snapshot {
+        let within = self.items.iter().filter_map(|(item, what)| {
+            let inner = item.strip_prefix(path).ok().filter(|inner| *inner != Path::new(""))?;
+            Some((inner.to_owned(), what.clone()))
+        });
+        let items = within.collect();
+        Snapshot { hash: hash(&items), source: self.source.join(path), items }
     }
 
     /// What it was taken of: absolute, without links.
@@ -215,6 +276,8 @@ fn word(kind: FileType) -> &'static str {
 /// A folder as far as it was read.
 struct Walk<'a> {
     source: &'a Path,
+    /// Names right in the source that are passed over.
+    without: &'a [&'a str],
     items: BTreeMap<PathBuf, Item>,
     /// Files, folders and links.
     seen: usize,
@@ -232,7 +295,11 @@ impl Walk<'_> {
             TrustError::new(self.source, format_args!("{what}, too many to look at"))
         })?;
         self.seen += entries.len();
+        let without = if depth == 0 { self.without } else { &[] };
         for (name, kind) in entries {
+            if without.iter().any(|other| name == *other) {
+                continue;
+            }
             self.entry(folder, at.join(&name), &name, kind, depth)?;
         }
         Ok(())

@@ -48,6 +48,8 @@ mod structure;
 mod formats;
 #[cfg(unix)]
 mod trust;
+#[cfg(unix)]
+mod spaces;
 mod examples;
 mod attacks;
 mod attacks_models;

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// The ids whose tests stand in this folder. A test names its ids in its own name: `l6_…`.
-const IDS: &str = "C1 C2 C3 C4 C9 C10 C12 C13 C15 L1 L2 L3 L4 L5 L6 L9 L10 L11 L20 L21 \
+const IDS: &str = "C1 C2 C3 C4 C9 C10 C12 C13 C14 C15 L1 L2 L3 L4 L5 L6 L9 L10 L11 L20 L21 \
                    R1 R2 R3 R4 R5 R6 R7 R8 R10 R11 R12 P1 P2 P3 P4 P5 P6 P7 P8 P9 P10 P11 P12 \
                    B0 B1 G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 G11 G12 G13 G14 G15 G16 G17 G18 G19 G20 G21 \
                    G22 G23 S2 S4 S5 S6 S8 S19 S20 S26 S27 S28 S29";

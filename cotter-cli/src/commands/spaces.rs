@@ -1,0 +1,427 @@
+//! `cotter spaces add|update|remove|list|new`: the person's own spaces, where they came from, and the trust
+//! in them. Nothing of a space runs when it is added: it is copied, shown and asked about.
+
+use std::{fs, io, path::Path, process::ExitCode};
+
+use cotter::{
+    space::{self, Space},
+    text,
+    trust::{Grants, Hash, Snapshot, Standing, TrustStore, view},
+    ui::Ui,
+};
+use serde_json::json;
+
+use crate::{
+    cli::SpacesVerb,
+    failure::Failure,
+    say,
+    screen::Screen,
+    setup,
+    spaces::{
+        At, Spaces, counted,
+        git::{self, Address},
+        home::{self, Entry, Home},
+    },
+    style::{Style, When},
+    terminal::Terminal,
+    trust::{self, shown},
+};
+
+/// Does what was typed.
+pub(crate) fn run(verb: SpacesVerb, when: When) -> Result<ExitCode, Failure> {
+    match verb {
+        SpacesVerb::Add { source, rev, rewrite } => add(&source, rev, rewrite, when),
+        SpacesVerb::Update { id, rewrite } => update(id.as_deref(), rewrite, when),
+        SpacesVerb::Remove { id } => remove(&id),
+        SpacesVerb::List { json } => list(json, when),
+        SpacesVerb::New { id } => new(&id),
+    }
+}
+
+/// What was copied from where it is.
+struct Copied {
+    /// Its files, as those of a folder that is not there yet.
+    snapshot: Snapshot,
+    /// The commit, of a repository.
+    revision: Option<String>,
+}
+
+/// Where a space comes from.
+enum From {
+    Folder(String),
+    Repository(Address),
+}
+
+impl From {
+    fn parse(typed: &str) -> Result<Self, Failure> {
+        if let Some(address) = Address::parse(typed)? {
+            return Ok(From::Repository(address));
+        }
+        let cannot = |cause: io::Error| {
+            Failure::new(format!("there is no folder {}", shown(Path::new(typed))))
+                .with_cause(cause)
+        };
+        let folder = fs::canonicalize(typed).map_err(cannot)?;
+        let folder = folder.into_os_string().into_string();
+        folder.map(From::Folder).map_err(|_| Failure::new("the name of that folder is no text"))
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            From::Folder(folder) => folder,
+            From::Repository(address) => address.as_str(),
+        }
+    }
+
+    fn copy(&self, rev: Option<&str>, home: &Home) -> Result<Copied, Failure> {
+        match self {
+            From::Folder(_) if rev.is_some() => {
+                Err(Failure::usage("`--rev` is for repositories, and this is a folder"))
+            }
+            From::Folder(folder) => {
+                // What git keeps beside the files is no part of them.
+                let snapshot = Snapshot::take_without(Path::new(folder), &[".git"])?;
+                Ok(Copied { snapshot, revision: None })
+            }
+            From::Repository(address) => {
+                let scratch = home.scratch();
+                let (items, commit) = git::fetch(address, rev, &scratch)?;
+                let snapshot = Snapshot::of_items(&scratch, items).map_err(|error| {
+                    let shown = text::show_line(address.as_str()).into_owned();
+                    Failure::from(error).within(format!("{shown} cannot be used as a space"))
+                })?;
+                Ok(Copied { snapshot, revision: Some(commit) })
+            }
+        }
+    }
+}
+
+/// What is wrong with a space, by names within it.
+fn read(copied: &Copied, from: &From) -> Result<space::Manifest, Failure> {
+    let (manifest, _) = Space::strict_of(&copied.snapshot).map_err(|mut broken| {
+        let source = copied.snapshot.source();
+        for told in &mut broken.diagnostics {
+            told.path = told.path.strip_prefix(source).map_or(told.path.clone(), Path::to_owned);
+        }
+        let shown = text::show_line(from.as_str()).into_owned();
+        Failure::of_space(format!("{shown} cannot be used as a space"), &broken)
+    })?;
+    Ok(manifest)
+}
+
+fn add(source: &str, rev: Option<String>, rewrite: bool, when: When) -> Result<ExitCode, Failure> {
+    let from = From::parse(source)?;
+    let home = Home::open()?;
+    let copied = from.copy(rev.as_deref(), &home)?;
+    let id = read(&copied, &from)?.id;
+    let (place, snapshot) = (home.place(&id), copied.snapshot);
+    let hash = snapshot.hash();
+    let is_known = home.entries()?.iter().any(|entry| entry.id == id);
+    let there = match place.symlink_metadata() {
+        Ok(_) if is_known => {
+            return Err(Failure::new(format!("the space `{id}` is there already")).with_hint(
+                format!(
+                    "`cotter spaces update {id}` brings it up to date, `remove {id}` takes it away"
+                ),
+            ));
+        }
+        // A process that was killed left it: it only has to be written down.
+        Ok(_) if Snapshot::take(&place).is_ok_and(|there| there.hash() == hash) => true,
+        Ok(_) => {
+            return Err(Failure::new(format!("{} is there, and is something else", shown(&place)))
+                .with_hint(format!("`cotter spaces remove {id}` takes it away")));
+        }
+        Err(_) => false,
+    };
+    let snapshot = snapshot.at(&place)?;
+    let store = trust::store(setup::place(None)?.project())?;
+    let answer = ask(&snapshot, &store, rewrite, when)?;
+    if answer == Answer::No {
+        return Err(Failure::refused("the answer was no: nothing was added"));
+    }
+    if !there {
+        home.put(&id, &snapshot)?;
+    }
+    let source = from.as_str().to_owned();
+    let entry = Entry { id: id.to_string(), source, rev, revision: copied.revision, hash };
+    home.set(&id, Some(entry))?;
+    settle(&answer, &snapshot, &store, rewrite)?;
+    Ok(say(&format!("{}{}", about(&id, &place, "is there")?, left_open(&answer, &snapshot))))
+}
+
+/// What a person said to contents.
+#[derive(PartialEq, Eq)]
+enum Answer {
+    /// They are trusted already.
+    Known,
+    Yes,
+    No,
+    /// There was nobody to ask.
+    Nobody,
+}
+
+/// Shows contents, and what of them is another than was trusted, and asks.
+fn ask(
+    snapshot: &Snapshot,
+    store: &TrustStore,
+    rewrite: bool,
+    when: When,
+) -> Result<Answer, Failure> {
+    let standing = store.standing(snapshot);
+    if matches!(&standing, Standing::Trusted { grants, .. } if grants.rewrite >= rewrite) {
+        return Ok(Answer::Known);
+    }
+    let shown = view(snapshot, &trust::declared_of_space(snapshot)?, &standing);
+    let question = trust::question(Grants::default().with_rewrite(rewrite));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+    Ok(runtime.block_on(async {
+        let Ok(terminal) = Terminal::open(when, Screen::default()) else { return Answer::Nobody };
+        match terminal.confirm(&format!("{shown}\n{question}")).await {
+            true => Answer::Yes,
+            false => Answer::No,
+        }
+    }))
+}
+
+/// Writes down what a person said.
+fn settle(
+    answer: &Answer,
+    snapshot: &Snapshot,
+    store: &TrustStore,
+    rewrite: bool,
+) -> Result<(), Failure> {
+    if *answer == Answer::Yes {
+        let _ = store.trust(snapshot, Grants::default().with_rewrite(rewrite))?;
+    }
+    Ok(())
+}
+
+/// A line about a space that is in its place, and what its author should know.
+fn about(id: &str, place: &Path, what: &str) -> Result<String, Failure> {
+    let space = Space::read(place)?;
+    let version = text::show_line(&space.manifest.version).into_owned();
+    let mut out = format!("space `{id}` {version} {what}: {}\n", counted(&space));
+    for told in space.diagnostics() {
+        out += &format!("warning: {}\n", text::show_line(&told.to_string()));
+    }
+    Ok(out)
+}
+
+/// What is still to be done.
+fn left_open(answer: &Answer, snapshot: &Snapshot) -> String {
+    let (path, hash) = (shown(snapshot.source()), snapshot.hash());
+    match answer {
+        Answer::Nobody => format!(
+            "nobody trusts it yet: `cotter trust {path}` shows it and asks; `--trust={hash}` trusts it \
+             for one run\n"
+        ),
+        _ => format!("`cotter -p --space {} PROMPT` uses it\n", id_of(snapshot)),
+    }
+}
+
+fn id_of(snapshot: &Snapshot) -> String {
+    snapshot.source().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn update(id: Option<&str>, rewrite: bool, when: When) -> Result<ExitCode, Failure> {
+    let home = Home::open()?;
+    let mut entries = home.entries()?;
+    if let Some(id) = id {
+        let known: Vec<_> = entries.iter().map(|entry| entry.id.clone()).collect();
+        entries.retain(|entry| entry.id == id);
+        if entries.is_empty() {
+            return Err(unknown(id, known.iter().map(String::as_str)));
+        }
+    }
+    if entries.is_empty() {
+        return Ok(say("there are no spaces to update\n"));
+    }
+    let mut failed = None;
+    for entry in entries {
+        let id = entry.id.clone();
+        match update_one(&home, entry, rewrite, when) {
+            Ok(words) => _ = say(&words),
+            Err(failure) => {
+                let failure = failure.within(format!("space `{id}` stays as it is"));
+                if let Some(before) = failed.replace(failure) {
+                    before.report(Style::on_stderr(when));
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<String, Failure> {
+    let from = From::parse(&entry.source)?;
+    let copied = from.copy(entry.rev.as_deref(), home)?;
+    let Entry { id, .. } = &entry;
+    let found = read(&copied, &from)?.id;
+    if found != *id {
+        return Err(Failure::new(format!("it calls itself `{found}` now")));
+    }
+    let place = home.place(id);
+    let snapshot = copied.snapshot.at(&place)?;
+    let there = Snapshot::take(&place).ok();
+    let new = Entry { revision: copied.revision, hash: snapshot.hash(), ..entry.clone() };
+    if there.as_ref().is_some_and(|there| there.hash() == snapshot.hash()) {
+        if new != entry {
+            home.set(id, Some(new))?;
+        }
+        return Ok(format!("space `{id}` is up to date\n"));
+    }
+    let store = trust::store(setup::place(None)?.project())?;
+    let answer = ask(&snapshot, &store, rewrite, when)?;
+    match (&answer, store.standing(&snapshot)) {
+        (Answer::No, _) => return Err(Failure::refused("the answer was no")),
+        // Something of it is trusted, and only a person may put something else in its place.
+        (Answer::Nobody, Standing::Changed { .. }) => {
+            return Err(Failure::refused(
+                "there is no terminal to ask on, and nobody else may give trust",
+            ));
+        }
+        _ => {}
+    }
+    home.put(id, &snapshot)?;
+    home.set(id, Some(new))?;
+    settle(&answer, &snapshot, &store, rewrite)?;
+    Ok(format!("{}{}", about(id, &place, "is up to date")?, left_open(&answer, &snapshot)))
+}
+
+fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
+    let failure = Failure::new(format!("there is no space `{}` of yours", text::show_line(id)));
+    match text::nearest(id, known) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter spaces list` shows those there are"),
+    }
+}
+
+fn remove(id: &str) -> Result<ExitCode, Failure> {
+    let home = Home::open()?;
+    let entries = home.entries()?;
+    let place = home.place(id);
+    let is_known = entries.iter().any(|entry| entry.id == id);
+    if !space::is_id(id) || (!is_known && place.symlink_metadata().is_err()) {
+        return Err(unknown(id, entries.iter().map(|entry| entry.id.as_str())));
+    }
+    // Trust goes first: a process that is killed here leaves nothing that would run.
+    let untrusted = trust::store(setup::place(None)?.project())?.untrust(&place)?;
+    home.set(id, None)?;
+    home.take_away(id)?;
+    let more = if untrusted { ", and is no longer trusted" } else { "" };
+    Ok(say(&format!("space `{id}` is gone{more}\n")))
+}
+
+fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+    let here = setup::place(None)?;
+    let all = Spaces::new(&here, &[], &[], false).all(&trust::seen(&here));
+    let entries = home::file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
+    let style = Style::on_stdout(when);
+    let rows = all.iter().map(|at| {
+        let entry = entries.iter().find(|entry| !at.of_project && entry.id == at.id.as_str());
+        if json { json_row(at, entry) } else { text_row(at, entry, style) }
+    });
+    let out: String = rows.collect();
+    match out.is_empty() && !json {
+        true => Ok(say("there are no spaces\n")),
+        false => Ok(say(&out)),
+    }
+}
+
+/// What a space says of itself, where it can be read. Nothing of it runs for that.
+fn manifest(at: &At) -> Result<space::Manifest, String> {
+    let told = |failure: Failure| failure.in_short();
+    let snapshot = Snapshot::take(&at.source).map_err(|error| told(error.into()))?;
+    let (manifest, _) = Space::strict_of(&snapshot).map_err(|broken| broken.to_string())?;
+    Ok(manifest)
+}
+
+fn text_row(at: &At, entry: Option<&Entry>, style: Style) -> String {
+    let (about, description) = match manifest(at) {
+        Ok(manifest) => (manifest.version, manifest.description),
+        Err(why) => (String::new(), format!("it cannot be read: {why}")),
+    };
+    let origin = if at.of_project { "project" } else { "user" };
+    let mut row = style.strong(&at.id);
+    for word in [&about, &description] {
+        if !word.is_empty() {
+            row += &format!("  {}", text::show_line(word));
+        }
+    }
+    row += &format!("  {}\n", style.muted(&format!("({origin}, {})", at.word())));
+    let from = match entry {
+        Some(Entry { source, revision: Some(revision), .. }) => format!("{source} at {revision}"),
+        Some(Entry { source, .. }) => source.clone(),
+        None => shown(&at.source),
+    };
+    row + &format!("  {}\n", style.muted(&text::show_line(&from)))
+}
+
+fn json_row(at: &At, entry: Option<&Entry>) -> String {
+    let mut row = json!({
+        "id": at.id,
+        "origin": if at.of_project { "project" } else { "user" },
+        "trust": at.word(),
+        "path": at.source,
+    });
+    match manifest(at) {
+        Ok(space::Manifest { name, version, description, .. }) => {
+            row["name"] = name.into();
+            row["version"] = version.into();
+            row["description"] = description.into();
+        }
+        Err(why) => row["error"] = why.into(),
+    }
+    if let Some(Entry { source, rev, revision, hash, .. }) = entry {
+        row["source"] = source.as_str().into();
+        row["rev"] = rev.as_deref().into();
+        row["revision"] = revision.as_deref().into();
+        row["hash"] = Hash::to_string(hash).into();
+    }
+    format!("{row}\n")
+}
+
+/// The files of a new space, with whether each is a program.
+const STARTER: &[(&str, bool, &str)] = &[
+    ("manifest.json", false, include_str!("../../starter/space/manifest.json")),
+    ("hooks/pre-write.yaml", false, include_str!("../../starter/space/hooks/pre-write.yaml")),
+    ("hooks/pre-write.sh", true, include_str!("../../starter/space/hooks/pre-write.sh")),
+    ("skills/specialist.yaml", false, include_str!("../../starter/space/skills/specialist.yaml")),
+    ("agents/assistant.yaml", false, include_str!("../../starter/space/agents/assistant.yaml")),
+];
+
+fn new(id: &str) -> Result<ExitCode, Failure> {
+    if !space::is_id(id) {
+        let message = format!("`{}` cannot be the id of a space", text::show_line(id));
+        return Err(Failure::usage(message)
+            .with_hint("small letters, digits and `-`, a letter or digit first"));
+    }
+    let folder = Path::new(id);
+    if folder.symlink_metadata().is_ok() {
+        return Err(Failure::new(format!("{id} is there already")).with_hint("nothing was changed"));
+    }
+    let beside = Path::new(&format!(".{id}.{}.new", std::process::id())).to_owned();
+    if let Err(cause) = write(&beside, id).and_then(|()| fs::rename(&beside, folder)) {
+        let _ = fs::remove_dir_all(&beside);
+        return Err(Failure::new(format!("{id} could not be made")).with_cause(cause));
+    }
+    let files = STARTER.iter().map(|(name, ..)| format!("  {id}/{name}\n")).collect::<String>();
+    Ok(say(&format!(
+        "{files}\n`cotter spaces check {id}` checks it, `cotter spaces add {id}` adds it.\n"
+    )))
+}
+
+fn write(folder: &Path, id: &str) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    for (name, is_program, text) in STARTER {
+        let path = folder.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&path, text.replace("SPACE", id))?;
+        if *is_program {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,490 @@
+//! Spaces on this machine: where they are, whether somebody trusts them, and which of them a run has.
+//!
+//! None is loaded by itself: a person names it, by `--space ID` or `/spaces load ID`. A person's own stand
+//! in `spaces/ID` beside their settings; a project's in `.cotter/spaces/ID`, and are part of what is
+//! trusted with that folder. Of one id the person's own is meant.
+
+pub(crate) mod git;
+pub(crate) mod home;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use cotter::{
+    Agent, Command, Owner, Place, Registry,
+    command::{CommandCx, CommandResult},
+    command_hook::Starts,
+    ext::{Change, Reload},
+    files::{Diagnostic, TakenNames},
+    space::{self, MANIFEST, Space},
+    text,
+    trust::{Grants, Hash, Standing, TrustStore},
+};
+use smol_str::SmolStr;
+
+use crate::{
+    failure::Failure,
+    reload::Units,
+    trust::{self, Standings, shown},
+};
+
+/// The spaces of a run. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Spaces(Arc<Inner>);
+
+struct Inner {
+    place: Place,
+    /// The folder of the person's own, where they have one.
+    own: Option<PathBuf>,
+    store: Result<TrustStore, Failure>,
+    /// Contents that may be used in this run.
+    hashes: Vec<Hash>,
+    /// Whether none may be loaded.
+    safe_mode: bool,
+    starts: OnceLock<Arc<dyn Starts>>,
+    /// Those the person named, in their order. Held while any is loaded or unloaded.
+    named: Mutex<Vec<Named>>,
+}
+
+/// A space that is to be loaded.
+#[derive(Clone)]
+struct Named {
+    id: SmolStr,
+    /// Where it was found, once it was.
+    source: Option<PathBuf>,
+}
+
+/// A space that may be loaded, and what is to be said about it.
+pub(crate) struct Chosen {
+    pub(crate) space: Space,
+    pub(crate) told: Vec<String>,
+}
+
+/// Where a space is, and how it stands.
+pub(crate) struct At {
+    pub(crate) id: SmolStr,
+    /// The folder as a person knows it.
+    pub(crate) source: PathBuf,
+    /// Whether it is a project's.
+    pub(crate) of_project: bool,
+    pub(crate) state: State,
+}
+
+/// What may be used of a space.
+pub(crate) enum State {
+    /// All of it, from this copy.
+    Trusted(PathBuf, Grants),
+    /// It is another than was trusted, or gone: its hooks stay as they were.
+    Hooks(PathBuf, &'static str),
+    /// Nothing, for want of trust.
+    Nothing(Option<String>),
+}
+
+impl Spaces {
+    pub(crate) fn new(place: &Place, named: &[String], hashes: &[Hash], safe_mode: bool) -> Self {
+        let own = home::folder().filter(|own| !crate::home::is_brought_by(own, place.project()));
+        let store = trust::store(place.project());
+        Spaces::of(place, own, store, named, hashes, safe_mode)
+    }
+
+    fn of(
+        place: &Place,
+        own: Option<PathBuf>,
+        store: Result<TrustStore, Failure>,
+        named: &[String],
+        hashes: &[Hash],
+        safe_mode: bool,
+    ) -> Self {
+        let mut known: Vec<Named> = vec![];
+        for id in named.iter().filter(|_| !safe_mode) {
+            if known.iter().all(|known| known.id != *id) {
+                known.push(Named { id: id.into(), source: None });
+            }
+        }
+        Spaces(Arc::new(Inner {
+            place: place.clone(),
+            own,
+            store,
+            hashes: hashes.to_vec(),
+            safe_mode,
+            starts: OnceLock::new(),
+            named: Mutex::new(known),
+        }))
+    }
+
+    /// Who starts the programs of hooks.
+    pub(crate) fn set_starts(&self, starts: &Arc<dyn Starts>) {
+        let _ = self.0.starts.set(starts.clone());
+    }
+
+    fn named(&self) -> MutexGuard<'_, Vec<Named>> {
+        self.0.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The folders of the person's own that were named, there or not: what trust is asked for.
+    pub(crate) fn sources(&self) -> Vec<PathBuf> {
+        let Some(own) = &self.0.own else { return vec![] };
+        self.named().iter().map(|named| own.join(named.id.as_str())).collect()
+    }
+
+    /// Every space there is, the person's own first.
+    pub(crate) fn all(&self, project: &Standings) -> Vec<At> {
+        let mut all: Vec<At> = vec![];
+        let own = self.0.own.iter().flat_map(|own| ids_in(own)).filter_map(|id| self.own(&id));
+        all.extend(own);
+        for found in project.0.iter().rev().filter(|found| found.is_folder()) {
+            let folder = match &found.standing {
+                Standing::Trusted { copy, .. }
+                | Standing::Changed { copy, .. }
+                | Standing::Gone { copy } => copy,
+                _ => &found.source,
+            };
+            let ids = ids_in(&folder.join("spaces"));
+            let new = ids.into_iter().filter_map(|id| of_project(&id, project));
+            let new: Vec<_> =
+                new.filter(|at| all.iter().all(|known| known.source != at.source)).collect();
+            all.extend(new);
+        }
+        all
+    }
+
+    /// One of the person's own, there or trusted once.
+    fn own(&self, id: &str) -> Option<At> {
+        let source = self.0.own.as_ref()?.join(id);
+        let standing = trust::standing_of(&source, &self.0.store, &self.0.hashes)?;
+        let state = match standing {
+            Standing::Trusted { copy, grants, .. } => State::Trusted(copy, grants),
+            Standing::Changed { copy, .. } => State::Hooks(copy, "changed since it was trusted"),
+            Standing::Gone { copy } => State::Hooks(copy, "was trusted, and is gone"),
+            Standing::Unknown { word } => State::Nothing(word),
+            _ => State::Nothing(None),
+        };
+        Some(At { id: id.into(), source, of_project: false, state })
+    }
+
+    fn find(&self, id: &str, project: &Standings) -> Result<At, Failure> {
+        if let Some(at) = self.own(id).or_else(|| of_project(id, project)) {
+            return Ok(at);
+        }
+        let failure = Failure::new(format!("there is no space `{}`", text::show_line(id)));
+        let all = self.all(project);
+        Err(match text::nearest(id, all.iter().map(|at| at.id.as_str())) {
+            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+            None => failure.with_hint("`cotter spaces list` shows those there are"),
+        })
+    }
+
+    /// Reads a space as far as it may be used. `Err` where nothing of it may.
+    fn read(&self, id: &str, project: &Standings) -> Result<Chosen, Failure> {
+        let at = self.find(id, project)?;
+        let mut told = vec![];
+        if !at.of_project && of_project(id, project).is_some() {
+            told.push(format!("the project brings a space `{id}` too; yours is used"));
+        }
+        let space = match &at.state {
+            State::Trusted(copy, grants) => read(&at, copy)?.with_grants(*grants),
+            State::Hooks(copy, what) => {
+                told.push(format!(
+                    "space `{id}` {what}: the hooks that were trusted stay, nothing else of it is used \
+                     (`cotter trust {}` shows how it stands)",
+                    shown(trusted_with(&at))
+                ));
+                read(&at, copy)?.only_hooks()
+            }
+            State::Nothing(word) => return Err(untrusted(&at, word.as_deref())),
+        };
+        told.extend(space.diagnostics().map(ToString::to_string));
+        Ok(Chosen { space, told })
+    }
+
+    /// Everything that was named. What may not be used stops the start: a gate may be in it.
+    pub(crate) fn read_named(&self, project: &Standings) -> Result<Vec<Chosen>, Failure> {
+        let mut named = self.named();
+        let mut all = vec![];
+        for named in named.iter_mut() {
+            let chosen = self.read(&named.id, project)?;
+            named.source = Some(chosen.space.source().to_owned());
+            all.push(chosen);
+        }
+        Ok(all)
+    }
+
+    /// The same in the course of a run, under the lock that loads and unloads: what is no longer trusted
+    /// is told and left out.
+    pub(crate) fn read_again(&self, project: &Standings) -> Result<Again<'_>, Failure> {
+        let named = self.named();
+        let (mut all, mut told) = (vec![], vec![]);
+        for Named { id, .. } in named.iter() {
+            match self.find(id, project) {
+                Ok(at) if matches!(at.state, State::Nothing(_)) => {
+                    told.push(format!("space `{id}` is not trusted any more"));
+                }
+                Ok(_) => all.push(self.read(id, project)?),
+                Err(_) => told.push(format!("space `{id}` is gone, and nobody trusts it")),
+            }
+        }
+        Ok(Again { all, told, named })
+    }
+
+    /// The person's command `/spaces`.
+    pub(crate) fn command(&self, unit: &mut Registry) {
+        let (spaces, completing) = (self.clone(), self.clone());
+        let command = Command::new("spaces", move |cx: CommandCx| {
+            let done = spaces.run(&cx);
+            async move { done.map(CommandResult::Status) }
+        });
+        unit.define_command(
+            command
+                .description(
+                    "Lists spaces, loads and unloads them: /spaces [load|unload|switch ID]",
+                )
+                .completions(move |typed| completing.complete(typed)),
+        );
+    }
+
+    fn complete(&self, typed: &str) -> Vec<String> {
+        let all = match typed.contains(' ') {
+            false => ["load", "unload", "switch"].map(str::to_owned).to_vec(),
+            true => {
+                let verb = typed.split(' ').next().unwrap_or_default();
+                let all = self.all(&self.project());
+                all.iter().map(|at| format!("{verb} {}", at.id)).collect()
+            }
+        };
+        all.into_iter().filter(|whole| whole.starts_with(typed)).collect()
+    }
+
+    fn project(&self) -> Standings {
+        trust::standing_now(&self.0.place, &self.0.hashes)
+    }
+
+    fn run(&self, cx: &CommandCx) -> Result<String, String> {
+        let agent = cx.controls.agent();
+        let words: Vec<_> = cx.args.iter().map(String::as_str).collect();
+        let done = match words.as_slice() {
+            [] => Ok(self.list()),
+            ["load", id] => self.load(agent, id),
+            ["unload", id] => self.unload(agent, id),
+            ["switch", id] => self.switch(agent, id),
+            _ => Err(Failure::usage("`/spaces`, `/spaces load ID`, `unload ID` or `switch ID`")),
+        };
+        done.map_err(|failure| failure.in_short())
+    }
+
+    fn list(&self) -> String {
+        let named = self.named();
+        let line = |at: &At| {
+            let is_named = named.iter().any(|named| named.id == at.id);
+            let mark = if is_named { ", loaded" } else { "" };
+            format!("{} ({}{mark})", at.id, at.word())
+        };
+        let lines: Vec<_> = self.all(&self.project()).iter().map(line).collect();
+        match lines.is_empty() {
+            true => "there are no spaces".into(),
+            false => lines.join("\n"),
+        }
+    }
+
+    fn starts(&self) -> Result<&Arc<dyn Starts>, Failure> {
+        if self.0.safe_mode {
+            return Err(Failure::refused("this run is in safe mode, and loads no space"));
+        }
+        self.0.starts.get().ok_or_else(|| Failure::new("no space can be loaded here"))
+    }
+
+    fn load(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
+        let starts = self.starts()?;
+        let mut named = self.named();
+        let Chosen { space, told } = self.read(id, &self.project())?;
+        let words = format!("space `{id}` is loaded: {}", counted(&space));
+        let source = Some(space.source().to_owned());
+        let done = agent.load_space(space, starts.clone())?;
+        named.retain(|named| named.id != id);
+        named.push(Named { id: id.into(), source });
+        Ok(with(words, told, &done))
+    }
+
+    fn unload(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
+        let mut named = self.named();
+        let was_named = named.iter().any(|named| named.id == id);
+        if !agent.unload_space(id) && !was_named {
+            let shown = text::show_line(id);
+            return Err(Failure::new(format!("no space `{shown}` is loaded")));
+        }
+        named.retain(|named| named.id != id);
+        Ok(format!("space `{id}` is unloaded"))
+    }
+
+    /// One space in the place of all others, in one step.
+    fn switch(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
+        let starts = self.starts()?;
+        let mut named = self.named();
+        let Chosen { space, told } = self.read(id, &self.project())?;
+        let others: Vec<_> = named.iter().filter(|named| named.id != id).cloned().collect();
+        let owners: Vec<_> = named.iter().map(|named| space::owner(&named.id)).collect();
+        let mut names = TakenNames::of(agent, &[owners, vec![space.owner()]].concat());
+        let space = space.fit(&mut names);
+        let mut change = Change::new();
+        for Named { id, .. } in &others {
+            // Whoever switches says so.
+            change.load_agreed(space::owner(id), |_| {});
+        }
+        space.load_into(&mut change, starts);
+        let done = agent.apply(change)?;
+        *named = vec![Named { id: id.into(), source: Some(space.source().to_owned()) }];
+        let gone: String =
+            others.iter().map(|named| format!("space `{}` is unloaded\n", named.id)).collect();
+        let words = format!("{gone}space `{id}` is loaded: {}", counted(&space));
+        Ok(with(words, told, &done))
+    }
+}
+
+/// Spaces as they stand now. For as long as it is there nobody else loads or unloads one.
+pub(crate) struct Again<'a> {
+    all: Vec<Chosen>,
+    told: Vec<String>,
+    named: MutexGuard<'a, Vec<Named>>,
+}
+
+impl Again<'_> {
+    /// The owners of what is loaded now.
+    pub(crate) fn owners(&self) -> Vec<Owner> {
+        self.named.iter().map(|named| space::owner(&named.id)).collect()
+    }
+
+    /// Where the space of an owner is.
+    pub(crate) fn places(&self) -> Vec<(Owner, PathBuf)> {
+        let place = |named: &Named| Some((space::owner(&named.id), named.source.clone()?));
+        self.named.iter().filter_map(place).collect()
+    }
+
+    /// Adds them to what is loaded.
+    pub(crate) fn load_into(&mut self, units: &mut Units<'_>) {
+        units.told.append(&mut self.told);
+        load_into(std::mem::take(&mut self.all), units);
+    }
+}
+
+/// Adds spaces to what is loaded.
+pub(crate) fn load_into(all: Vec<Chosen>, units: &mut Units<'_>) {
+    for Chosen { space, told } in all {
+        units.told.extend(told);
+        let before = space.files.diagnostics.len();
+        let space = space.fit(&mut units.names);
+        let left_out: Vec<Diagnostic> = space.files.diagnostics[before..].to_vec();
+        units.tell_of(&left_out);
+        let starts = units.starts.clone();
+        units.load(&space.owner(), false, |unit| space.register(unit, &starts));
+    }
+}
+
+impl At {
+    /// How it stands, in a word.
+    pub(crate) fn word(&self) -> &'static str {
+        match &self.state {
+            State::Trusted(..) => "trusted",
+            State::Hooks(_, what) if what.contains("gone") => "gone",
+            State::Hooks(..) => "changed",
+            State::Nothing(_) => "not trusted",
+        }
+    }
+}
+
+fn read(at: &At, copy: &Path) -> Result<Space, Failure> {
+    let space = Space::read(copy).map_err(|mut broken| {
+        crate::extensions::named_as_found(&mut broken.diagnostics, copy, &at.source);
+        Failure::of_space(format!("space `{}` was not loaded", at.id), &broken)
+    })?;
+    if *space.id() != at.id {
+        let message = format!("{} calls itself `{}`", shown(&at.source), space.id());
+        return Err(Failure::new(message)
+            .with_hint("the folder of a space has the name that its manifest says"));
+    }
+    Ok(space.found_at(&at.source))
+}
+
+/// A space that a project brings, of the nearest folder that has it.
+fn of_project(id: &str, project: &Standings) -> Option<At> {
+    let folders = project.0.iter().rev().filter(|found| found.is_folder());
+    for found in folders {
+        let within = Path::new("spaces").join(id);
+        let source = found.source.join(&within);
+        let is_there =
+            |folder: &Path| folder.join(&within).join(MANIFEST).symlink_metadata().is_ok();
+        let state = match &found.standing {
+            Standing::Trusted { copy, grants, .. } if is_there(copy) => {
+                State::Trusted(copy.join(&within), *grants)
+            }
+            Standing::Changed { copy, .. } if is_there(copy) => {
+                State::Hooks(copy.join(&within), "changed since it was trusted")
+            }
+            Standing::Gone { copy } if is_there(copy) => {
+                State::Hooks(copy.join(&within), "was trusted, and is gone")
+            }
+            Standing::Unknown { word } if is_there(&found.source) => State::Nothing(word.clone()),
+            Standing::Changed { .. } if is_there(&found.source) => State::Nothing(None),
+            _ => continue,
+        };
+        return Some(At { id: id.into(), source, of_project: true, state });
+    }
+    None
+}
+
+/// The folders that could be spaces, by name.
+fn ids_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut ids: Vec<_> = names.filter(|name| space::is_id(name)).collect();
+    ids.sort();
+    ids
+}
+
+/// What is trusted, where a space is.
+fn trusted_with(at: &At) -> &Path {
+    match at.of_project {
+        // `.cotter`, which has `spaces`, which has it.
+        true => at.source.ancestors().nth(2).unwrap_or(&at.source),
+        false => &at.source,
+    }
+}
+
+fn untrusted(at: &At, word: Option<&str>) -> Failure {
+    let failure = Failure::refused(format!("space `{}` is not loaded: nobody trusts it", at.id));
+    let failure = word.into_iter().fold(failure, Failure::with_cause);
+    let path = shown(trusted_with(at));
+    failure.with_hint(format!(
+        "`cotter trust {path}` shows it and asks; `--trust=HASH` trusts it for one run"
+    ))
+}
+
+/// What a space brings, in numbers.
+pub(crate) fn counted(space: &Space) -> String {
+    let numbers = [
+        (space.hooks.enabled().count(), "hook"),
+        (space.files.skills.len(), "skill"),
+        (space.files.agents.len(), "agent"),
+        (space.files.commands.len(), "command"),
+    ];
+    let words = numbers.iter().filter(|(number, _)| *number > 0).map(|(number, word)| {
+        let ending = if *number == 1 { "" } else { "s" };
+        format!("{number} {word}{ending}")
+    });
+    let words: Vec<_> = words.collect();
+    if words.is_empty() { "nothing in it".into() } else { words.join(", ") }
+}
+
+fn with(mut words: String, told: Vec<String>, done: &Reload) -> String {
+    for told in told {
+        words += &format!("\nwarning: {}", text::show_line(&told));
+    }
+    if let Reload::Held { looser } = done {
+        let list: String = looser.iter().map(|line| format!("\n  {line}")).collect();
+        words += &format!("\nsome of it would loosen this session, and is not in force:{list}");
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;

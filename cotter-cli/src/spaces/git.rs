@@ -1,0 +1,429 @@
+//! A repository, as the source of a space: one commit is fetched, and its files are read out of it one by
+//! one.
+//!
+//! Nothing of a repository is ever checked out. Its hooks, filters, attributes, submodules and settings
+//! have no say: git works in a folder of our own, with settings of our own, and hands over bytes.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use cotter::{
+    text,
+    trust::{Item, MOST_BYTES, MOST_ITEMS},
+};
+
+use crate::failure::Failure;
+
+/// How repositories may be reached.
+const SCHEMES: [&str; 3] = ["https", "ssh", "file"];
+
+/// The most that is fetched, packed or not.
+const MOST_FETCHED: u64 = 512 * 1024 * 1024;
+
+/// The longest a repository may take.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The longest name of a branch, tag or commit.
+const MOST_REV: usize = 200;
+
+/// The variables that git gets: no settings of its own are among them.
+const VARIABLES: [&str; 11] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "SSH_AUTH_SOCK",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// The address of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    text: String,
+    scheme: &'static str,
+}
+
+impl Address {
+    /// An address, where a text is meant as one; `None` for the path of a folder.
+    pub(crate) fn parse(typed: &str) -> Result<Option<Self>, Failure> {
+        let Some((scheme, rest)) = typed.split_once("://") else {
+            let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
+            let is_helper = typed.contains("::");
+            if (is_short || is_helper) && !Path::new(typed).exists() {
+                return Err(wrong(typed, "is no address that is taken"));
+            }
+            return Ok(None);
+        };
+        let Some(scheme) = SCHEMES.into_iter().find(|known| *known == scheme) else {
+            return Err(wrong(typed, "is no address that is taken"));
+        };
+        if !typed.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(wrong(typed, "has characters that no address has"));
+        }
+        let host = rest.split('/').next().unwrap_or_default();
+        let user = host.rsplit_once('@').map(|(user, _)| user);
+        match scheme {
+            "file" if !rest.starts_with('/') => {
+                Err(wrong(typed, "names no folder of this machine"))
+            }
+            "https" | "ssh" if host.is_empty() || host.starts_with('-') => {
+                Err(wrong(typed, "names no host"))
+            }
+            "https" if user.is_some() => {
+                Err(wrong("it", "has a name or a key in it, and would be kept"))
+            }
+            "ssh" if user.is_some_and(|user| user.contains(':')) => {
+                Err(wrong("it", "has a password in it, and would be kept"))
+            }
+            _ => Ok(Some(Address { text: typed.into(), scheme })),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+fn wrong(typed: &str, what: &str) -> Failure {
+    Failure::usage(format!("`{}` {what}", text::show_line(typed)))
+        .with_hint("name a folder, or a repository by `https://`, `ssh://` or `file:///`")
+}
+
+/// Whether a text can be a branch, a tag or a commit, and nothing else.
+pub(crate) fn check_rev(rev: &str) -> Result<(), Failure> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+    let is_rev = !rev.is_empty()
+        && rev.len() <= MOST_REV
+        && rev.bytes().all(fits)
+        && !rev.starts_with(['-', '/', '.'])
+        && !rev.contains("..");
+    match is_rev {
+        true => Ok(()),
+        false => {
+            let message = format!("`{}` is no branch, tag or commit", text::show_line(rev));
+            Err(Failure::usage(message)
+                .with_hint("`--rev` takes a name, or all digits of a commit"))
+        }
+    }
+}
+
+/// The files of one commit, and which it is. `scratch` is made for it, and removed afterwards.
+pub(crate) fn fetch(
+    address: &Address,
+    rev: Option<&str>,
+    scratch: &Path,
+) -> Result<(BTreeMap<PathBuf, Item>, String), Failure> {
+    rev.map_or(Ok(()), check_rev)?;
+    let cannot = |cause: io::Error| Failure::new("cannot fetch").with_cause(cause);
+    super::home::remove(scratch).and_then(|()| fs::create_dir_all(scratch)).map_err(cannot)?;
+    let git = Git { address, scratch };
+    let done = git.fetch(rev).map_err(|failure| {
+        let shown = text::show_line(address.as_str()).into_owned();
+        failure.within(format!("cannot fetch {shown}"))
+    });
+    super::home::remove(scratch).map_err(cannot)?;
+    done
+}
+
+struct Git<'a> {
+    address: &'a Address,
+    scratch: &'a Path,
+}
+
+/// A file of a commit.
+struct Listed {
+    path: PathBuf,
+    mode: String,
+    object: String,
+    size: u64,
+}
+
+impl Git<'_> {
+    fn fetch(&self, rev: Option<&str>) -> Result<(BTreeMap<PathBuf, Item>, String), Failure> {
+        let repository = self.repository();
+        let made =
+            repository.to_str().ok_or_else(|| Failure::new("its folder's name is no text"))?;
+        self.git(&["init", "--quiet", "--bare", "--template=", "--", made], None)?;
+        let wanted = rev.unwrap_or("HEAD");
+        self.git(
+            &[
+                "fetch",
+                "--quiet",
+                "--depth=1",
+                "--no-tags",
+                "--no-recurse-submodules",
+                "--no-auto-maintenance",
+                "--no-write-commit-graph",
+                "--",
+                self.address.as_str(),
+                wanted,
+            ],
+            None,
+        )?;
+        let commit =
+            self.git(&["rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}"], None)?;
+        let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+        let is_whole = |text: &str| {
+            matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        if !is_whole(&commit) {
+            return Err(Failure::new("git gave no commit"));
+        }
+        if rev.is_some_and(|rev| is_whole(rev) && !rev.eq_ignore_ascii_case(&commit)) {
+            return Err(Failure::new(format!("the repository gave another commit, {commit}")));
+        }
+        let listed = self.git(&["ls-tree", "-r", "-z", "-l", "--full-tree", &commit], None)?;
+        let files = listed.split(|byte| *byte == 0).filter(|row| !row.is_empty());
+        let files: Vec<_> = files.map(file).collect::<Result<_, _>>()?;
+        self.read(&files).map(|items| (items, commit))
+    }
+
+    /// The bytes of files.
+    fn read(&self, files: &[Listed]) -> Result<BTreeMap<PathBuf, Item>, Failure> {
+        let bytes: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
+        if files.len() > MOST_ITEMS || bytes > MOST_BYTES {
+            let most = MOST_BYTES / (1024 * 1024);
+            return Err(Failure::new(format!(
+                "it has more than {MOST_ITEMS} files or {most} MB in it, too much to look at"
+            )));
+        }
+        let objects: String = files.iter().map(|file| format!("{}\n", file.object)).collect();
+        let all = self.git(&["cat-file", "--batch"], Some(objects.as_bytes()))?;
+        let mut rest = all.as_slice();
+        let mut items = BTreeMap::new();
+        for file in files {
+            let (bytes, after) = object(rest, file)
+                .ok_or_else(|| Failure::new("git gave something else than it was asked for"))?;
+            rest = after;
+            let item = match file.mode.as_str() {
+                "120000" => Item::Link(OsString::from_vec(bytes.to_vec())),
+                mode => Item::File { executable: mode == "100755", bytes: bytes.to_vec() },
+            };
+            items.insert(file.path.clone(), item);
+        }
+        Ok(items)
+    }
+
+    fn repository(&self) -> PathBuf {
+        self.scratch.join("repository")
+    }
+
+    /// Runs git to its end. Its output goes to files, so that a watch on the folder is a watch on all of it.
+    fn git(&self, args: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, Failure> {
+        let cannot = |cause: io::Error| Failure::new("git cannot be started").with_cause(cause);
+        let [out, err, stdin] = ["out", "err", "in"].map(|name| self.scratch.join(name));
+        let mut command = self.command(args);
+        command.stdout(File::create(&out).map_err(cannot)?);
+        command.stderr(File::create(&err).map_err(cannot)?);
+        command.stdin(match input {
+            None => Stdio::null(),
+            Some(bytes) => {
+                let written = File::create(&stdin).and_then(|mut file| file.write_all(bytes));
+                written.and_then(|()| File::open(&stdin)).map_err(cannot)?.into()
+            }
+        });
+        let status = self.wait(command)?;
+        let output = fs::read(&out).map_err(cannot)?;
+        match status.success() {
+            true => Ok(output),
+            false => Err(failed(args, &fs::read(&err).unwrap_or_default())),
+        }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let path = env::join_paths(env::split_paths(&path).filter(|folder| folder.is_absolute()));
+        let path = path.unwrap_or_default();
+        // A relative entry must not decide what `git` is.
+        let program = env::split_paths(&path).map(|folder| folder.join("git"));
+        let program = program.into_iter().find(|program| program.is_file());
+        let mut command = Command::new(program.unwrap_or_else(|| "/usr/bin/git".into()));
+        command.env_clear().current_dir(self.scratch);
+        command.envs(VARIABLES.iter().filter_map(|name| Some((name, env::var_os(name)?))));
+        command.env("PATH", path).env("LC_ALL", "C");
+        for (name, value) in [
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_ASKPASS", "false"),
+            ("SSH_ASKPASS_REQUIRE", "never"),
+            ("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            // A redirection does not lead to another kind of address.
+            ("GIT_ALLOW_PROTOCOL", self.address.scheme),
+        ] {
+            command.env(name, value);
+        }
+        if args[0] != "init" {
+            command.arg(format!("--git-dir={}", self.repository().display()));
+        }
+        for setting in [
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            "core.attributesFile=/dev/null",
+            "credential.helper=",
+            "submodule.recurse=false",
+            "fetch.recurseSubmodules=false",
+            "safe.bareRepository=explicit",
+            "gc.auto=0",
+            "maintenance.auto=false",
+        ] {
+            command.args(["-c", setting]);
+        }
+        command.args(args);
+        command
+    }
+
+    /// Waits, but not for ever, and not for more than a space can be.
+    fn wait(&self, mut command: Command) -> Result<ExitStatus, Failure> {
+        let mut child = command.spawn().map_err(|cause| {
+            Failure::new("git cannot be started").with_cause(cause).with_hint("install git")
+        })?;
+        let began = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let ended = child.try_wait();
+            if let Some(status) =
+                ended.map_err(|cause| Failure::new("git is lost").with_cause(cause))?
+            {
+                return Ok(status);
+            }
+            let too_much = size(self.scratch) > MOST_FETCHED;
+            if too_much || began.elapsed() > LONGEST {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Failure::new(match too_much {
+                    true => "it is far too large for a space",
+                    false => "it took too long",
+                }));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(200));
+        }
+    }
+}
+
+/// What git said of why it failed, without what nobody reads to its end.
+fn failed(args: &[&str], said: &[u8]) -> Failure {
+    const LINES: usize = 5;
+    let said = String::from_utf8_lossy(&said[..said.len().min(4096)]).into_owned();
+    let failure = Failure::new(format!("`git {}` failed", args[0]));
+    let lines = said.lines().filter(|line| !line.trim().is_empty()).take(LINES);
+    lines.fold(failure, |failure, line| failure.with_cause(text::clip(line.trim(), 300)))
+}
+
+/// A row of `ls-tree`: mode, kind, object, size, a tab, the path.
+fn file(row: &[u8]) -> Result<Listed, Failure> {
+    let senseless = || Failure::new("git gave a list that makes no sense");
+    let at = row.iter().position(|byte| *byte == b'\t').ok_or_else(senseless)?;
+    let about = std::str::from_utf8(&row[..at]).map_err(|_| senseless())?;
+    let path = PathBuf::from(OsString::from_vec(row[at + 1..].to_vec()));
+    let shown = || crate::trust::shown(&path);
+    match about.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
+        ["160000", ..] => Err(Failure::new(format!("{} is a repository of its own", shown()))
+            .with_hint("a space brings its files itself: submodules are not fetched")),
+        [mode @ ("100644" | "100755" | "100664" | "120000"), "blob", object, size] => Ok(Listed {
+            mode: (*mode).to_owned(),
+            object: (*object).to_owned(),
+            size: size.parse().map_err(|_| senseless())?,
+            path,
+        }),
+        _ => Err(Failure::new(format!("{} is nothing a space can have", shown()))),
+    }
+}
+
+/// The next object of `cat-file --batch`, and what comes after it.
+fn object<'a>(rest: &'a [u8], file: &Listed) -> Option<(&'a [u8], &'a [u8])> {
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let head = std::str::from_utf8(&rest[..end]).ok()?;
+    if head != format!("{} blob {}", file.object, file.size) {
+        return None;
+    }
+    let size = usize::try_from(file.size).ok()?;
+    let bytes = rest.get(end + 1..end + 1 + size)?;
+    Some((bytes, rest.get(end + 1 + size..)?.strip_prefix(b"\n")?))
+}
+
+/// How much a folder holds.
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(about) if about.is_dir() => size(&entry.path()),
+        Ok(about) => about.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c14_s12_addresses_and_revisions_are_what_they_look_like() {
+        let taken = |typed: &str| match Address::parse(typed) {
+            Ok(Some(_)) => "repository",
+            Ok(None) => "folder",
+            Err(_) => "refused",
+        };
+        for (typed, expected) in [
+            ("https://example.com/a.git", "repository"),
+            ("ssh://git@example.com/a", "repository"),
+            ("file:///srv/a.git", "repository"),
+            ("./a", "folder"),
+            ("a:b", "folder"),
+            ("http://example.com/a", "refused"),
+            ("git://example.com/a", "refused"),
+            ("ext::sh -c id", "refused"),
+            ("ext::sh -c id://x", "refused"),
+            ("git@example.com:a", "refused"),
+            ("file://host/a", "refused"),
+            ("https://", "refused"),
+            ("ssh://-oProxyCommand=id/a", "refused"),
+            ("https://me:key@example.com/a", "refused"),
+            ("https://key@example.com/a", "refused"),
+            ("ssh://me:word@example.com/a", "refused"),
+            ("https://example.com/a b", "refused"),
+            ("--upload-pack=id", "folder"),
+        ] {
+            assert_eq!(taken(typed), expected, "{typed}");
+        }
+        for rev in ["main", "v1.2.3", "feature/one", "0123456789abcdef0123456789abcdef01234567"] {
+            assert!(check_rev(rev).is_ok(), "{rev}");
+        }
+        let long = "a".repeat(MOST_REV + 1);
+        for rev in [
+            "",
+            "--upload-pack=id",
+            "-u",
+            "a..b",
+            "a b",
+            "+main",
+            "a:b",
+            "^a",
+            "a~1",
+            "@{1}",
+            &long,
+        ] {
+            assert!(check_rev(rev).is_err(), "{rev}");
+        }
+    }
+}

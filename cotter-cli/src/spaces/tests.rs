@@ -1,0 +1,156 @@
+//! `/spaces` in a session with several prompts.
+
+use std::fs;
+
+use cotter::{
+    Session,
+    command_hook::{Job, Ran, Server},
+    ext::Kind,
+    trust::Snapshot,
+};
+use cotter_test::Scripted;
+
+use super::*;
+
+/// Nothing is started here: no call is made.
+struct Never;
+
+impl Starts for Never {
+    fn run(&self, _: Job) -> std::pin::Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+        Box::pin(async { Err("nothing is started here".into()) })
+    }
+
+    fn serve(&self, _: Job) -> Result<Box<dyn Server>, String> {
+        Err("nothing is started here".into())
+    }
+}
+
+/// Everything that is registered.
+fn registered(agent: &Agent) -> String {
+    let kinds = [Kind::Skill, Kind::Command, Kind::Subagent, Kind::Hook];
+    let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
+    format!("{:#?}\n{names:#?}\n{:#?}", agent.hooks(), agent.policy())
+}
+
+/// What of it is a space's.
+fn of_spaces(agent: &Agent) -> Vec<String> {
+    let hooks = agent.hooks();
+    let hooks = hooks.iter().map(|hook| format!("{}/{}", hook.owner.origin, hook.name));
+    let skills = agent.names(Kind::Skill);
+    let skills = skills.iter().map(|skill| format!("{}/{}", skill.owner.origin, skill.name));
+    hooks.chain(skills).filter(|line| line.starts_with("space")).collect()
+}
+
+/// Spaces of those ids, all but `three` trusted.
+fn spaces(root: &Path) -> Spaces {
+    let (own, store) = (root.join("spaces"), TrustStore::open(root.join("trust")));
+    for id in ["one", "two", "three"] {
+        let space = own.join(id);
+        fs::create_dir_all(space.join("hooks")).unwrap();
+        fs::create_dir_all(space.join("skills")).unwrap();
+        let manifest = format!(r#"{{"id": "{id}", "name": "N", "version": "1"}}"#);
+        fs::write(space.join("manifest.json"), manifest).unwrap();
+        let hook = "id: gate\nphase: pre\ncommand: 'true'\n";
+        fs::write(space.join("hooks/gate.yaml"), hook).unwrap();
+        fs::write(space.join("skills/same.md"), "---\nid: same\n---\ntext\n").unwrap();
+        if id != "three" {
+            let _ = store.trust(&Snapshot::take(&space).unwrap(), Grants::default()).unwrap();
+        }
+    }
+    let spaces = Spaces::of(&Place::new(root), Some(own), Ok(store), &[], &[], false);
+    spaces.set_starts(&(Arc::new(Never) as Arc<dyn Starts>));
+    spaces
+}
+
+/// What each command says, and what is there after it.
+async fn said(session: &Session, agent: &Agent, root: &Path, typed: &[&str]) -> String {
+    let mut said = String::new();
+    for typed in typed {
+        let reply = session.prompt(*typed).reply().await;
+        let words = reply.map_or_else(|error| error.to_string(), |reply| reply.text().to_owned());
+        let words = words.replace(&*root.to_string_lossy(), "[T]");
+        said += &format!("> {typed}\n{words}\n  {:?}\n", of_spaces(agent));
+    }
+    said
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "all that is said stands here")]
+async fn c14_s2_a_session_loads_switches_and_unloads() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let spaces = spaces(&root);
+    let builder = Agent::builder(Scripted::new([])).place(Place::new(&root));
+    let agent = builder.extend(|unit| spaces.command(unit)).build().unwrap();
+    let before = registered(&agent);
+    let session = agent.new_session().await.unwrap();
+    let first = said(
+        &session,
+        &agent,
+        &root,
+        &[
+            "/spaces",
+            "/spaces load one",
+            "/spaces load two",
+            "/spaces",
+            "/spaces load three",
+            "/spaces switch two",
+            "/spaces switch one",
+            "/spaces switch three",
+            "/spaces switch nine",
+        ],
+    );
+    let first = first.await;
+    // Its gate is taken out of the file: loaded again, it stays until a person unloads it.
+    fs::remove_file(root.join("spaces/one/hooks/gate.yaml")).unwrap();
+    let typed = ["/spaces load one", "/spaces unload one", "/spaces unload one"];
+    let said = first + &said(&session, &agent, &root, &typed).await;
+    expect_test::expect![[r#"
+        > /spaces
+        one (trusted)
+        three (not trusted)
+        two (trusted)
+          []
+        > /spaces load one
+        space `one` is loaded: 1 hook, 1 skill
+          ["space:one/gate", "space:one/same"]
+        > /spaces load two
+        space `two` is loaded: 1 hook, 1 skill
+          ["space:one/gate", "space:two/gate", "space:one/same", "space:two/same"]
+        > /spaces
+        one (trusted, loaded)
+        three (not trusted)
+        two (trusted, loaded)
+          ["space:one/gate", "space:two/gate", "space:one/same", "space:two/same"]
+        > /spaces load three
+        command "/spaces" failed: space `three` is not loaded: nobody trusts it (`cotter trust [T]/spaces/three` shows it and asks; `--trust=HASH` trusts it for one run)
+          ["space:one/gate", "space:two/gate", "space:one/same", "space:two/same"]
+        > /spaces switch two
+        space `one` is unloaded
+        space `two` is loaded: 1 hook, 1 skill
+          ["space:two/gate", "space:two/same"]
+        > /spaces switch one
+        space `two` is unloaded
+        space `one` is loaded: 1 hook, 1 skill
+          ["space:one/gate", "space:one/same"]
+        > /spaces switch three
+        command "/spaces" failed: space `three` is not loaded: nobody trusts it (`cotter trust [T]/spaces/three` shows it and asks; `--trust=HASH` trusts it for one run)
+          ["space:one/gate", "space:one/same"]
+        > /spaces switch nine
+        command "/spaces" failed: there is no space `nine` (`cotter spaces list` shows those there are)
+          ["space:one/gate", "space:one/same"]
+        > /spaces load one
+        space `one` is loaded: 1 hook
+        warning: space `one` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/spaces/one` shows how it stands)
+          ["space:one/gate"]
+        > /spaces unload one
+        space `one` is unloaded
+          []
+        > /spaces unload one
+        command "/spaces" failed: no space `one` is loaded
+          []
+    "#]].assert_eq(&said);
+    assert_eq!(registered(&agent), before);
+    assert_eq!(agent.complete_command("spaces", "l"), ["load"]);
+    assert_eq!(agent.complete_command("spaces", "load t"), ["load three", "load two"]);
+}

@@ -1,0 +1,853 @@
+//! Spaces: added and trusted by a person, loaded by name, gone without a trace. C14.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::PathBuf,
+    process::Stdio,
+};
+
+use expect_test::{Expect, expect};
+
+use crate::{
+    reload::{Running, wait_for_refusal},
+    support::World,
+    terminal::Screen,
+};
+
+pub(crate) const OWN: &str = "home/.config/cotter/spaces";
+
+/// The space of seed 001's page: its tree, with a hook's files, a skill with triggers and an agent.
+const MY_SPACE: &[(&str, &str)] = &[
+    (
+        "manifest.json",
+        r#"{"id": "my-space", "name": "My space", "version": "1.2.0", "description": "An example."}"#,
+    ),
+    (
+        "hooks/pre-write.yaml",
+        "id: pre-write\nname: No system folders\ndescription: Keeps out of system directories.\nphase: pre\ntools: [write, edit]\n",
+    ),
+    (
+        "hooks/pre-write.sh",
+        "#!/bin/sh\nif grep -q '\"path\":\"etc/'; then\n  echo '{\"Blocked\": true, \"Reason\": \"Cannot modify system directories\"}'\nfi\n",
+    ),
+    (
+        "hooks/audit.yaml",
+        "id: audit\nphase: post\ncommand: 'cat >> \"$COTTER_PROJECT_DIR/audit.log\"; echo >> \"$COTTER_PROJECT_DIR/audit.log\"'\n",
+    ),
+    (
+        "skills/specialist.yaml",
+        "---\nid: specialist\nname: Specialist\ndescription: Knows the deployment\ntriggers:\n  - pattern: \"deploy|container\"\n    type: regex\n---\nAlways deploy {{project_name}} on a Tuesday.\n",
+    ),
+    ("agents/assistant.yaml", "id: assistant\ndescription: Assists.\nprompt: You assist.\n"),
+];
+
+pub(crate) fn world() -> World {
+    World::new().with_env("NO_COLOR", "1")
+}
+
+pub(crate) fn put(world: &World, folder: &str, files: &[(&str, &str)]) -> PathBuf {
+    for (name, text) in files {
+        let path = world.write(&format!("{folder}/{name}"), text);
+        let mode = if name.ends_with(".sh") { 0o755 } else { 0o644 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    world.path(folder)
+}
+
+/// With a yes at a terminal.
+pub(crate) fn at_terminal(world: &World, args: &[&str], answer: &str) -> String {
+    let mut screen = Screen::new(world, args);
+    screen.wait_for("[y]es, [n]o: ");
+    screen.type_keys(&format!("{answer}\n"));
+    screen.end(world)
+}
+
+/// Where nobody can be asked.
+pub(crate) fn alone(world: &World, args: &[&str], expected: Expect) {
+    let output = world.without_terminal(args).stdin(Stdio::null()).output().unwrap();
+    expected.assert_eq(&world.shown(&output));
+}
+
+fn run<'a>(more: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
+    [&["-p", "--model", "rehearsal"], more, &[prompt]].concat()
+}
+
+#[test]
+fn c14_a_space_works_as_its_page_says() {
+    let world = world();
+    put(&world, "my-space", MY_SPACE);
+    expect![[r#"
+        exit 0
+        source  [T]/home/.config/cotter/spaces/my-space
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    hook audit at tool.post
+                  runs cat >> "$COTTER_PROJECT_DIR/audit.log"; echo >> "$COTTER_PROJECT_DIR/audit.log"
+                  open: it has shell syntax (`>`)
+          pinned  hook pre-write at tool.pre
+                  runs ./hooks/pre-write.sh
+
+        files (6)
+                       56 bytes  agents/assistant.yaml
+                      113 bytes  hooks/audit.yaml
+          runs        118 bytes  hooks/pre-write.sh
+                      116 bytes  hooks/pre-write.yaml
+                       88 bytes  manifest.json
+                      177 bytes  skills/specialist.yaml
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: y
+        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+        `cotter -p --space my-space PROMPT` uses it
+    "#]].assert_eq(&at_terminal(&world, &["spaces", "add", "../my-space"], "y"));
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        my-space  1.2.0  An example.  (user, trusted)
+          [T]/my-space
+    "#]],
+    );
+    // It is not loaded by itself.
+    world.check(
+        &run(&[], "write x to etc/a"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"etc/a","content":"x"} gave 1 line:
+        created etc/a, 1 line
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "my-space"], "write x to etc/b then write y to ok.txt"),
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
+
+            `write` {"path":"ok.txt","content":"y"} gave 1 line:
+            created ok.txt, 1 line
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: write: Cannot modify system directories (pre-write)
+        "#]],
+    );
+    assert!(!world.path("project/etc/b").exists());
+    expect![[r#"
+        {"tool":"write","input":{"path":"ok.txt","content":"y"},"result":"created ok.txt, 1 line"}
+    "#]]
+    .assert_eq(&fs::read_to_string(world.path("project/audit.log")).unwrap());
+    // Its skill comes by its trigger, and its agent can be called.
+    let script = world.script(r#"{"text": "on a Tuesday"}"#);
+    world.check(
+        &["-p", "--script", &script, "--space", "my-space", "please deploy it"],
+        expect![[r#"
+            exit 0
+            --- stdout
+            on a Tuesday
+        "#]],
+    );
+    let said =
+        fs::read_to_string(world.sessions().join(format!("{}.jsonl", world.ids().last().unwrap())));
+    assert!(said.unwrap().contains("Always deploy project on a Tuesday."));
+    world.check(
+        &run(&["--space", "my-space"], "/agents"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        @general: Works on a task by itself and reports what came of it
+        @reviewer: Reads code or text and says what is wrong with it
+        @assistant: Assists
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "my-space"], "/spaces"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        my-space (trusted, loaded)
+    "#]],
+    );
+    world.check(
+        &["spaces", "remove", "my-space"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `my-space` is gone, and is no longer trusted
+    "#]],
+    );
+    world.check(
+        &["trust", "--list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        nothing is trusted
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "my-space"], "read a.txt"),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no space `my-space`
+
+        hint: `cotter spaces list` shows those there are
+    "#]],
+    );
+}
+
+#[test]
+fn c14_a_new_space_is_complete_and_checked() {
+    let world = world();
+    world.check(
+        &["spaces", "new", "De ploy"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `De ploy` cannot be the id of a space
+
+        hint: small letters, digits and `-`, a letter or digit first
+    "#]],
+    );
+    world.check(
+        &["spaces", "new", "deploy"],
+        expect![[r#"
+        exit 0
+        --- stdout
+          deploy/manifest.json
+          deploy/hooks/pre-write.yaml
+          deploy/hooks/pre-write.sh
+          deploy/skills/specialist.yaml
+          deploy/agents/assistant.yaml
+
+        `cotter spaces check deploy` checks it, `cotter spaces add deploy` adds it.
+    "#]],
+    );
+    world.check(
+        &["spaces", "new", "deploy"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: deploy is there already
+
+        hint: nothing was changed
+    "#]],
+    );
+    world.check(
+        &["spaces", "check", "deploy"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        deploy/manifest.json: ok
+        deploy/hooks/pre-write.yaml: ok
+        deploy/skills/specialist.yaml: ok
+        deploy/agents/assistant.yaml: ok
+    "#]],
+    );
+    alone(
+        &world,
+        &["spaces", "add", "deploy"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `deploy` 0.1.0 is there: 1 hook, 1 skill, 1 agent
+        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/deploy` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+    "#]],
+    );
+    world.write("project/deploy/manifest.json", "{\"id\": \"deploy\",\n\"nam\": \"x\"}");
+    world.write("project/deploy/hooks/pre-write.yaml", "id: pre-write\nphase: prod\n");
+    world.write("project/deploy/skills/specialist.yaml", "---\nid: x\n");
+    world.write("project/deploy/extensions/x.js", "");
+    world.check(&["spaces", "check", "deploy", "--json"], expect![[r#"
+        exit 1
+        --- stdout
+        {"path":"deploy/extensions","kind":"space","status":"ok","diagnostics":[{"line":null,"severity":"warning","message":"scripts are not run by this version"}]}
+        {"path":"deploy/manifest.json","kind":"space","status":"rejected","diagnostics":[{"line":2,"severity":"rejected","message":"$.nam: unknown key `nam`; did you mean `name`?"}]}
+        {"path":"deploy/hooks/pre-write.yaml","kind":"hook","status":"rejected","diagnostics":[{"line":2,"severity":"rejected","message":"there is no phase `prod`; there are `pre`, `post`"}]}
+        {"path":"deploy/skills/specialist.yaml","kind":"skill","status":"rejected","diagnostics":[{"line":null,"severity":"rejected","message":"it has neither a front matter nor a `body`"}]}
+        {"path":"deploy/agents/assistant.yaml","kind":"agent","status":"ok","diagnostics":[]}
+    "#]]);
+    alone(
+        &world,
+        &["spaces", "add", "deploy"],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: [T]/project/deploy cannot be used as a space
+              caused by: manifest.json:2: $.nam: unknown key `nam`; did you mean `name`?
+              caused by: hooks/pre-write.yaml:2: there is no phase `prod`; there are `pre`, `post`
+
+            hint: it is used whole or not at all; `cotter spaces check PATH` tells more
+        "#]],
+    );
+    symlink("/etc/passwd", world.path("project/deploy/skills/passwd")).unwrap();
+    world.check(&["spaces", "check", "deploy"], expect![[r#"
+        exit 1
+        --- stdout
+        deploy: rejected
+          [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
+    "#]]);
+    alone(
+        &world,
+        &["spaces", "add", "deploy"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd
+
+        hint: put what it leads to into the folder: all that runs is looked at
+    "#]],
+    );
+    world.check(
+        &["spaces", "check", "nowhere"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot check nowhere
+          caused by: No such file or directory (os error 2)
+
+        hint: name a file or a folder that exists
+    "#]],
+    );
+    alone(
+        &world,
+        &["spaces", "add", "nowhere"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no folder nowhere
+          caused by: No such file or directory (os error 2)
+    "#]],
+    );
+}
+
+/// For machines: added without a question, and used by the hash that whoever starts a run names.
+#[test]
+fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
+    let world = world();
+    put(&world, "my-space", MY_SPACE);
+    alone(
+        &world,
+        &["spaces", "add", "../my-space"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+    "#]],
+    );
+    alone(
+        &world,
+        &run(&["--space", "my-space"], "read a.txt"),
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: space `my-space` is not loaded: nobody trusts it
+
+        hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]],
+    );
+    alone(
+        &world,
+        &run(&["--space", "my-space", "--require-trust"], "read a.txt"),
+        expect![[r#"
+            exit 3
+            --- stderr
+            error: not every space that was named is trusted
+              caused by: nobody trusts [T]/home/.config/cotter/spaces/my-space yet (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows it)
+
+            hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+        "#]],
+    );
+    let rows = String::from_utf8(world.output(&["spaces", "list", "--json"]).stdout).unwrap();
+    expect![[r#"
+        {"id":"my-space","origin":"user","trust":"not trusted","path":"[T]/home/.config/cotter/spaces/my-space","name":"My space","version":"1.2.0","description":"An example.","source":"[T]/my-space","rev":null,"revision":null,"hash":"[HASH][HASH]"}
+    "#]].assert_eq(&world.plain(&rows));
+    let row: serde_json::Value = serde_json::from_str(&rows).unwrap();
+    let hash = format!("--trust={}", row["hash"].as_str().unwrap());
+    alone(
+        &world,
+        &run(&["--space", "my-space", &hash], "write x to etc/b"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: Cannot modify system directories (pre-write)
+    "#]],
+    );
+    // What is trusted for one run is not for the next.
+    alone(
+        &world,
+        &run(&["--space", "my-space"], "read a.txt"),
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: space `my-space` is not loaded: nobody trusts it
+
+        hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]],
+    );
+    alone(
+        &world,
+        &run(&["--space", "my-space", "--safe-mode"], "read a.txt"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+    alone(
+        &world,
+        &run(&["--safe-mode"], "/spaces load my-space"),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: command "/spaces" failed: this run is in safe mode, and loads no space
+
+        hint: `cotter commands list` shows what each command is for
+    "#]],
+    );
+    alone(
+        &world,
+        &run(&["--space", "my-spac"], "read a.txt"),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no space `my-spac`
+
+        hint: did you mean `my-space`?
+    "#]],
+    );
+    alone(
+        &world,
+        &run(&["--space", "../x"], "read a.txt"),
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value '../x' for '--space <ID>': the id of a space has small letters, digits and `-`
+
+        hint: `cotter --help` shows what may be typed
+    "#]],
+    );
+}
+
+/// What changed since it was trusted keeps its gates and loses the rest.
+#[test]
+fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
+    let world = world();
+    put(&world, "my-space", MY_SPACE);
+    at_terminal(&world, &["spaces", "add", "../my-space"], "y");
+    let path = format!("{OWN}/my-space/hooks/pre-write.sh");
+    world.write(&path, "#!/bin/sh\ntouch \"$COTTER_PROJECT_DIR/ran\"\n");
+    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: space `my-space` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows how it stands)
+        refused: write: Cannot modify system directories (pre-write)
+    "#]]);
+    assert!(!world.path("project/ran").exists());
+    world.check(
+        &run(&["--space", "my-space", "--require-trust"], "write x to etc/b"),
+        expect![[r#"
+            exit 3
+            --- stderr
+            error: not every space that was named is trusted
+              caused by: [T]/home/.config/cotter/spaces/my-space changed since it was trusted (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows how)
+
+            hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+        "#]],
+    );
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        my-space  1.2.0  An example.  (user, changed)
+          [T]/my-space
+    "#]],
+    );
+    world.check(
+        &["untrust", world.path(&format!("{OWN}/my-space")).to_str().unwrap()],
+        expect![[r#"
+            exit 0
+            --- stdout
+            [T]/home/.config/cotter/spaces/my-space is no longer trusted
+        "#]],
+    );
+    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+        exit 3
+        --- stderr
+        error: space `my-space` is not loaded: nobody trusts it
+
+        hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+}
+
+/// While a run goes on: what changed is no longer trusted, its gates stay; what is untrusted goes.
+#[test]
+fn c14_s2_hot_reload_of_a_space() {
+    let world = world();
+    put(
+        &world,
+        "guard",
+        &[
+            ("manifest.json", r#"{"id": "guard", "name": "Guard", "version": "1"}"#),
+            ("hooks/no.yaml", "id: no\nphase: pre\ntools: read\n"),
+            ("hooks/no.sh", "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"guarded\"}'\n"),
+        ],
+    );
+    at_terminal(&world, &["spaces", "add", "../guard"], "y");
+    let run = Running::new(&world, &["--space", "guard"]);
+    wait_for_refusal(&world, true);
+    world.write(&format!("{OWN}/guard/hooks/no.sh"), "#!/bin/sh\n");
+    run.wait_for("changed since it was trusted");
+    wait_for_refusal(&world, true);
+    let path = world.path(&format!("{OWN}/guard"));
+    let untrusted = world.output(&["untrust", path.to_str().unwrap()]);
+    assert!(untrusted.status.success());
+    wait_for_refusal(&world, false);
+    // A person trusts it anew, as it is now: it is loaded again.
+    world.write(&format!("{OWN}/guard/hooks/no.sh"), "#!/bin/sh\nexit 1\n");
+    fs::set_permissions(path.join("hooks/no.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    at_terminal(&world, &["trust", path.to_str().unwrap()], "y");
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        warning: space `guard` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/home/.config/cotter/spaces/guard` shows how it stands)
+        warning: space `guard` is not trusted any more
+        error: the run was aborted
+    "#]]);
+}
+
+/// A project's spaces are trusted with its folder, and loaded by name like others.
+#[test]
+fn c14_s6_a_project_brings_spaces_of_its_own() {
+    let world = world();
+    put(&world, "project/.cotter/spaces/my-space", MY_SPACE);
+    alone(
+        &world,
+        &run(&["--space", "my-space"], "write x to etc/b"),
+        expect![[r#"
+        exit 3
+        --- stderr
+        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        error: space `my-space` is not loaded: nobody trusts it
+
+        hint: `cotter trust [T]/project/.cotter` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]],
+    );
+    world.check(&["trust", "--print"], expect![[r#"
+        exit 0
+        --- stdout
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    space my-space: hook audit at tool.post
+                  runs cat >> "$COTTER_PROJECT_DIR/audit.log"; echo >> "$COTTER_PROJECT_DIR/audit.log"
+                  open: it has shell syntax (`>`)
+          pinned  space my-space: hook pre-write at tool.pre
+                  runs ./spaces/my-space/hooks/pre-write.sh
+
+        files (6)
+                       56 bytes  spaces/my-space/agents/assistant.yaml
+                      113 bytes  spaces/my-space/hooks/audit.yaml
+          runs        118 bytes  spaces/my-space/hooks/pre-write.sh
+                      116 bytes  spaces/my-space/hooks/pre-write.yaml
+                       88 bytes  spaces/my-space/manifest.json
+                      177 bytes  spaces/my-space/skills/specialist.yaml
+    "#]]);
+    at_terminal(&world, &["trust"], "y");
+    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: write: Cannot modify system directories (pre-write)
+    "#]]);
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        my-space  1.2.0  An example.  (project, trusted)
+          [T]/project/.cotter/spaces/my-space
+    "#]],
+    );
+    // One of the person's own has the name.
+    put(&world, "other", MY_SPACE);
+    world.write(
+        "other/hooks/pre-write.sh",
+        "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"mine\"}'\n",
+    );
+    at_terminal(&world, &["spaces", "add", "../other"], "y");
+    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: mine. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: the project brings a space `my-space` too; yours is used
+        refused: write: mine (pre-write)
+    "#]]);
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        my-space  1.2.0  An example.  (user, trusted)
+          [T]/other
+        my-space  1.2.0  An example.  (project, trusted)
+          [T]/project/.cotter/spaces/my-space
+    "#]],
+    );
+}
+
+/// The command loads, unloads and switches; of a run with one prompt that is all to be seen from here.
+#[test]
+fn c14_spaces_come_and_go_by_a_command() {
+    let world = world();
+    for id in ["one", "two"] {
+        let manifest = format!(r#"{{"id": "{id}", "name": "N", "version": "1"}}"#);
+        put(
+            &world,
+            id,
+            &[("manifest.json", &manifest), ("skills/a.md", "---\nid: a\n---\ntext\n")],
+        );
+        at_terminal(&world, &["spaces", "add", &format!("../{id}")], "y");
+    }
+    world.check(
+        &run(&[], "/spaces load one"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `one` is loaded: 1 skill
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        one (trusted, loaded)
+        two (trusted)
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces switch two"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `one` is unloaded
+        space `two` is loaded: 1 skill
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces unload one"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `one` is unloaded
+    "#]],
+    );
+    world.check(
+        &run(&["--space", "one"], "/spaces unload two"),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: command "/spaces" failed: no space `two` is loaded
+
+        hint: `cotter commands list` shows what each command is for
+    "#]],
+    );
+    world.check(
+        &run(&[], "/spaces swich two"),
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: command "/spaces" failed: `/spaces`, `/spaces load ID`, `unload ID` or `switch ID`
+
+        hint: `cotter commands list` shows what each command is for
+    "#]],
+    );
+}
+
+/// Whatever a killed process left, the next puts right.
+#[test]
+fn c14_what_a_killed_process_left_is_put_right() {
+    let world = world();
+    put(&world, "my-space", MY_SPACE);
+    let lock = world.path("home/.config/cotter/spaces.lock.json");
+    // It was copied, and not written down.
+    alone(
+        &world,
+        &["spaces", "add", "../my-space"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+    "#]],
+    );
+    fs::remove_file(&lock).unwrap();
+    world.write(&format!("{OWN}/.new/half"), "");
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        my-space  1.2.0  An example.  (user, not trusted)
+          [T]/home/.config/cotter/spaces/my-space
+    "#]],
+    );
+    alone(
+        &world,
+        &["spaces", "add", "../my-space"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+    "#]],
+    );
+    assert!(!world.path(&format!("{OWN}/.new")).exists());
+    // It was moved aside, and nothing put in its place.
+    let place = world.path(&format!("{OWN}/my-space"));
+    fs::rename(&place, world.path(&format!("{OWN}/.old-my-space"))).unwrap();
+    alone(
+        &world,
+        &["spaces", "update"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `my-space` is up to date
+    "#]],
+    );
+    assert!(place.join("manifest.json").exists());
+    // It was written down, and is not there.
+    fs::remove_dir_all(&place).unwrap();
+    alone(
+        &world,
+        &["spaces", "add", "../my-space"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+    "#]],
+    );
+    alone(
+        &world,
+        &["spaces", "add", "../my-space"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: the space `my-space` is there already
+
+        hint: `cotter spaces update my-space` brings it up to date, `remove my-space` takes it away
+    "#]],
+    );
+    // Something else is in its place.
+    fs::remove_file(&lock).unwrap();
+    world.write(&format!("{OWN}/my-space/more"), "");
+    alone(
+        &world,
+        &["spaces", "add", "../my-space"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/spaces/my-space is there, and is something else
+
+        hint: `cotter spaces remove my-space` takes it away
+    "#]],
+    );
+    // What is written down cannot be read: nothing is changed.
+    world.write("home/.config/cotter/spaces.lock.json", r#"{"v": 2, "spaces": []}"#);
+    alone(
+        &world,
+        &["spaces", "remove", "my-space"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/spaces.lock.json:1:7: $.v: this version knows format 1 only
+    "#]],
+    );
+    assert!(place.exists());
+    fs::remove_file(&lock).unwrap();
+    alone(
+        &world,
+        &["spaces", "remove", "my-space"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `my-space` is gone
+    "#]],
+    );
+    assert!(!place.exists());
+}
+
+/// Whatever an agent starts may look, and adds nothing.
+#[test]
+fn c14_s1_an_agent_adds_no_space() {
+    let world = world().with_env("COTTER_CALL", "1");
+    put(&world, "my-space", MY_SPACE);
+    for args in [
+        &["spaces", "add", "../my-space"][..],
+        &["spaces", "remove", "my-space"],
+        &["spaces", "update"],
+        &["spaces", "new", "x"],
+    ] {
+        assert_eq!(world.output(args).status.code(), Some(3), "{args:?}");
+    }
+    world.check(
+        &["spaces", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        there are no spaces
+    "#]],
+    );
+    assert!(world.output(&["spaces", "check", "../my-space"]).status.success());
+    assert!(!world.path("home/.config").exists());
+}
+
+/// The page in the README, as it stands there, in a terminal.
+#[test]
+fn the_page_about_spaces_does_what_it_says() {
+    let readme = include_str!("../../../README.md");
+    let (_, page) =
+        readme.split_once("<!-- spaces: run by a test, as it stands -->\n```sh\n").unwrap();
+    let (script, rest) = page.split_once("```").unwrap();
+    let promised = rest.split_once("```text\n").and_then(|(_, text)| text.split_once("```"));
+    let promised = promised.unwrap().0.trim_end();
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_cotter")).parent().unwrap();
+    let world = world().with_env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
+    let mut screen = Screen::of("/bin/bash", &world, &["--norc", "-ec", script]);
+    screen.wait_for("[y]es, [n]o:");
+    screen.type_keys("y\n");
+    let seen = screen.end(&world);
+    assert!(seen.starts_with("exit 0\n"), "{seen}");
+    assert!(seen.contains(promised), "{seen}");
+    assert!(!world.path("project/prod/app.env").exists(), "{seen}");
+}

@@ -1,0 +1,414 @@
+//! Spaces from repositories: one commit is fetched over `file://`, and nothing in a repository has a say.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use expect_test::expect;
+
+use crate::{
+    spaces::{OWN, alone, at_terminal, put, world},
+    support::World,
+};
+
+const FILES: &[(&str, &str)] = &[
+    ("manifest.json", r#"{"id": "ship", "name": "Ship", "version": "1"}"#),
+    ("hooks/no.yaml", "id: no\nphase: pre\ntools: write\n"),
+    ("hooks/no.sh", "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"first\"}'\n"),
+];
+
+/// Git in the repository of a world, with nothing of who runs the tests.
+fn git(world: &World, args: &[&str]) -> String {
+    let output = asked(world, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn asked(world: &World, args: &[&str]) -> Output {
+    Command::new("git")
+        .args([
+            "-c",
+            "user.name=A",
+            "-c",
+            "user.email=a@example.com",
+            "-c",
+            "init.defaultBranch=main",
+        ])
+        .args(["-c", "protocol.file.allow=always"])
+        .args(args)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", world.path("home"))
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z")
+        .env("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
+        .current_dir(world.path("repo"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn commit(world: &World) -> String {
+    git(world, &["add", "--all"]);
+    git(world, &["commit", "--quiet", "--allow-empty", "--message=m"]);
+    git(world, &["rev-parse", "HEAD"])
+}
+
+/// A repository with one commit, and its address.
+fn repository() -> (World, String) {
+    let world = world();
+    put(&world, "repo", FILES);
+    git(&world, &["init", "--quiet"]);
+    commit(&world);
+    let address = format!("file://{}", world.path("repo").display());
+    (world, address)
+}
+
+fn run(world: &World) -> String {
+    let args = ["-p", "--model", "rehearsal", "--space", "ship", "write x to a"];
+    let output = world.output(&args);
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
+    let (world, address) = repository();
+    let first = git(&world, &["rev-parse", "HEAD"]);
+    git(&world, &["tag", "v1"]);
+    expect![[r#"
+        exit 0
+        source  [T]/home/.config/cotter/spaces/ship
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no at tool.pre
+                  runs ./hooks/no.sh
+
+        files (3)
+          runs         54 bytes  hooks/no.sh
+                       31 bytes  hooks/no.yaml
+                       46 bytes  manifest.json
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: y
+        space `ship` 1 is there: 1 hook
+        `cotter -p --space ship PROMPT` uses it
+    "#]]
+    .assert_eq(&at_terminal(&world, &["spaces", "add", &address], "y"));
+    let lock = fs::read_to_string(world.path("home/.config/cotter/spaces.lock.json")).unwrap();
+    expect![[r#"
+        {
+          "v": 1,
+          "spaces": [
+            {
+              "id": "ship",
+              "source": "file://[T]/repo",
+              "revision": "[HASH]-first",
+              "hash": "[HASH][HASH]"
+            }
+          ]
+        }
+    "#]]
+    .assert_eq(&world.plain(&lock).replace(&first[32..], "-first"));
+    assert!(!world.path(&format!("{OWN}/ship/.git")).exists());
+    let mode = fs::metadata(world.path(&format!("{OWN}/ship/hooks/no.sh"))).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o700);
+    assert_eq!(run(&world), "refused: write: first (no)\n");
+    world.check(
+        &["spaces", "update"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `ship` is up to date
+    "#]],
+    );
+    // What changed is shown, and trusted anew or left as it was.
+    world.write(
+        "repo/hooks/no.sh",
+        "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"second\"}'\n",
+    );
+    commit(&world);
+    alone(
+        &world,
+        &["spaces", "update", "ship"],
+        expect![[r#"
+        exit 3
+        --- stderr
+        error: space `ship` stays as it is
+          caused by: there is no terminal to ask on, and nobody else may give trust
+    "#]],
+    );
+    expect![[r#"
+        exit 3
+        source  [T]/home/.config/cotter/spaces/ship
+        hash    [HASH][HASH]
+        trust   none: it changed since it was trusted
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no at tool.pre
+                  runs ./hooks/no.sh
+
+        files (3)
+          runs         55 bytes  hooks/no.sh
+                       31 bytes  hooks/no.yaml
+                       46 bytes  manifest.json
+
+        changed since it was trusted
+          changed: hooks/no.sh
+              #!/bin/sh
+            - echo '{"blocked": true, "reason": "first"}'
+            + echo '{"blocked": true, "reason": "second"}'
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: n
+        error: space `ship` stays as it is
+          caused by: the answer was no
+    "#]]
+    .assert_eq(&at_terminal(&world, &["spaces", "update"], "n"));
+    assert_eq!(run(&world), "refused: write: first (no)\n");
+    expect![[r#"
+        exit 0
+        source  [T]/home/.config/cotter/spaces/ship
+        hash    [HASH][HASH]
+        trust   none: it changed since it was trusted
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no at tool.pre
+                  runs ./hooks/no.sh
+
+        files (3)
+          runs         55 bytes  hooks/no.sh
+                       31 bytes  hooks/no.yaml
+                       46 bytes  manifest.json
+
+        changed since it was trusted
+          changed: hooks/no.sh
+              #!/bin/sh
+            - echo '{"blocked": true, "reason": "first"}'
+            + echo '{"blocked": true, "reason": "second"}'
+
+        Trust it as it is, and let it run?
+        [y]es, [n]o: y
+        space `ship` 1 is up to date: 1 hook
+        `cotter -p --space ship PROMPT` uses it
+    "#]]
+    .assert_eq(&at_terminal(&world, &["spaces", "update"], "y"));
+    assert_eq!(run(&world), "refused: write: second (no)\n");
+    world.check(
+        &["spaces", "update", "shi"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no space `shi` of yours
+
+        hint: did you mean `ship`?
+    "#]],
+    );
+    world.check(
+        &["spaces", "remove", "ship"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `ship` is gone, and is no longer trusted
+    "#]],
+    );
+    // A revision stays what it is.
+    for rev in ["v1", &first, "main"] {
+        let added = at_terminal(&world, &["spaces", "add", &address, "--rev", rev], "y");
+        assert!(added.contains("is there: 1 hook"), "{added}");
+        let expected = if rev == "main" { "second" } else { "first" };
+        assert_eq!(run(&world), format!("refused: write: {expected} (no)\n"));
+        world.output(&["spaces", "remove", "ship"]);
+    }
+}
+
+#[test]
+fn c14_s12_nothing_in_a_repository_has_a_say() {
+    let (world, address) = repository();
+    let mark = world.path("ran");
+    let run = format!("touch {}", mark.display());
+    for name in ["post-checkout", "post-merge", "reference-transaction", "pre-auto-gc", "fsmonitor"]
+    {
+        let hook = world.write(&format!("repo/.git/hooks/{name}"), format!("#!/bin/sh\n{run}\n"));
+        fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let program = world.path("repo/.git/hooks/fsmonitor").display().to_string();
+    world.write(
+        "repo/.gitattributes",
+        "* filter=evil text eol=crlf export-subst\nhooks/no.sh export-ignore\n",
+    );
+    world.write("repo/install.sh", format!("#!/bin/sh\n{run}\n"));
+    world.write("repo/package.json", format!(r#"{{"scripts": {{"postinstall": "{run}"}}}}"#));
+    world.write("repo/Makefile", format!("all:\n\t{run}\n"));
+    commit(&world);
+    let _ = fs::remove_file(&mark);
+    for (key, value) in [
+        ("core.fsmonitor", program.as_str()),
+        ("filter.evil.smudge", &program),
+        ("filter.evil.clean", &program),
+        ("filter.evil.process", &program),
+        ("filter.evil.required", "true"),
+        ("uploadpack.packObjectsHook", &program),
+        ("core.alternateRefsCommand", &program),
+        ("core.sshCommand", &program),
+        ("core.pager", &program),
+        ("gpg.program", &program),
+    ] {
+        git(&world, &["config", key, value]);
+    }
+    // Some of it would run, were git asked in the usual way.
+    asked(&world, &["status"]);
+    assert!(mark.exists());
+    fs::remove_file(&mark).unwrap();
+    let added = at_terminal(&world, &["spaces", "add", &address], "y");
+    assert!(added.contains("is there: 1 hook"), "{added}");
+    assert!(!mark.exists());
+    // Byte by byte what is in the commit.
+    let bytes = fs::read(world.path(&format!("{OWN}/ship/hooks/no.sh"))).unwrap();
+    assert_eq!(bytes, FILES[2].1.as_bytes());
+    let output = world.output(&["spaces", "update"]);
+    assert!(output.status.success());
+    assert!(!mark.exists());
+}
+
+#[test]
+fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
+    let (world, address) = repository();
+    let mark = world.path("ran");
+    let pack = format!("--upload-pack=touch {}", mark.display());
+    for rev in [pack.as_str(), "-u", "main:refs/heads/x", "nowhere", "a..b", ""] {
+        let output = world.without_terminal(&["spaces", "add", &address, &format!("--rev={rev}")]);
+        let output = { output }.stdin(Stdio::null()).output().unwrap();
+        assert!(!output.status.success(), "{rev}");
+    }
+    let helper = format!("ext::touch {}", mark.display());
+    for address in
+        [helper.as_str(), "http://127.0.0.1:1/x", "git://127.0.0.1:1/x", "git@127.0.0.1:x"]
+    {
+        let output = world.without_terminal(&["spaces", "add", address]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{address}");
+    }
+    assert!(!mark.exists());
+    alone(
+        &world,
+        &["spaces", "add", &address, "--rev", "nowhere"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot fetch file://[T]/repo
+          caused by: `git fetch` failed
+          caused by: fatal: couldn't find remote ref nowhere
+    "#]],
+    );
+    alone(
+        &world,
+        &["spaces", "add", &format!("{address}-not")],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot fetch file://[T]/repo-not
+          caused by: `git fetch` failed
+          caused by: fatal: '[T]/repo-not' does not appear to be a git repository
+          caused by: fatal: Could not read from remote repository.
+          caused by: Please make sure you have the correct access rights
+          caused by: and the repository exists.
+    "#]],
+    );
+    alone(
+        &world,
+        &["spaces", "add", "../repo", "--rev", "main"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `--rev` is for repositories, and this is a folder
+    "#]],
+    );
+    // A repository within it, a link that leads out, a name that git keeps for itself.
+    git(
+        &world,
+        &[
+            "update-index",
+            "--add",
+            "--cacheinfo",
+            "160000,0123456789012345678901234567890123456789,inner",
+        ],
+    );
+    git(&world, &["commit", "--quiet", "--message=m"]);
+    alone(
+        &world,
+        &["spaces", "add", &address],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot fetch file://[T]/repo
+          caused by: inner is a repository of its own
+
+        hint: a space brings its files itself: submodules are not fetched
+    "#]],
+    );
+    git(&world, &["rm", "--quiet", "--cached", "inner"]);
+    symlink("/etc/passwd", world.path("repo/passwd")).unwrap();
+    commit(&world);
+    alone(
+        &world,
+        &["spaces", "add", &address],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: file://[T]/repo cannot be used as a space
+              caused by: [T]/home/.config/cotter/spaces/.new/passwd is a link that leads out, to /etc/passwd
+
+            hint: put what it leads to into the folder: all that runs is looked at
+        "#]],
+    );
+    fs::remove_file(world.path("repo/passwd")).unwrap();
+    commit(&world);
+    tree_with(&world, ".git", "config");
+    alone(
+        &world,
+        &["spaces", "add", &address],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: file://[T]/repo cannot be used as a space
+              caused by: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one: .git/config
+        "#]],
+    );
+    tree_with(&world, "..", "out");
+    alone(
+        &world,
+        &["spaces", "add", &address],
+        expect![[r#"
+            exit 1
+            --- stderr
+            error: file://[T]/repo cannot be used as a space
+              caused by: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one: ../out
+        "#]],
+    );
+    assert_eq!(fs::read_dir(world.path(OWN)).unwrap().count(), 0);
+}
+
+/// A commit with a folder that git itself would not make: its name and a file in it.
+fn tree_with(world: &World, folder: &str, file: &str) {
+    let blob = git(world, &["hash-object", "-w", "manifest.json"]);
+    let inner = object(world, &[("100644", file, &blob)]);
+    let root = object(world, &[("40000", folder, &inner), ("100644", "manifest.json", &blob)]);
+    let commit = git(world, &["commit-tree", "-m", "m", &root]);
+    git(world, &["update-ref", "refs/heads/main", &commit]);
+}
+
+/// A tree, byte by byte.
+fn object(world: &World, rows: &[(&str, &str, &str)]) -> String {
+    let mut bytes = vec![];
+    for (mode, name, id) in rows {
+        bytes.extend_from_slice(format!("{mode} {name}\0").as_bytes());
+        bytes.extend((0..40).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()));
+    }
+    let path = world.write("tree", bytes);
+    let path: &Path = &path;
+    git(world, &["hash-object", "-t", "tree", "-w", "--literally", path.to_str().unwrap()])
+}
