@@ -4,7 +4,17 @@
 //! that ends with it. One that came with a project or a space is closed off like a command of the agent's,
 //! by the same setting, and ends with everything it started.
 
-use std::{ffi::OsString, future::Future, io::Write, os::fd::OwnedFd, pin::Pin, sync::Arc};
+use std::{
+    ffi::OsString,
+    future::Future,
+    io::Write,
+    os::fd::OwnedFd,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use cotter::command_hook::{self, MAX_OUTPUT, MAX_STDERR, Ran, Server, Starts};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
@@ -12,7 +22,7 @@ use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 use crate::{
     confine::Confinement,
     environment::{Environment, find_program},
-    process::{Exit, Job, Runner, Running, Stream},
+    process::{Exit, Job, Runner, Running, StartError, Stream},
 };
 
 /// Starts the processes of hooks.
@@ -23,6 +33,8 @@ pub struct HookRunner {
     own: Runner,
     /// The person's variables, of which hooks get few.
     variables: Arc<[(OsString, OsString)]>,
+    /// How many hooks run just now.
+    under_way: Arc<AtomicUsize>,
 }
 
 /// How long a program is there.
@@ -39,7 +51,8 @@ impl HookRunner {
     /// their entries name.
     pub fn new(runner: Runner, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let own = Runner::direct_by_group();
-        HookRunner { runner, own, variables: variables.into_iter().collect() }
+        let variables = variables.into_iter().collect();
+        HookRunner { runner, own, variables, under_way: Arc::default() }
     }
 
     /// The program, its surroundings, and who starts it.
@@ -94,12 +107,45 @@ impl Starts for HookRunner {
             let stdin = held(&job.stdin, &hooks.own)
                 .map_err(|cause| format!("no input for it: {cause}"))?;
             let (runner, job) = hooks.job(&job, stdin, Span::Event)?;
-            collect(runner.start(job).await.map_err(|cause| cause.to_string())?).await
+            let at_work = AtWork::new(&hooks.under_way);
+            // Those that are confined have the spawner stand still for them.
+            let running = match at_work.others == 0 || job.confinement.is_some() {
+                true => runner.start(job).await,
+                false => start_beside(runner.clone(), job).await,
+            };
+            collect(running.map_err(|cause| cause.to_string())?).await
         })
     }
 
     fn serve(&self, job: command_hook::Job) -> Result<Box<dyn Server>, String> {
         Ok(Box::new(Stays { hooks: self.clone(), job, running: None }))
+    }
+}
+
+/// Starts a program on another thread. Whoever starts one stands still until it is there; the hooks of one
+/// moment would wait for each other.
+async fn start_beside(runner: Runner, job: Job) -> Result<Running, StartError> {
+    let runtime = tokio::runtime::Handle::current();
+    let started = tokio::task::spawn_blocking(move || runtime.block_on(runner.start(job)));
+    started.await.unwrap_or_else(|cause| Err(StartError(cause.to_string())))
+}
+
+/// A hook that runs, counted.
+struct AtWork<'a> {
+    count: &'a AtomicUsize,
+    /// How many ran when it began.
+    others: usize,
+}
+
+impl<'a> AtWork<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        AtWork { count, others: count.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
