@@ -22,6 +22,7 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     HooksList { json: bool },
     HooksTest(Box<TrialArgs>),
+    HooksLog(LogArgs),
     NamesList { kind: Kind, json: bool },
     SkillsShow { name: String, json: bool },
     SkillsMatch { task: String, json: bool },
@@ -74,6 +75,15 @@ pub(crate) struct TrialArgs {
     pub(crate) input: Option<String>,
     pub(crate) result: Option<String>,
     pub(crate) prompt: Option<String>,
+    pub(crate) json: bool,
+}
+
+/// Which hooks are told of, and how.
+#[derive(Debug)]
+pub(crate) struct LogArgs {
+    pub(crate) session: Option<String>,
+    pub(crate) follow: bool,
+    pub(crate) all: bool,
     pub(crate) json: bool,
 }
 
@@ -231,11 +241,22 @@ fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::C
 fn hooks() -> clap::Command {
     names(
         "hooks",
-        "List the hooks at every point of a run, try them, check the files that declare them",
+        "List hooks, try them, see what they did, check the files that declare them",
         "The hooks there are, where each is bound and whose it is",
     )
     .subcommand(hooks_test())
+    .subcommand(hooks_log())
     .subcommand(check("hooks"))
+}
+
+fn hooks_log() -> clap::Command {
+    let session = Arg::new("session").value_name("SESSION");
+    clap::Command::new("log")
+        .about("Each hook as it ran: matched or why not, verdict, time, standard error")
+        .arg(session.help("A session's id, or the beginning of it; without it, the folder's last"))
+        .arg(flag("follow", "Go on as hooks run, in sessions to come too").short('f'))
+        .arg(flag("all", "The program's own hooks, too"))
+        .arg(json("One JSON object per line"))
 }
 
 fn hooks_test() -> clap::Command {
@@ -580,6 +601,12 @@ fn hooks_of(matches: &ArgMatches) -> Command {
             json: matches.get_flag("json"),
         })),
         Some(("check", matches)) => check_of(FileKind::Hooks, matches),
+        Some(("log", matches)) => Command::HooksLog(LogArgs {
+            session: text_of(matches, "session"),
+            follow: matches.get_flag("follow"),
+            all: matches.get_flag("all"),
+            json: matches.get_flag("json"),
+        }),
         list => Command::HooksList { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
     }
 }

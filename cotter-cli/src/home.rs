@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cotter::trust::TrustStore;
+
 use crate::failure::Failure;
 
 /// The operator's settings.
@@ -144,11 +146,20 @@ pub(crate) fn trust() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
 }
 
-/// The nearest folder upward with `.git`; without one, that with `.cotter`; else the folder itself. So a
-/// `.cotter` further down in a repository does not hide the one at its root, which may have gates.
+/// The nearest folder upward with `.git`; without one, that with `.cotter`, or with one that was trusted
+/// and is gone; else the folder itself. So a `.cotter` further down in a repository does not hide the one
+/// at its root, which may have gates.
 pub(crate) fn project_root(folder: &Path) -> &Path {
     let marked = |mark: &str| folder.ancestors().find(|above| above.join(mark).exists());
-    marked(".git").or_else(|| marked(".cotter")).unwrap_or(folder)
+    let marked = marked(".git").or_else(|| marked(".cotter"));
+    marked.or_else(|| once_trusted(folder)).unwrap_or(folder)
+}
+
+fn once_trusted(folder: &Path) -> Option<&Path> {
+    let records = TrustStore::open(trust()?).list().ok()?;
+    let is_one =
+        |above: &&Path| records.iter().any(|record| record.source == above.join(".cotter"));
+    folder.ancestors().find(is_one)
 }
 
 /// A base folder of the XDG kind; what is not absolute does not count there.

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Command::SkillsMatch { task, json } => commands::skills::matching(&task, json, style),
         Command::Check { kind, path, json } => commands::check::files(kind, &path, json, style),
         Command::HooksList { json } => commands::hooks::list(json, style),
+        Command::HooksLog(args) => commands::hooks::log::log(&args, style),
         Command::HooksTest(args) => commands::hooks::test::test(&args, style),
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),

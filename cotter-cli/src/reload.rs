@@ -60,7 +60,7 @@ impl<'a> Units<'a> {
             names: TakenNames::of(agent, before),
             owners: vec![],
             told: vec![],
-            change: Change::new(),
+            change: Change::new().of_files(),
             off: switches::hooks_off()?,
             is_said: Box::new(is_said),
         })

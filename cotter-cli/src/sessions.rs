@@ -63,7 +63,7 @@ impl Sessions {
     }
 
     /// Every id, from the names of the files.
-    fn ids(&self) -> Vec<SmolStr> {
+    pub(crate) fn ids(&self) -> Vec<SmolStr> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let id = |file: fs::DirEntry| {
             let name = file.file_name();

@@ -15,6 +15,7 @@
 //! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
 //! and a list are executed as they are.
 
+pub mod claude;
 mod dialect;
 mod entry;
 mod warm;
@@ -36,15 +37,12 @@ use crate::{
         foreign::{Answer, Asked, Asking, Outside},
     },
     points::PointId,
-    text,
 };
 
 /// The most a hook may say on standard output: whoever says more has failed.
 pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The most that is kept of what a hook says on standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
-/// The most of standard error that becomes a reason or is kept.
-const REMARK_CHARS: usize = 4000;
 /// How much longer than its limit a hook is waited for whose failure passes.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -129,6 +127,9 @@ pub struct Base {
 impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &Base) {
+        if let Dialect::Claude(entry) = &self.dialect {
+            return claude::register(self, entry, unit, base);
+        }
         let hook: Arc<dyn Outside> = match self.serve {
             true => Arc::new(Warm::new(self.clone(), base.clone())),
             false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
@@ -148,9 +149,13 @@ impl CommandHook {
             OnFailure::Pass => ", its failure passes",
             OnFailure::Block => "",
         };
+        let when = match &self.dialect {
+            Dialect::Claude(entry) => entry.definition(),
+            _ => String::new(),
+        };
         match &self.command {
-            CommandLine::Shell(line) => format_smolstr!("runs `{line}` in a shell{passes}"),
-            CommandLine::Words(words) => format_smolstr!("runs {words:?}{passes}"),
+            CommandLine::Shell(line) => format_smolstr!("runs `{line}` in a shell{when}{passes}"),
+            CommandLine::Words(words) => format_smolstr!("runs {words:?}{when}{passes}"),
         }
     }
 
@@ -189,10 +194,18 @@ impl CommandHook {
         }
         let limit = self.limit();
         let late = |_| Err(format!("it took longer than {limit:?}"));
-        tokio::time::timeout(limit, answer).await.unwrap_or_else(late).or_else(|why| {
-            cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
-            Ok(Answer::default())
-        })
+        self.passing(cx, tokio::time::timeout(limit, answer).await.unwrap_or_else(late))
+    }
+
+    /// What it said; nothing, where its failure passes, and the person is told.
+    fn passing<T: Default>(&self, cx: &Cx, said: Result<T, String>) -> Result<T, String> {
+        match (said, self.on_failure) {
+            (Err(why), OnFailure::Pass) => {
+                cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
+                Ok(T::default())
+            }
+            (said, _) => said,
+        }
     }
 }
 
@@ -210,7 +223,7 @@ impl Outside for Cold {
         Box::pin(async move {
             let answer = async {
                 let ran = starts.run(job).await?;
-                asked.cx.remark(&remarked(&ran.stderr));
+                asked.cx.remark(&String::from_utf8_lossy(&ran.stderr));
                 for remark in &ran.remarks {
                     asked.cx.notify(&format!("hook `{}`: {remark}", hook.name));
                 }
@@ -219,11 +232,6 @@ impl Outside for Cold {
             hook.settled(&asked.cx, answer).await
         })
     }
-}
-
-/// What a hook said on standard error, as much of it as is kept.
-fn remarked(stderr: &[u8]) -> String {
-    text::clip(String::from_utf8_lossy(stderr).trim(), REMARK_CHARS).into_owned()
 }
 
 /// Which points a hook of that name belongs to, where a file spells it.

@@ -172,6 +172,8 @@ async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
         let mut state = scene.state();
         let entry = state.append(Body::Compaction(Box::new(compaction)));
         state.commit()?;
+        // What is before the conversation may change with it.
+        state.shown = None;
         entry
     };
     scene.tell(|| EventKind::Message { entry })?;

@@ -23,6 +23,7 @@ use crate::{
     scene::Scene,
     seen::Seen,
     session::Session,
+    text,
     ui::Ui,
 };
 
@@ -78,6 +79,9 @@ pub(crate) struct RunCx {
     /// Fires when the run is aborted or over; made when somebody works for it.
     pub(crate) over: OnceLock<CancellationToken>,
 }
+
+/// The most of what a hook remarks that is kept.
+const REMARK_CHARS: usize = 4000;
 
 /// What fires for whoever comes after the end of a run.
 static OVER: LazyLock<CancellationToken> = LazyLock::new(|| {
@@ -163,12 +167,13 @@ impl Cx {
         self.clock.as_ref().map(Clocks::pause)
     }
 
-    /// Keeps what a hook remarked besides its answer, for whoever looks after hooks.
-    #[cfg(feature = "files")]
-    pub(crate) fn remark(&self, words: &str) {
-        let words = words.trim();
+    /// Keeps what an `async` hook remarks besides its answer, for whoever looks after hooks: of a command,
+    /// what it said on standard error. The last words count; they are told with what it answered, and
+    /// never to the model. What is too long is cut.
+    pub fn remark(&self, words: &str) {
+        let words = text::clip(words.trim(), REMARK_CHARS);
         if let Some(clock) = self.clock.as_ref().filter(|_| !words.is_empty()) {
-            clock.remark(words.into());
+            clock.remark(words.into_owned().into());
         }
     }
 

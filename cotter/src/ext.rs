@@ -162,7 +162,7 @@ pub use self::{
     generation::HookInfo,
     handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named},
     origin::{Origin, Owner},
-    registry::{HooksOff, RegisterError, Registry},
+    registry::{HooksOff, RegisterError, Registry, matches_tool},
     tool_hook::{Checked, ToolHook},
 };
 pub(crate) use self::{

@@ -11,10 +11,11 @@ use crate::{
     agents::AgentConfig,
     ext::{Called, Generation, Kind, Origin, Owner, ToolRow, tool_globs},
     hook::{Hook, Installed},
+    index::Index,
     mention::InvokeSubagent,
     prefix::{self, Outline},
     session::{ActiveSkills, Session},
-    tool::ToolSet,
+    tool::{Tool, ToolSet},
 };
 
 /// Where an agent runs, for its system prompt. Callers know; the library does not look.
@@ -48,6 +49,10 @@ pub(crate) struct Face {
     /// What the system prompt is made of.
     pub(crate) sections: Vec<Section>,
     outline: OnceLock<Arc<Outline>>,
+    /// The lists of what is called by name, as they are now.
+    pub(crate) index: Arc<Index>,
+    /// The same as a session's model was shown them first, where that is otherwise.
+    pub(crate) shown: Option<Arc<Index>>,
     /// The names of the tools for skills and for subagents.
     invoking: [SmolStr; 2],
     config: Arc<AgentConfig>,
@@ -110,7 +115,11 @@ impl Session {
         let face = self.agent.face();
         let names = self.state().choices().active_tools.to.clone();
         let skills = self.skills_shown(&face);
-        if names.is_none() && skills.is_none() { face } else { Arc::new(face.of(names, skills)) }
+        let shown = self.index_shown(&face);
+        match (&names, &skills, &shown) {
+            (None, None, None) => face,
+            _ => Arc::new(face.of(names, skills, shown)),
+        }
     }
 
     /// The skills at the end of the system prompt. Where no skill has a trigger nobody looks for any.
@@ -123,8 +132,10 @@ impl Session {
     pub(crate) fn still_shows(&self, face: &Face) -> bool {
         let limited = self.state().choices().active_tools.to.as_ref().map(Arc::as_ptr);
         let skills = self.skills_shown(face);
+        let shown = self.index_shown(face);
         self.agent.live().number() == face.generation.number
             && skills.as_ref().map(Arc::as_ptr) == face.skills.as_ref().map(Arc::as_ptr)
+            && shown.as_ref().map(Arc::as_ptr) == face.shown.as_ref().map(Arc::as_ptr)
             && limited == face.limited_to.as_ref().map(Arc::as_ptr)
             && match (self.agent.parent(), &face.above) {
                 (Some(parent), Some(above)) => parent.cx.session().still_shows(above),
@@ -144,6 +155,8 @@ impl Face {
             system: "".into(),
             sections: vec![],
             outline: OnceLock::new(),
+            index: Arc::default(),
+            shown: None,
             invoking: agent.invoking_tools().clone(),
             config,
             limited_to: None,
@@ -154,33 +167,34 @@ impl Face {
         let invoking = agent.invoking_tools();
         let own = |row: &&Arc<ToolRow>| !invoking.contains(&row.spec.name) && scope.allows(row);
         let own: Vec<_> = face.tools.rows().filter(own).cloned().collect();
-        let rows = own.into_iter().chain(face.invoking(invoking, &scope));
-        face.tools = Arc::new(ToolSet::new(rows.collect()));
+        let index = face.invoking(invoking, &scope);
+        let rows = index.iter().map(|tool| face.generation.row_for(tool.clone()));
+        face.tools = Arc::new(ToolSet::new(own.into_iter().chain(rows).collect()));
         face.sections = face.compose(agent, &scope.lines);
         face.system = join(&face.sections);
+        face.index = Arc::new(Index::of(&face, index, face.sections.clone()));
         face
     }
 
     /// The tools for skills and subagents, where there are any and they may be called.
-    fn invoking(&self, names: &[SmolStr; 2], scope: &Scope<'_>) -> Vec<Arc<ToolRow>> {
+    fn invoking(&self, names: &[SmolStr; 2], scope: &Scope<'_>) -> Vec<Arc<dyn Tool>> {
         let shown = |name: &SmolStr, asked_for: bool| {
             (asked_for || scope.holds(name))
                 && self.above.as_ref().is_none_or(|above| above.tools.row(name).is_some())
         };
         let [skill_tool, subagent_tool] = names;
-        let mut rows = vec![];
+        let mut tools: Vec<Arc<dyn Tool>> = vec![];
         let has_skills = self.exposed_skills().next().is_some();
         if has_skills && shown(skill_tool, !self.config.skills.is_empty()) {
-            rows.push(self.generation.row_for(Arc::new(self.invoke_skill(skill_tool))));
+            tools.push(Arc::new(self.invoke_skill(skill_tool)));
         }
         let subagents: Vec<_> = self.subagents().collect();
         if !subagents.is_empty() && shown(subagent_tool, !self.config.agents.is_empty()) {
             let listed =
                 subagents.iter().map(|mention| (&*mention.name, mention.description.as_str()));
-            let tool = InvokeSubagent::new(subagent_tool.clone(), listed);
-            rows.push(self.generation.row_for(Arc::new(tool)));
+            tools.push(Arc::new(InvokeSubagent::new(subagent_tool.clone(), listed)));
         }
-        rows
+        tools
     }
 
     /// The agent's prompt, then whatever has something to say, in this order.
@@ -235,21 +249,32 @@ impl Face {
         skills.chain(subagents.map(|agent| (agent.name.as_str(), agent.description.as_str())))
     }
 
-    /// The same for a session: with some of the tools only, and with what its skills say.
-    fn of(&self, names: Option<Arc<[SmolStr]>>, skills: Option<Arc<ActiveSkills>>) -> Face {
-        let tools = match &names {
+    /// The same for a session: with some of the tools only, with what its skills say, and with lists as
+    /// its model was shown them.
+    fn of(
+        &self,
+        names: Option<Arc<[SmolStr]>>,
+        skills: Option<Arc<ActiveSkills>>,
+        shown: Option<Arc<Index>>,
+    ) -> Face {
+        let tools = match &shown {
             None => self.tools.clone(),
+            Some(shown) => self.showing(shown),
+        };
+        let tools = match &names {
+            None => tools,
             Some(names) => {
-                let rows = self.tools.rows().filter(|row| names.contains(&row.spec.name));
+                let rows = tools.rows().filter(|row| names.contains(&row.spec.name));
                 Arc::new(ToolSet::new(rows.cloned().collect()))
             }
         };
         let said = skills.iter().flat_map(|skills| &skills.system);
         let said = said.map(|(name, text)| Section::new(name, text.clone()));
-        let sections: Vec<_> = self.sections.iter().cloned().chain(said).collect();
-        let system = match &skills {
-            None => self.system.clone(),
-            Some(_) => join(&sections),
+        let sections = shown.as_ref().map_or(&self.sections, |shown| &shown.sections);
+        let sections: Vec<_> = sections.iter().cloned().chain(said).collect();
+        let system = match (&skills, &shown) {
+            (None, None) => self.system.clone(),
+            _ => join(&sections),
         };
         Face {
             generation: self.generation.clone(),
@@ -257,12 +282,22 @@ impl Face {
             system,
             sections,
             outline: OnceLock::new(),
+            index: self.index.clone(),
+            shown,
             invoking: self.invoking.clone(),
             config: self.config.clone(),
             limited_to: names,
             skills,
             above: self.above.clone(),
         }
+    }
+
+    /// The tools, with the descriptions of those for skills and subagents as they were shown.
+    fn showing(&self, shown: &Index) -> Arc<ToolSet> {
+        let is_own = |row: &&Arc<ToolRow>| self.lists(&row.spec.name).is_none();
+        let own = self.tools.rows().filter(is_own).cloned();
+        let rows = shown.tools.iter().map(|tool| self.generation.row_for(tool.clone()));
+        Arc::new(ToolSet::new(own.chain(rows).collect()))
     }
 
     /// Whether it is the same for the model: nothing it depends on has changed.

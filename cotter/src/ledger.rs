@@ -115,6 +115,7 @@ pub(crate) struct TableHook {
     pub(crate) power: Power,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) enabled: bool,
+    pub(crate) detached: bool,
 }
 
 /// A question was put.

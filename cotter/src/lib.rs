@@ -558,6 +558,7 @@ mod agent;
 mod agents;
 mod child;
 mod face;
+mod index;
 pub mod session;
 pub mod message;
 mod messages;

@@ -109,6 +109,7 @@ fn hash(words: impl Hash) -> u64 {
 
 /// The pieces of what an agent shows its model.
 pub(crate) fn outline(face: &Face) -> Arc<Outline> {
+    let index = face.shown.as_ref().unwrap_or(&face.index);
     let tools = face.tools.rows().flat_map(|row| {
         let ToolSpec { name, description, schema } = &*row.spec;
         let schema = schema.to_string();
@@ -117,9 +118,9 @@ pub(crate) fn outline(face: &Face) -> Arc<Outline> {
             // It is there for the names in its list, which are their owners'.
             Some(kind) => {
                 let own = Piece::of_tool(name, &row.owner, (name, schema));
-                let listed = face.listed(kind).map(|(called, words)| {
-                    Piece::of_tool(name, face.owner_of(kind, called), (called, words))
-                });
+                let listed = index
+                    .listed(kind)
+                    .map(|one| Piece::of_tool(name, &one.owner, (&*one.name, &*one.words)));
                 listed.chain([own]).collect()
             }
         }
@@ -127,8 +128,8 @@ pub(crate) fn outline(face: &Face) -> Arc<Outline> {
     let system = face.sections.iter().flat_map(|section| match section.lists {
         None => vec![Piece::of_system(&section.by, &section.text)],
         Some(kind) => {
-            let names = face.listed(kind).map(|(name, _)| name);
-            names.map(|name| Piece::of_system(face.owner_of(kind, name), name)).collect()
+            let names = index.listed(kind);
+            names.map(|one| Piece::of_system(&one.owner, &*one.name)).collect()
         }
     });
     tools.chain(system).collect()

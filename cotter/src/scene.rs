@@ -259,6 +259,7 @@ fn store_table(state: &mut State, generation: &Generation) {
         power: meta.power,
         tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
         enabled: generation.is_enabled(meta.id),
+        detached: meta.detached,
     };
     let hooks = generation.metas().map(hook).collect();
     state.record(Record::Generation(Table { number, hooks }));

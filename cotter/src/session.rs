@@ -72,6 +72,7 @@ use crate::{
     cx::{Cx, RunCx},
     events::{EventKind, Events, Hub},
     ext::Failure,
+    index::Index,
     ledger::Record,
     message::{Content, Message},
     messages::Messages,
@@ -510,6 +511,8 @@ pub(crate) struct State {
     pub(crate) diagnostics: Vec<String>,
     read_only: Option<String>,
     under_way: Option<Box<UnderWay>>,
+    /// The lists that its model was shown.
+    pub(crate) shown: Option<Arc<Index>>,
     chosen: Option<Box<Choices>>,
 }
 
@@ -539,6 +542,7 @@ impl State {
             diagnostics: vec![],
             read_only: None,
             under_way: None,
+            shown: None,
             chosen: None,
         }
     }

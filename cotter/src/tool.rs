@@ -43,6 +43,7 @@ mod cap;
 pub(crate) mod check;
 pub(crate) mod explain;
 mod facts;
+mod names;
 mod nested;
 mod permit;
 mod prepare;
@@ -64,6 +65,7 @@ use smol_str::SmolStr;
 
 pub(crate) use self::{
     cap::Cap,
+    names::{OTHER_NAMES, our_name},
     nested::run_nested,
     run::{close_open_calls, run_step},
     schema::Schema,

@@ -84,6 +84,8 @@ pub(crate) struct Turn {
     /// The models that others had to answer for in this run: they are not asked again.
     given_up: Vec<SmolStr>,
     step: u32,
+    /// How often a gate sent the model on.
+    sent_on: u32,
     /// The calls a taken-up question was about; its other calls are gone.
     resumed: Option<Vec<SmolStr>>,
     /// Whether `session.start` was told.
@@ -171,6 +173,9 @@ impl Turn {
         if !self.given_up.is_empty() && self.models.iter().any(|model| is_left(&model)) {
             self.models = self.models.iter().filter(is_left).cloned().collect();
         }
+        if let Some(news) = self.scene.session().news(&self.scene.face) {
+            self.scene.session().shared.notes.say(news);
+        }
         for entry in settled {
             self.scene.tell(|| EventKind::Message { entry })?;
         }
@@ -222,11 +227,13 @@ impl Turn {
             return Ok(());
         }
         let gone_on = patience.gone_on;
-        let text = || TurnEnding { text: reply.text(), gone_on };
+        let sent_on = self.sent_on;
+        let text = || TurnEnding { text: reply.text(), gone_on, sent_on };
         let decided = self.scene.fire_stored::<TurnEnd>(text).await?;
         match decided.as_ref().and_then(Decided::strictest) {
             Some((meta, TurnVerdict::GoOn(why))) if gone_on < GO_ON => {
                 patience.gone_on += 1;
+                self.sent_on += 1;
                 self.say(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
                 Ok(())
             }
@@ -348,6 +355,7 @@ impl Turn {
             models,
             given_up: vec![],
             step: 0,
+            sent_on: 0,
             resumed: None,
             started: false,
             replies: vec![],

@@ -1,6 +1,7 @@
 //! `cotter hooks list`: the hooks there are, where each is bound, what it may do and whose it is. What else
 //! can be done with them is a file each.
 
+pub(crate) mod log;
 pub(crate) mod test;
 
 use std::process::ExitCode;

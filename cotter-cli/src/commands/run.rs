@@ -275,7 +275,9 @@ fn hint_at(agent: &Agent, typed: &str, output: &mut Output) {
 }
 
 /// Aborts the run at the first signal that asks for it; the second ends the process at once.
-fn abort_on_signal(cancel: CancellationToken) -> Result<impl Future<Output = ()>, Failure> {
+pub(crate) fn abort_on_signal(
+    cancel: CancellationToken,
+) -> Result<impl Future<Output = ()>, Failure> {
     let cannot = |cause: io::Error| Failure::new("signals cannot be listened to").with_cause(cause);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;

@@ -17,9 +17,9 @@ fn help_shows_what_works() {
 
         Commands:
           skills       List skills, look at one, see which a task brings in
-          hooks        List the hooks at every point of a run, try them, check the files that declare them
+          hooks        List hooks, try them, see what they did, check the files that declare them
           commands     List what may be typed after a slash
-          agents       List the subagents the model may call
+          agents       List the subagents the model may call, and profiles
           models       List the models that can answer
           explain      What would happen to a call, and why, without running it
           mcp          List what MCP servers offer, and accept what changed

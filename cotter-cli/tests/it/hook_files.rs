@@ -311,21 +311,18 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
     no_prod(&world, PROJECT);
     sign(&world, PROJECT);
     trust(&world, &[]);
-    let prompt = "write x to prod.txt then write y to ok.txt";
-    world.check(&run(&[], prompt), expect![[r#"
+    world.check(&run(&[], "write y to ok.txt"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: not in production. Adjust your approach; do not retry the exact same call.
-
-        `write` {"path":"ok.txt","content":"y"} was refused: Hook "sign" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
+        rehearsal: `write` {"path":"ok.txt","content":"y"} was refused: Hook "sign" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: not in production (no-prod)
         refused: write: it may not change anything: its owner was not granted `rewrite` (sign)
     "#]]);
     assert!(!world.path("project/ok.txt").exists());
     trust(&world, &["--rewrite"]);
+    let prompt = "write x to prod.txt then write y to ok.txt";
     world.check(&run(&[], prompt), expect![[r#"
         exit 0
         --- stdout

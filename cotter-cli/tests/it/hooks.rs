@@ -324,6 +324,7 @@ fn the_page_about_hooks_does_what_it_says() {
     let seen = screen.end(&world);
     assert!(seen.starts_with("exit 0\n"), "{seen}");
     assert!(seen.contains(promised), "{seen}");
+    assert!(seen.contains("it would be refused"), "{seen}");
     assert!(world.path("project/shop/notes.txt").exists(), "{seen}");
     assert!(!world.path("project/shop/prod.env").exists(), "{seen}");
     let again = world.output(&["init", "shop"]);
@@ -421,6 +422,10 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
     assert!(!world.path("project/prod.txt").exists());
+    // Nothing shows where the project begins, but that something of it was trusted.
+    fs::remove_dir_all(world.path("project/.git")).unwrap();
+    let below = world.output(&run(&["--cwd", "src"], prompt));
+    assert!(world.shown(&below).contains("refused: write: this would change production"));
     world.check(
         &["untrust"],
         expect![[r#"

@@ -8,6 +8,7 @@ mod support;
 mod help;
 mod hooks;
 mod hook_files;
+mod hooks_try;
 mod profiles;
 mod commands;
 mod run;

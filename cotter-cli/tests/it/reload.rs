@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::Child,
 };
@@ -207,4 +208,49 @@ fn s2_hot_reload_that_loosens_is_asked_about() {
     wait_for_refusal(&world, false);
     screen.type_keys("\u{3}");
     assert!(screen.end(&world).contains("Let it?"));
+}
+
+/// What runs is what was trusted, whatever is swapped, slipped in beside it or put before it on the way.
+#[test]
+fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let evil = |name: &str, text: &str| {
+        let path = world.write(name, text);
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path.parent().unwrap().to_str().unwrap().to_owned()
+    };
+    let bin = evil("project/bin/python3", "#!/bin/sh\necho put before it >&2; exit 1\n");
+    evil("project/python3", "#!/bin/sh\necho put before it >&2; exit 1\n");
+    let modules = evil("project/modules/json.py", "raise SystemExit('slipped in')\n");
+    let started = evil("project/start/up.sh", "echo slipped in >&2; exit 1\n");
+    let path = format!("{bin}:.:/usr/bin:/bin");
+    let world = world
+        .with_env("PATH", &path)
+        .with_env("PYTHONPATH", &modules)
+        .with_env("BASH_ENV", format!("{started}/up.sh"))
+        .with_env("ENV", format!("{started}/up.sh"));
+    let settings = r#"{"hooks": {"tool.pre": [
+        {"tools": ["read"], "command": ["python3", "hooks/check.py"], "timeoutMs": 60000},
+        {"tools": ["read"], "command": ["bash", "hooks/pass.sh"], "timeoutMs": 60000}
+    ]}}"#;
+    let check = "import json, sys\nfrom words import WORDS\nsys.exit(WORDS)\n";
+    world.write("project/.cotter/settings.json", settings);
+    world.write("project/.cotter/hooks/check.py", check);
+    world.write("project/.cotter/hooks/words.py", "WORDS = 'as it was trusted'\n");
+    world.write("project/.cotter/hooks/pass.sh", "exit 0\n");
+    trust(&world);
+    let run = Running::new(&world, &[]);
+    world.wait_for_session("as it was trusted");
+    world.write("project/.cotter/hooks/words.py", "WORDS = 'swapped'\n");
+    world.write("project/.cotter/hooks/json.py", "raise SystemExit('slipped in')\n");
+    run.wait_for("changed since it was trusted");
+    wait_for_refusal(&world, true);
+    let session = fs::read_to_string(world.session_file()).unwrap();
+    for words in ["swapped", "slipped in", "put before it"] {
+        assert!(!session.contains(words), "{words}: {session}");
+    }
+    run.end(expect![[r#"
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        error: the run was aborted
+    "#]]);
 }

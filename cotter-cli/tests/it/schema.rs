@@ -396,6 +396,7 @@ fn settings_that_are_shown_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
     let text = |path: &str| fs::read_to_string(root.join(path)).expect(path);
     let starter = text("cotter-cli/starter/settings.json");
+    let policy = text("cotter/tests/data/policy/settings.json");
     let pages = ["README.md", "docs/FORMATS.md", "docs/ARCHITECTURE.md"].map(text);
     let tests = fs::read_dir(root.join("cotter-cli/tests/it")).expect("tests");
     let tests = tests.map(|file| file.expect("a file").path()).filter(|path| path.is_file());
@@ -405,7 +406,7 @@ fn settings_that_are_shown_are_valid() {
     let used = tests.iter().flat_map(|test| between(test, "r#\"", "\"#"));
     let own_schema = validator(&schema("settings"));
     let (mut valid, mut refused) = (0, 0);
-    for written in shown.chain(used).chain([starter.as_str()]) {
+    for written in shown.chain(used).chain([starter.as_str(), policy.as_str()]) {
         let Ok(document) = Document::parse("s.json", written) else { continue };
         let value = document.root().to_json();
         if value.as_object().is_none_or(serde_json::Map::is_empty) {
@@ -615,7 +616,7 @@ fn l8_hooks_answer_what_the_schema_says() {
             };
             assert_eq!(validator.is_valid(&answer), means, "{answer} at {}", row.name);
         }
-        for answer in [json!({"contine": false}), json!({"input": "x"}), json!({"answer": "maybe"})]
+        for answer in [json!({"carryOn": false}), json!({"input": "x"}), json!({"answer": "maybe"})]
         {
             assert!(!validator.is_valid(&answer), "{answer} at {}", row.name);
         }
@@ -678,4 +679,51 @@ fn c9_front_matter_is_what_the_schema_says() {
         agent: {"tools":["["]}: `tools`: error parsing glob '[': unclosed character class; missing ']'
         agent: {"tools":["["]}: `tools`: error parsing glob '[': unclosed character class; missing ']'
     "#]].assert_eq(&only_schema);
+}
+
+/// What a `hooks/*.yaml` amounts to, beside a program of its name.
+fn hook_file(fields: &Value) -> (Severity, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hooks");
+    fs::create_dir(&path).unwrap();
+    for name in ["sample.sh", "check.sh"] {
+        fs::write(path.join(name), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(path.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = path.join("sample.yaml");
+    fs::write(&path, fields.to_string()).unwrap();
+    let [file] = &files::check(&path, FileKind::Hooks)[..] else { panic!("one file, one answer") };
+    let told = file.diagnostics.iter().map(|told| told.message.clone()).collect::<Vec<_>>();
+    (file.status, told.join("; "))
+}
+
+#[test]
+fn c5_hook_files_are_what_the_schema_says() {
+    let schema = schema("hook-file");
+    let validator = validator(&schema);
+    let unknown = json!({"id": "a", "phase": "pre", "qqqqqqqqqqqq": 1});
+    let (_, told) = hook_file(&unknown);
+    let known = told.split_once("there are ").expect("it names the keys").1;
+    let known = known.split(", ").map(|key| key.trim_matches('`')).collect::<BTreeSet<_>>();
+    let offered = schema["properties"].as_object().unwrap();
+    assert_eq!(known, offered.keys().map(String::as_str).collect());
+    assert!(!validator.is_valid(&unknown));
+    let mut only_schema = BTreeSet::new();
+    for spot in spots(&schema) {
+        let fields = (spot.whole)(sample(&schema, spot.schema));
+        let (status, why) = hook_file(&fields);
+        assert!(validator.is_valid(&fields) && status == Severity::Warning, "{fields}: {why}");
+        for fields in odd().into_iter().map(|value| (spot.whole)(value)) {
+            let (status, why) = hook_file(&fields);
+            if status == Severity::Rejected && validator.is_valid(&fields) {
+                only_schema.insert(format!("{fields}: {why}\n"));
+            }
+        }
+    }
+    expect![[r#"
+        {"id":"x","phase":"pre","command":"a/b"}: there is no program `a/b` in the folder that has `hooks`
+        {"id":"x","phase":"pre","command":"http://x/"}: there is no program `http://x/` in the folder that has `hooks`
+        {"id":"x","phase":"pre","tools":"["}: `tools`: error parsing glob '[': unclosed character class; missing ']'
+        {"id":"x","phase":"pre","tools":["["]}: `tools`: error parsing glob '[': unclosed character class; missing ']'
+    "#]].assert_eq(&only_schema.into_iter().collect::<String>());
 }

@@ -119,6 +119,7 @@ impl World {
         }
         text = mask(&text, "####-##-##T##:##:##.###Z", "[TIME]");
         text = mask(&text, "####-##-## ##:##", "[TIME]");
+        text = mask(&text, "##:##:##.###", "[TIME]");
         text = mask(&text, &"x".repeat(32), "[HASH]");
         for (before, after) in
             [("\"ms\":", ""), ("\"bytes\":", ""), (" in ", " ms"), (" in ", " µs")]

@@ -20,6 +20,7 @@ mod attacks;
 mod background;
 mod hooks;
 mod hook_files;
+mod claude_hooks;
 mod files;
 mod races;
 mod fetch;

@@ -1,9 +1,11 @@
 //! The dialects: what a command reads on standard input, and what its exit code and its output mean. Two
 //! pure functions each; nothing else is different between them.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
-use super::{Exit, MAX_OUTPUT, REMARK_CHARS, Ran};
+use super::{Exit, MAX_OUTPUT, Ran, claude};
 use crate::{
     ext::foreign::{Answer, Change, is_yes, read_object},
     points::PointId,
@@ -11,7 +13,7 @@ use crate::{
 };
 
 /// How a command is spoken to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dialect {
     /// Of settings files: the whole event; `continue`, `reason` and the rest of `docs/FORMATS.md`.
@@ -19,13 +21,19 @@ pub enum Dialect {
     Cotter,
     /// Of a space's `hooks/*.yaml`: tool, input and result; `blocked`, `reason`, `modified`.
     Space,
+    /// Of hooks that were written for Claude Code, as it publishes them.
+    Claude(Arc<claude::Entry>),
 }
 
+/// The most of standard error that becomes a reason.
+pub(super) const REASON_CHARS: usize = 4000;
+
 impl Dialect {
-    /// What the command reads.
-    pub fn stdin(self, payload: &Value) -> Vec<u8> {
+    /// What the command reads. What is told in Claude Code's words depends on more than the payload, and is
+    /// told by [`claude`].
+    pub fn stdin(&self, payload: &Value) -> Vec<u8> {
         let told = match self {
-            Dialect::Cotter => payload.to_string(),
+            Dialect::Cotter | Dialect::Claude(_) => payload.to_string(),
             Dialect::Space => {
                 let mut told = json!({"tool": payload["toolName"], "input": payload["toolInput"]});
                 if let Some(result) = payload.get("result") {
@@ -38,7 +46,7 @@ impl Dialect {
     }
 
     /// What the command said. An error is its failure.
-    pub fn answer(self, point: PointId, name: &str, ran: &Ran) -> Result<Answer, String> {
+    pub fn answer(&self, point: PointId, name: &str, ran: &Ran) -> Result<Answer, String> {
         if ran.stdout.len() > MAX_OUTPUT {
             return Err(format!("it said more than {MAX_OUTPUT} bytes"));
         }
@@ -59,19 +67,19 @@ impl Dialect {
         let reasons = [said.block.unwrap_or_default(), remarked.trim().to_owned()];
         let reason = reasons.into_iter().find(|reason| !reason.trim().is_empty());
         let reason = reason.unwrap_or_else(|| format!("hook {name} exited with code {code}"));
-        let reason = text::clip(&reason, REMARK_CHARS).into_owned();
+        let reason = text::clip(&reason, REASON_CHARS).into_owned();
         Ok(Answer { block: Some(reason), change: None, decision: None, ..said })
     }
 
-    fn read(self, point: PointId, stdout: &[u8]) -> Result<Answer, String> {
+    fn read(&self, point: PointId, stdout: &[u8]) -> Result<Answer, String> {
         let trimmed = stdout.trim_ascii();
         let Some(object) = object(trimmed)? else {
             let text = String::from_utf8_lossy(trimmed).into_owned();
-            let said = Some(text).filter(|text| self == Dialect::Cotter && !text.is_empty());
+            let said = Some(text).filter(|text| *self == Dialect::Cotter && !text.is_empty());
             return Ok(Answer { output: said, ..Answer::default() });
         };
         match self {
-            Dialect::Cotter => Answer::read(point, &object),
+            Dialect::Cotter | Dialect::Claude(_) => Answer::read(point, &object),
             Dialect::Space => space(point, &object),
         }
     }
@@ -111,13 +119,13 @@ mod tests {
 
     use super::*;
 
-    fn check(dialect: Dialect, exit: Exit, stdout: &str, stderr: &str, expected: Expect) {
+    fn check(dialect: &Dialect, exit: Exit, stdout: &str, stderr: &str, expected: Expect) {
         check_at(PointId::ToolPre, dialect, exit, stdout.as_bytes(), stderr, expected);
     }
 
     fn check_at(
         point: PointId,
-        dialect: Dialect,
+        dialect: &Dialect,
         exit: Exit,
         stdout: &[u8],
         stderr: &str,
@@ -140,23 +148,23 @@ mod tests {
     fn l8_the_stricter_of_exit_code_and_json_stands() {
         let (ok, bad) = (Exit::Code(0), Exit::Code(3));
         let cotter = Dialect::Cotter;
-        check(cotter, ok, "", "noise", expect!["pass"]);
-        check(cotter, ok, "fine\n", "", expect!["output: fine"]);
-        check(cotter, ok, r#"{"continue":false,"reason":"no"}"#, "", expect!["block: no"]);
-        check(cotter, ok, r#"{"ask":"sure?"}"#, "", expect!["ask: sure?"]);
-        check(cotter, bad, "", "not in prod\n", expect!["block: not in prod"]);
-        check(cotter, bad, "", "", expect!["block: hook guard exited with code 3"]);
+        check(&cotter, ok, "", "noise", expect!["pass"]);
+        check(&cotter, ok, "fine\n", "", expect!["output: fine"]);
+        check(&cotter, ok, r#"{"continue":false,"reason":"no"}"#, "", expect!["block: no"]);
+        check(&cotter, ok, r#"{"ask":"sure?"}"#, "", expect!["ask: sure?"]);
+        check(&cotter, bad, "", "not in prod\n", expect!["block: not in prod"]);
+        check(&cotter, bad, "", "", expect!["block: hook guard exited with code 3"]);
         check(
-            cotter,
+            &cotter,
             bad,
             r#"{"continue":true}"#,
             "",
             expect!["block: hook guard exited with code 3"],
         );
-        check(cotter, bad, r#"{"continue":false,"reason":"j"}"#, "e", expect!["block: j"]);
-        check(cotter, bad, r#"{"input":{}}"#, "e", expect!["block: e"]);
-        check(cotter, bad, "{", "e", expect!["block: e"]);
-        check(cotter, Exit::Signal(9), "", "", expect!["failure: it was ended by signal 9"]);
+        check(&cotter, bad, r#"{"continue":false,"reason":"j"}"#, "e", expect!["block: j"]);
+        check(&cotter, bad, r#"{"input":{}}"#, "e", expect!["block: e"]);
+        check(&cotter, bad, "{", "e", expect!["block: e"]);
+        check(&cotter, Exit::Signal(9), "", "", expect!["failure: it was ended by signal 9"]);
     }
 
     #[test]
@@ -165,55 +173,55 @@ mod tests {
         let broken = expect![[
             "failure: what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
         ]];
-        check(Dialect::Cotter, ok, r#"{"continue":"#, "", broken);
+        check(&Dialect::Cotter, ok, r#"{"continue":"#, "", broken);
         let twice = expect![
             "failure: what it said begins with `{` and is not JSON: `continue` stands there twice at line 1 column 34"
         ];
-        check(Dialect::Cotter, ok, r#"{"continue":false,"continue":true}"#, "", twice);
+        check(&Dialect::Cotter, ok, r#"{"continue":false,"continue":true}"#, "", twice);
         let several = expect![[
             "failure: what it said begins with `{` and is not JSON: trailing characters at line 2 column 1"
         ]];
-        check(Dialect::Cotter, ok, "{}\n{\"continue\":false}\n", "", several);
+        check(&Dialect::Cotter, ok, "{}\n{\"continue\":false}\n", "", several);
         let bytes = b"{\"reason\": \"\xff\"}";
         let not_text = expect![[
             "failure: what it said begins with `{` and is not JSON: invalid unicode code point at line 1 column 13"
         ]];
-        check_at(PointId::ToolPre, Dialect::Cotter, ok, bytes, "", not_text);
+        check_at(PointId::ToolPre, &Dialect::Cotter, ok, bytes, "", not_text);
         let lossy = expect!["output: \u{fffd}fine"];
-        check_at(PointId::ToolPre, Dialect::Cotter, ok, b"\xfffine", "", lossy);
+        check_at(PointId::ToolPre, &Dialect::Cotter, ok, b"\xfffine", "", lossy);
         let much = vec![b'x'; MAX_OUTPUT + 1];
         let too_much = expect!["failure: it said more than 1048576 bytes"];
-        check_at(PointId::ToolPre, Dialect::Cotter, ok, &much, "", too_much);
+        check_at(PointId::ToolPre, &Dialect::Cotter, ok, &much, "", too_much);
     }
 
     #[test]
     fn a_failing_hook_does_not_keep_the_model_going() {
         let end = PointId::TurnEnd;
         let failed = expect!["failure: it exited with code 1"];
-        check_at(end, Dialect::Cotter, Exit::Code(1), b"", "Traceback", failed);
+        check_at(end, &Dialect::Cotter, Exit::Code(1), b"", "Traceback", failed);
         let sent_on = expect!["go on: run the tests"];
         let said = br#"{"goOn":"run the tests"}"#;
-        check_at(end, Dialect::Cotter, Exit::Code(0), said, "", sent_on);
+        check_at(end, &Dialect::Cotter, Exit::Code(0), said, "", sent_on);
         let blocked = expect!["block: run the tests"];
         let said = br#"{"continue":false,"reason":"run the tests"}"#;
-        check_at(end, Dialect::Cotter, Exit::Code(0), said, "", blocked);
+        check_at(end, &Dialect::Cotter, Exit::Code(0), said, "", blocked);
     }
 
     #[test]
     fn c5_a_space_blocks_and_modifies() {
         let ok = Exit::Code(0);
         let space = Dialect::Space;
-        check(space, ok, r#"{"blocked":true,"reason":"no"}"#, "", expect!["block: no"]);
-        check(space, ok, r#"{"Blocked":"yes","Reason":"no"}"#, "", expect!["block: no"]);
-        check(space, ok, r#"{"blocked":false}"#, "", expect!["pass"]);
+        check(&space, ok, r#"{"blocked":true,"reason":"no"}"#, "", expect!["block: no"]);
+        check(&space, ok, r#"{"Blocked":"yes","Reason":"no"}"#, "", expect!["block: no"]);
+        check(&space, ok, r#"{"blocked":false}"#, "", expect!["pass"]);
         let twice = r#"{"Blocked":false,"blocked":true,"REASON":"no"}"#;
-        check(space, ok, twice, "", expect!["block: no"]);
+        check(&space, ok, twice, "", expect!["block: no"]);
         let no_object = expect!["failure: `modified` in its answer is no object"];
-        check(space, ok, r#"{"modified":"rm"}"#, "", no_object);
-        check(space, ok, "logged", "", expect!["pass"]);
+        check(&space, ok, r#"{"modified":"rm"}"#, "", no_object);
+        check(&space, ok, "logged", "", expect!["pass"]);
         let modified = expect![[r#"Input(Object {"path": String("b")})"#]];
-        check(space, ok, r#"{"modified":{"path":"b"}}"#, "", modified);
-        check(space, Exit::Code(1), "", "why", expect!["block: why"]);
+        check(&space, ok, r#"{"modified":{"path":"b"}}"#, "", modified);
+        check(&space, Exit::Code(1), "", "why", expect!["block: why"]);
         let told = json!({"toolName": "write", "toolInput": {"a": 1}, "result": "ok", "v": 1});
         let told: Value = serde_json::from_slice(&space.stdin(&told)).unwrap();
         assert_eq!(told, json!({"tool": "write", "input": {"a": 1}, "result": "ok"}));

@@ -207,7 +207,7 @@ fn power(point: PointId, detached: bool, node: Node<'_>) -> Result<Power, Settin
 }
 
 /// Hooks that were given no name, or one name at several points, are numbered.
-fn name_apart(hooks: &mut [CommandHook]) {
+pub(super) fn name_apart(hooks: &mut [CommandHook]) {
     for index in 1..hooks.len() {
         let (before, rest) = hooks.split_at_mut(index);
         let hook = &mut rest[0];

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::{Base, CommandHook, Server, remarked};
+use super::{Base, CommandHook, Server};
 use crate::ext::foreign::{Answer, Asked, Asking, Outside, read_object};
 
 pub(super) struct Warm(Arc<Kept>);
@@ -59,7 +59,7 @@ impl Kept {
         let mut payload = asked.payload.clone();
         payload["id"] = id.into();
         let line = started.server.exchange(payload.to_string().as_bytes()).await;
-        asked.cx.remark(&remarked(&started.server.remarked()));
+        asked.cx.remark(&String::from_utf8_lossy(&started.server.remarked()));
         let line = line?;
         let object = read_object(&line)
             .map_err(|cause| format!("what it answered is no JSON object: {cause}"))?;

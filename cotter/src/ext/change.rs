@@ -18,6 +18,7 @@ use crate::{permission::Policy, points::Power, text};
 #[derive(Default)]
 pub struct Change {
     pub(super) units: Vec<(Registry, bool)>,
+    pub(super) of_files: bool,
 }
 
 impl Change {
@@ -38,6 +39,13 @@ impl Change {
         extension: impl FnOnce(&mut Registry),
     ) -> &mut Self {
         self.add(owner, extension, true)
+    }
+
+    /// It comes of files that changed, not of a program: a session that is under way is shown skills and
+    /// subagents as before, for its prompt cache, and is told of the difference.
+    pub fn of_files(mut self) -> Self {
+        self.of_files = true;
+        self
     }
 
     /// A person agreed to all of it.

@@ -11,6 +11,7 @@ mod answer;
 mod glue;
 
 use std::{
+    any::Any,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -23,7 +24,7 @@ use smol_str::SmolStr;
 
 pub use self::answer::{Answer, Change, Decision};
 #[cfg(feature = "files")]
-pub(crate) use self::answer::{is_yes, read_object};
+pub(crate) use self::answer::{is_no, is_yes, read_object};
 pub(crate) use self::glue::Foreign;
 use super::{
     chain::Func,
@@ -60,6 +61,17 @@ pub struct Asked {
     pub payload: Value,
     /// The surroundings.
     pub cx: Cx,
+    /// What happens, as handlers in the program know it.
+    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "files declare who looks"))]
+    event: Arc<dyn Any + Send + Sync>,
+}
+
+impl Asked {
+    /// What happens at a point, as handlers in the program know it; nothing at another point.
+    #[cfg(feature = "files")]
+    pub(crate) fn event<P: Point>(&self) -> Option<&P::Event> {
+        self.event.downcast_ref()
+    }
 }
 
 /// What is said about a hook when it is registered.
@@ -105,7 +117,19 @@ impl Registry {
         declared: Declared,
         hook: Arc<dyn Outside>,
     ) -> &mut Self {
-        points::visit(point, Register { unit: self, declared, hook });
+        points::visit(point, Register { unit: self, declared, hook, second: false });
+        self
+    }
+
+    /// Registers another side of a hook that goes by the same name.
+    #[cfg(feature = "files")]
+    pub(crate) fn outside_too(
+        &mut self,
+        point: PointId,
+        declared: Declared,
+        hook: Arc<dyn Outside>,
+    ) -> &mut Self {
+        points::visit(point, Register { unit: self, declared, hook, second: true });
         self
     }
 }
@@ -114,13 +138,15 @@ struct Register<'a> {
     unit: &'a mut Registry,
     declared: Declared,
     hook: Arc<dyn Outside>,
+    /// Whether its name is taken by another side of it.
+    second: bool,
 }
 
 impl points::Visit for Register<'_> {
     type Out = ();
 
     fn at<P: Foreign>(self) {
-        let Register { unit, mut declared, hook } = self;
+        let Register { unit, mut declared, hook, second } = self;
         let name = declared.name.clone().unwrap_or_else(|| P::ID.name().into());
         if P::ID == PointId::Context {
             let message = format!("hook `{name}`: `context` is for hooks in Rust and for scripts");
@@ -146,7 +172,7 @@ impl points::Visit for Register<'_> {
             speaker: OnceLock::new(),
             seen: Mutex::default(),
         });
-        let options = declared.options();
+        let options = Options { second, ..declared.options() };
         if may(Power::Answer) {
             return unit.bind_answer::<P>(options, asker.answers());
         }
@@ -319,7 +345,8 @@ impl<P: Foreign> Asker<P> {
         Func::Later(Box::new(move |at: At<P>| {
             let asker = asker.clone();
             Box::pin(async move {
-                let asked = Asked { point: P::ID, payload: payload(&at)?, cx: at.cx().clone() };
+                let (payload, event) = (payload(&at)?, at.event.clone());
+                let asked = Asked { point: P::ID, payload, cx: at.cx().clone(), event };
                 let answer = asker.hook.ask(asked).await.map_err(Failure::Error)?;
                 let speaker = asker.speaker.get_or_init(|| at.cx().speaker.clone());
                 answer.speak(&at.cx().spoken_by(speaker.clone()));

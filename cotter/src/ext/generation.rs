@@ -32,6 +32,8 @@ use crate::{
 pub(crate) struct Generation {
     /// Grows by one with every change of this registry.
     pub(crate) number: u64,
+    /// The number of the last that was made by a program or a person, not by files that changed.
+    pub(crate) by_hand: u64,
     mask: u32,
     chains: Chains,
     /// The tools in force, in the order in which they are shown to the model.
@@ -179,6 +181,7 @@ impl Generation {
         let mask = chains.mask();
         Generation {
             number,
+            by_hand: number,
             mask,
             chains,
             tools,
@@ -330,8 +333,9 @@ impl Live {
     /// Puts units in the place of what their owners had, all of them or none. What would loosen and
     /// nobody agreed to is held.
     pub(crate) fn apply(&self, change: Change) -> Result<Reload, RegisterError> {
+        let by_hand = !change.of_files;
         let mut changed = change::units(change)?;
-        let looser = self.publish(|writing, units| {
+        let looser = self.publish_by(by_hand, |writing, units| {
             let policy = &self.current().policy;
             let mut looser = vec![];
             for (new, agreed) in &mut changed {
@@ -443,13 +447,22 @@ impl Live {
         &self,
         change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
     ) -> Result<T, RegisterError> {
+        self.publish_by(true, change)
+    }
+
+    fn publish_by<T>(
+        &self,
+        by_hand: bool,
+        change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
+    ) -> Result<T, RegisterError> {
         // Dropped after the lock: what only the old generation held may use the registry as it goes.
         let current;
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         current = self.current();
         let mut units = current.units.clone();
         let answer = change(&mut writing, &mut units)?;
-        let next = Generation::build(current.number + 1, units, &writing.off, Some(&current));
+        let mut next = Generation::build(current.number + 1, units, &writing.off, Some(&current));
+        next.by_hand = if by_hand { next.number } else { current.by_hand };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.number.store(current.number + 1, Ordering::Release);
         Ok(answer)

@@ -408,6 +408,12 @@ pub(crate) fn tool_globs(globs: &[String]) -> Result<GlobSet, globset::Error> {
     set.build()
 }
 
+/// Whether one of the globs that a hook is limited to matches a tool's name. What is no glob matches
+/// nothing.
+pub fn matches_tool(globs: &[String], tool: &str) -> bool {
+    tool_globs(globs).is_ok_and(|set| set.is_match(tool))
+}
+
 /// The most bytes of one section of the system prompt.
 const SECTION_BYTES: usize = 128 * 1024;
 

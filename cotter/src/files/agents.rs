@@ -20,25 +20,12 @@ use crate::{
     ext::{Kind, check_name, tool_globs},
     profile::{Leave, Profile},
     settings::Document,
+    tool::our_name,
 };
 
 /// The keys of an agent that mean something here. Others are somebody else's and stand without effect.
 pub const KEYS: [&str; 9] =
     ["id", "name", "description", "prompt", "body", "tools", "skills", "model", "mode"];
-
-/// Names other tools have for ours.
-const OTHER_NAMES: [(&str, &str); 10] = [
-    ("Read", "read"),
-    ("Write", "write"),
-    ("Edit", "edit"),
-    ("Bash", "bash"),
-    ("Glob", "glob"),
-    ("Grep", "grep"),
-    ("LS", "list"),
-    ("WebFetch", "fetch"),
-    ("Task", "invoke_subagent"),
-    ("Skill", "invoke_skill"),
-];
 
 /// An agent as its file tells.
 #[derive(Clone, Debug)]
@@ -159,10 +146,7 @@ fn refuse_what_is_not_kept(fields: &Fields) -> Result<(), FieldError> {
 
 fn tools(fields: &Fields) -> Result<Vec<String>, FieldError> {
     let line = fields.get("tools").map_or(1, |field| field.line);
-    let ours = |name: String| {
-        let known = OTHER_NAMES.iter().find(|(other, _)| *other == name);
-        known.map_or(name, |(_, ours)| (*ours).to_owned())
-    };
+    let ours = |name: String| our_name(&name).map_or(name, str::to_owned);
     let tools: Vec<_> = listed(fields, "tools")?.into_iter().map(ours).collect();
     if let Some(call) = tools.iter().find(|tool| tool.contains('(')) {
         let call = crate::text::clip(&crate::text::show_line(call), 40).into_owned();

@@ -7,7 +7,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::{commands::CommandPattern, paths::PathPattern};
 use crate::{
     cx::Place,
-    tool::{Command, Facts},
+    tool::{Command, Facts, OTHER_NAMES, our_name},
 };
 
 /// What a rule says.
@@ -75,26 +75,13 @@ enum Touch {
     Fetches,
 }
 
-/// What other programs call our tools, and what a tool does.
-const TOOLS: [(&str, &str, Option<Touch>); 18] = [
-    ("bash", "bash", Some(Touch::Runs)),
-    ("read", "read", Some(Touch::Reads)),
-    ("write", "write", Some(Touch::Writes)),
-    ("edit", "edit", Some(Touch::Writes)),
-    ("fetch", "fetch", Some(Touch::Fetches)),
-    ("Bash", "bash", Some(Touch::Runs)),
-    ("Read", "read", Some(Touch::Reads)),
-    ("Write", "write", Some(Touch::Writes)),
-    ("Edit", "edit", Some(Touch::Writes)),
-    ("MultiEdit", "edit", Some(Touch::Writes)),
-    ("NotebookEdit", "edit", Some(Touch::Writes)),
-    ("WebFetch", "fetch", Some(Touch::Fetches)),
-    ("Glob", "glob", None),
-    ("Grep", "grep", None),
-    ("LS", "list", None),
-    ("Task", "invoke_subagent", None),
-    ("Agent", "invoke_subagent", None),
-    ("Skill", "invoke_skill", None),
+/// What calls of our tools do.
+const TOUCHES: [(&str, Touch); 5] = [
+    ("bash", Touch::Runs),
+    ("read", Touch::Reads),
+    ("write", Touch::Writes),
+    ("edit", Touch::Writes),
+    ("fetch", Touch::Fetches),
 ];
 
 impl Rule {
@@ -114,8 +101,8 @@ impl Rule {
         if tool.is_empty() || tool.contains(char::is_whitespace) {
             return Err(error("expected a tool's name, or a glob over names".into()));
         }
-        let known = TOOLS.iter().find(|(name, ..)| *name == tool);
-        let (tool, touch) = known.map_or((tool, None), |(_, ours, touch)| (*ours, *touch));
+        let tool = our_name(tool).unwrap_or(tool);
+        let touch = TOUCHES.iter().find(|(name, _)| *name == tool).map(|(_, touch)| *touch);
         let path = |spec: &str| PathPattern::parse(spec, kind != RuleKind::Allow);
         let about = match (spec, touch) {
             (None, touch) => About::Calls(touch),
@@ -136,7 +123,7 @@ impl Rule {
 
     /// What other programs call our tools: such a name in a rule stands for ours.
     pub fn other_names() -> impl Iterator<Item = &'static str> {
-        TOOLS.iter().filter(|(name, ours, _)| name != ours).map(|(name, ..)| *name)
+        OTHER_NAMES.iter().map(|(name, _)| *name)
     }
 
     /// Whether the rule makes anything looser.

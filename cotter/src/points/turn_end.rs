@@ -17,6 +17,9 @@ pub struct TurnEnding {
     pub text: String,
     /// How often in a row a gate has sent the model on.
     pub gone_on: u32,
+    /// How often a gate has sent the model on in this run, calls in between or not.
+    #[serde(skip)]
+    pub sent_on: u32,
 }
 
 /// Whether the model may stop. A gate that fails lets it.

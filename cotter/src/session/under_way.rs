@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Body, Entries, Entry, Record, State, StoreError, entry::EntryKind};
 use crate::{
     compact::{Estimate, Left},
+    index::Index,
     message::{Content, Mark, Message, ToolResultMessage, UserMessage},
     messages::Messages,
     model::{Model, Thinking},
@@ -70,6 +71,8 @@ pub(crate) struct Choices {
     pub(crate) secret_read: Option<bool>,
     /// The skills that triggers brought in; unknown until somebody looks.
     pub(crate) skills: Option<Arc<ActiveSkills>>,
+    /// The lists that its model was told of last, where those it is shown are older.
+    pub(crate) told: Option<Arc<Index>>,
     /// Models that no longer count.
     gone: Vec<Arc<dyn Model>>,
 }
@@ -139,6 +142,7 @@ static NOTHING_CHOSEN: Choices = Choices {
     approvals: Vec::new(),
     secret_read: None,
     skills: None,
+    told: None,
     gone: Vec::new(),
 };
 

@@ -301,6 +301,7 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
                     object.put("id", hook.id).put("name", &hook.name).put("origin", &hook.origin);
                     object.put("point", hook.point.name()).put("power", hook.power.as_str());
                     object.opt("tools", hook.tools.as_ref());
+                    object.opt("async", hook.detached.then_some(true));
                     object.opt("enabled", (!hook.enabled).then_some(false));
                 });
             });

@@ -220,7 +220,7 @@ impl Happens for SubagentEnd {
 
 impl Happens for TurnEnd {
     fn happening(trial: &Trial, _: &Scene) -> TurnEnding {
-        TurnEnding { text: trial.result.clone(), gone_on: 0 }
+        TurnEnding { text: trial.result.clone(), gone_on: 0, sent_on: 0 }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, FnTool, Message, Origin, Output, Owner, Permit, Place, Skill, ToolSpec,
     ext::Kind,
-    files::{self, Diagnostic, FileKind, Loaded, Loading, memory},
+    files::{self, Diagnostic, FileKind, Loaded, Loading, TakenNames, memory},
     permission::Zone,
     tool::Facts,
 };
@@ -305,8 +305,8 @@ fn with_files(
     let bash = FnTool::new(bash, work).touching(Facts::zone(Zone::Safe));
     let agent = builder.tool(bash).place(Place::new(&project)).build().unwrap();
     let loaded = files::load(folder.path(), loading);
-    let loaded = loaded.fit(&owner, &mut TakenNames::of(&agent, &[]));
     let owner = Owner::new(loading.origin.clone(), "files");
+    let loaded = loaded.fit(&owner, &mut TakenNames::of(&agent, &[]));
     agent.extend(owner, |unit| loaded.register(unit)).unwrap();
     (agent, loaded.diagnostics)
 }

@@ -149,11 +149,12 @@ fn text_of(about: &str, tried: &Tried, style: Style) -> String {
     if !tried.decided_by.is_empty() {
         out += &format!("decided by {}\n", text::show_line(&tried.decided_by));
     }
-    out += &if tried.hooks.is_empty() {
-        "no hook is at this point\n".into()
-    } else {
-        rows(tried, style)
-    };
+    // The program's own are told of where they have something to say.
+    let quiet = |hook: &TriedHook| matches!(hook.verdict, "pass" | "seen" | "keep" | "not reached");
+    let own = |hook: &TriedHook| hook.origin == "embedder" && quiet(hook);
+    let hooks: Vec<_> = tried.hooks.iter().filter(|hook| !own(hook)).collect();
+    out +=
+        &if hooks.is_empty() { "no hook is at this point\n".into() } else { rows(&hooks, style) };
     let mut part = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {
             out += &format!("\n{title}\n");
@@ -177,15 +178,15 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-fn rows(tried: &Tried, style: Style) -> String {
+fn rows(hooks: &[&TriedHook], style: Style) -> String {
     let name = |hook: &TriedHook| text::show_line(&hook.name).into_owned();
     let origin = |hook: &TriedHook| format!("({})", text::show_line(&hook.origin));
     let width = |of: &dyn Fn(&TriedHook) -> String| {
-        tried.hooks.iter().map(|hook| of(hook).chars().count()).max().unwrap_or_default()
+        hooks.iter().map(|hook| of(hook).chars().count()).max().unwrap_or_default()
     };
     let (names, origins) = (width(&name), width(&origin));
     let mut out = String::from("\n");
-    for hook in &tried.hooks {
+    for hook in hooks {
         let said = said(hook);
         let (name, origin, power) = (name(hook), origin(hook), hook.power.as_str());
         let line = format!("  {name:<names$}  {origin:<origins$}  {power:<9}  {said}");

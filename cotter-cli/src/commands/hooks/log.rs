@@ -1,0 +1,211 @@
+//! `cotter hooks log`: each hook as it ran, out of the records of a session; with `-f`, as it runs.
+
+mod tail;
+mod telling;
+
+use std::{
+    collections::HashSet,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use cotter::text;
+use smol_str::SmolStr;
+use tokio_util::sync::CancellationToken;
+
+use self::{tail::Tail, telling::Telling};
+use crate::{
+    cli::LogArgs,
+    commands::{explain::block_on, run::abort_on_signal},
+    failure::Failure,
+    say, screen,
+    sessions::Sessions,
+    setup,
+    style::{Style, When},
+};
+
+/// How often a file is looked at that may have grown.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// The most sessions that are followed at a time; those that began last.
+const FOLLOWED: usize = 16;
+
+/// `cotter hooks log [SESSION]`.
+pub(crate) fn log(args: &LogArgs, when: When) -> Result<ExitCode, Failure> {
+    let sessions = Sessions::open()?;
+    let place = setup::place(None)?;
+    let telling = Telling::new(args, Style::on_stdout(when));
+    if args.follow {
+        let follow = Follow::new(sessions, place.cwd(), args.session.as_deref(), telling)?;
+        return block_on(follow.go())?;
+    }
+    let id = match &args.session {
+        Some(typed) => sessions.find(typed)?,
+        None => setup::last_session(&sessions.store, &place).map_err(|failure| {
+            failure.with_hint("`cotter sessions list` shows those of other folders; name one")
+        })?,
+    };
+    let mut one = One::new(&sessions, id, telling)?;
+    match one.tell_more(&mut io::stdout().lock())? {
+        Said::Nothing if !args.json => Ok(say(&format!("no hook ran in session {}\n", one.id))),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What came of telling.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Something,
+    /// The reader has left. That is no error.
+    ToNobody,
+}
+
+/// One session that is told of.
+struct One {
+    id: SmolStr,
+    tail: Tail,
+    telling: Telling,
+}
+
+impl One {
+    fn new(sessions: &Sessions, id: SmolStr, telling: Telling) -> Result<Self, Failure> {
+        let tail = Tail::new(sessions.store.path(&id)?);
+        Ok(One { telling: telling.of(&id), id, tail })
+    }
+
+    /// Tells what came since.
+    fn tell_more(&mut self, out: &mut impl Write) -> Result<Said, Failure> {
+        let One { tail, telling, .. } = self;
+        let mut said = Said::Nothing;
+        loop {
+            let path = tail.path().display().to_string();
+            let more = tail
+                .more(|line| telling.line(line))
+                .map_err(|cause| Failure::new(format!("cannot read {path}")).with_cause(cause))?;
+            let words = telling.take();
+            if !words.is_empty() {
+                said = Said::Something;
+                match out.write_all(words.as_bytes()).and_then(|()| out.flush()) {
+                    Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
+                        return Ok(Said::ToNobody);
+                    }
+                    done => done.map_err(|cause| {
+                        Failure::new("the log cannot be written").with_cause(cause)
+                    })?,
+                }
+            }
+            if !more {
+                return Ok(said);
+            }
+        }
+    }
+}
+
+/// Several sessions that are told of as they grow.
+struct Follow {
+    sessions: Sessions,
+    /// The folder whose new sessions are followed, too; `None` where one was named.
+    folder: Option<String>,
+    telling: Telling,
+    followed: Vec<One>,
+    /// Those whose folder is known.
+    known: HashSet<SmolStr>,
+    /// The one that was told of last.
+    last: Option<SmolStr>,
+}
+
+impl Follow {
+    fn new(
+        sessions: Sessions,
+        cwd: &Path,
+        named: Option<&str>,
+        telling: Telling,
+    ) -> Result<Self, Failure> {
+        let known = sessions.ids().into_iter().collect();
+        let first = match named {
+            Some(typed) => Some(sessions.find(typed).or_else(|failure| {
+                // It may be about to begin.
+                sessions.store.path(typed).map_err(|_| failure)?;
+                waiting(&format!("there is no session {} yet", text::show_line(typed)), "it");
+                Ok::<_, Failure>(typed.into())
+            })?),
+            None => {
+                let all = cotter::session::Store::list(&sessions.store)?;
+                let here = all.into_iter().find(|session| session.cwd == cwd);
+                if here.is_none() {
+                    waiting("no session was started in this folder yet", "one");
+                }
+                here.map(|session| session.id)
+            }
+        };
+        let folder = named.is_none().then(|| cwd.display().to_string());
+        let mut follow = Follow { sessions, folder, telling, followed: vec![], known, last: None };
+        if let Some(id) = first {
+            follow.add(id)?;
+        }
+        Ok(follow)
+    }
+
+    fn add(&mut self, id: SmolStr) -> Result<(), Failure> {
+        self.known.insert(id.clone());
+        self.followed.push(One::new(&self.sessions, id, self.telling.clone())?);
+        let over = self.followed.len().saturating_sub(FOLLOWED);
+        self.followed.drain(..over);
+        Ok(())
+    }
+
+    /// Until a signal ends it.
+    async fn go(mut self) -> Result<ExitCode, Failure> {
+        let ended = CancellationToken::new();
+        let signals = tokio::spawn(abort_on_signal(ended.clone())?);
+        while self.look_round()? {
+            tokio::select! {
+                () = ended.cancelled() => break,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+        }
+        signals.abort();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Tells what came since; whether anybody is there to hear it.
+    fn look_round(&mut self) -> Result<bool, Failure> {
+        self.look_for_new()?;
+        let mut out = io::stdout().lock();
+        for one in &mut self.followed {
+            if self.last.as_ref() != Some(&one.id) {
+                one.telling.say_which();
+            }
+            match one.tell_more(&mut out)? {
+                Said::Nothing => {}
+                Said::Something => self.last = Some(one.id.clone()),
+                Said::ToNobody => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes up the sessions of the folder that have begun since.
+    fn look_for_new(&mut self) -> Result<(), Failure> {
+        let Some(folder) = self.folder.clone() else { return Ok(()) };
+        for id in self.sessions.ids() {
+            if self.known.contains(&id) {
+                continue;
+            }
+            // One whose first line is not whole yet is looked at again.
+            let Some(cwd) = tail::folder_of(&self.sessions.store.path(&id)?) else { continue };
+            self.known.insert(id.clone());
+            if cwd == folder {
+                self.add(id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn waiting(words: &str, what: &str) {
+    screen::tell(&format!("{words}; waiting for {what}"));
+}

@@ -1,0 +1,794 @@
+//! Hooks written for Claude Code, in python and in shell, as real processes: the same verdicts here.
+
+use std::{ffi::OsString, fmt::Write, fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
+
+use cotter::{
+    Agent, AgentConfig, FnTool, Mention, Origin, Owner, Place, Reason, Registry, ToolError,
+    ToolSpec,
+    command_hook::{
+        self, Base, OnFailure, Starts,
+        claude::{self, Pinned, Plugin, Source},
+    },
+    permission::{Rule, RuleKind, Zone},
+    settings::Document,
+    tool::Facts,
+    trust::Snapshot,
+};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_tools::{bash::Bash, hooks::HookRunner, process::Runner};
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use crate::machine::{Scratch, runner};
+
+/// A project with a folder `.claude`.
+struct Machine {
+    scratch: Scratch,
+    runner: Runner,
+    variables: Vec<(OsString, OsString)>,
+}
+
+/// What is done with hooks of somebody's.
+struct Case {
+    owner: Owner,
+    hooks: Value,
+    steps: Vec<Step>,
+    /// How far calls reach.
+    zone: Zone,
+    person: Vec<Said>,
+    on_failure: OnFailure,
+    rules: Vec<(RuleKind, &'static str)>,
+    pinned: Option<Pinned>,
+    plugin: Option<Plugin>,
+    /// Whether `bash` is the tool itself.
+    is_real: bool,
+}
+
+impl Case {
+    fn new(hooks: Value, steps: impl IntoIterator<Item = Step>) -> Self {
+        Case {
+            owner: Owner::new(Origin::User, "settings.json"),
+            hooks,
+            steps: steps.into_iter().chain([Step::text("done")]).collect(),
+            zone: Zone::Safe,
+            person: vec![],
+            on_failure: OnFailure::Pass,
+            rules: vec![],
+            pinned: None,
+            plugin: None,
+            is_real: false,
+        }
+    }
+
+    fn of_project(self) -> Self {
+        Case { owner: Owner::new(Origin::Project, "settings.json"), ..self }
+    }
+
+    fn reaching(self, zone: Zone) -> Self {
+        Case { zone, ..self }
+    }
+}
+
+impl Machine {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        for name in [".git", ".claude/hooks", "temp"] {
+            fs::create_dir_all(scratch.path().join(name)).unwrap();
+        }
+        let runner = runner().with_temp_below(&scratch.path().join("temp"));
+        // A python in somebody's home folder would be out of reach for what is closed off.
+        let variables = vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())];
+        Machine { scratch, runner, variables }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// A program in the project's folder of hooks.
+    fn program(&self, name: &str, text: &str) -> &Self {
+        let path = self.path(".claude/hooks").join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    /// What comes of it: results and what the model is told, then what the person was told and asked.
+    async fn run(&self, case: Case) -> String {
+        let person = ScriptedUi::new(case.person);
+        let mut builder = Agent::builder(Scripted::new(case.steps))
+            .place(Place::new(&self.scratch.path()))
+            .ui(person.clone());
+        if case.is_real {
+            builder = builder.tool(Bash::new(self.runner.clone()));
+        }
+        builder = builder.define_mention(Mention::agent(AgentConfig::new("tide")));
+        let others = ["write", "edit", "read", "mcp__db__drop"];
+        for name in others.into_iter().chain((!case.is_real).then_some("bash")) {
+            let spec = ToolSpec::new(name, "works", json!({"type": "object"}));
+            let work = FnTool::new(spec, |permit| async move {
+                match permit.input().get("fail") {
+                    Some(_) => Err(ToolError::failed("it broke")),
+                    None => Ok(format!("ran {}", permit.input()).into()),
+                }
+            });
+            builder = builder.tool(work.touching(Facts::zone(case.zone)));
+        }
+        let agent = builder.build().unwrap();
+        for (kind, rule) in case.rules {
+            let rule = Rule::parse(kind, rule).unwrap();
+            agent.extend(Owner::new(Origin::User, "rules"), |unit| _ = unit.rule(rule)).unwrap();
+        }
+        let text = json!({"hooks": case.hooks}).to_string();
+        let document = Document::parse("settings.json", &text).unwrap();
+        let mut source = Source::new("settings.json").with_on_failure(case.on_failure);
+        source.pinned = case.pinned;
+        source.plugin = case.plugin;
+        let (hooks, _) = claude::read(&document, &source);
+        let starts: Arc<dyn Starts> =
+            Arc::new(HookRunner::new(self.runner.clone(), self.variables.clone()));
+        let confined = command_hook::is_confined(&case.owner);
+        let base = Base { folder: self.path(".claude"), confined, starts };
+        let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
+        agent.extend(case.owner, put).unwrap();
+        let session = agent.new_session().await.unwrap();
+        let ended = session.prompt("go").await;
+        let mut shown = transcript(&session);
+        for quiet in ["<system-reminder>\n", "\n</system-reminder>"] {
+            shown = shown.replace(quiet, "");
+        }
+        let _ = match ended {
+            Ok(run) if run.reason == Reason::EndTurn => Ok(()),
+            Ok(run) => writeln!(shown, "ended: {:?}", run.reason),
+            Err(why) => writeln!(shown, "ended: {why}"),
+        };
+        let told = person.was_told();
+        told.lines().for_each(|line| _ = writeln!(shown, "told: {line}"));
+        person.shown().lines().for_each(|line| _ = writeln!(shown, "asked: {line}"));
+        let adjust = ". Adjust your approach; do not retry the exact same call.";
+        let shown = self.scratch.tidy(&shown).replace(adjust, "");
+        let quiet = ["user: go", "call ", "assistant: done"];
+        let loud = |line: &&str| !line.is_empty() && !quiet.iter().any(|q| line.starts_with(q));
+        shown.lines().filter(loud).map(|line| format!("{line}\n")).collect()
+    }
+
+    async fn check(&self, case: Case, expected: Expect) {
+        expected.assert_eq(&self.run(case).await);
+    }
+}
+
+fn bash(command: &str) -> Step {
+    Step::call("bash", json!({"command": command}))
+}
+
+/// One hook at an event, for tools that match.
+fn one(event: &str, matcher: &str, command: &str) -> Value {
+    let handler = json!({"type": "command", "command": command});
+    json!({event: [{"matcher": matcher, "hooks": [handler]}]})
+}
+
+/// The way people write them: look at the command, say no, ask, or nothing.
+const GUARD: &str = r#"#!/usr/bin/env python3
+import json, sys
+
+event = json.load(sys.stdin)
+assert event["hook_event_name"] == "PreToolUse", event
+command = event["tool_input"].get("command", "")
+
+def decide(decision, reason, **more):
+    print(json.dumps({"hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision,
+        "permissionDecisionReason": reason, **more}}))
+
+if "rm -rf" in command:
+    decide("deny", "no deleting here")
+elif "push" in command:
+    decide("ask", "pushing is a person's to say")
+elif command.startswith("grep "):
+    decide("allow", "faster", updatedInput={"command": "rg" + command[4:]})
+elif command.startswith("make"):
+    decide("allow", "builds are fine")
+elif command == "crash":
+    raise RuntimeError("oh")
+sys.exit(0)
+"#;
+
+const GUARD_LINE: &str = "python3 \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.py";
+
+fn guarded(calls: &[&str]) -> Case {
+    Case::new(one("PreToolUse", "Bash", GUARD_LINE), calls.iter().map(|command| bash(command)))
+}
+
+#[tokio::test]
+async fn b3_a_guard_in_python_denies_asks_and_passes() {
+    let machine = Machine::new();
+    machine.program("guard.py", GUARD);
+    let calls = ["ls", "sudo rm -rf /x", "git push"];
+    let case = Case { person: vec![Said::No("not today".into())], ..guarded(&calls) };
+    machine
+        .check(
+            case,
+            expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        result c2.1 (denied): Hook "guard" blocked the action: no deleting here
+        result c3.1 (denied): Permission denied for `bash`: not today. Do not retry this exact call.
+        asked: bash {"command":"git push"} <- guard: pushing is a person's to say
+    "#]],
+        )
+        .await;
+    // Another tool is none of its business; another that runs commands is.
+    let steps = [
+        Step::call("read", json!({"path": "rm -rf"})),
+        Step::call("mcp__db__drop", json!({"command": "rm -rf"})),
+    ];
+    machine
+        .check(
+            Case::new(one("PreToolUse", "Bash", GUARD_LINE), steps),
+            expect![[r#"
+        result c1.1: ran {"path":"rm -rf"}
+        result c2.1: ran {"command":"rm -rf"}
+    "#]],
+        )
+        .await;
+    // A project's does the same, closed off.
+    machine.check(guarded(&calls).of_project(), expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        result c2.1 (denied): Hook "guard" blocked the action: no deleting here
+        result c3.1 (denied): Permission denied for `bash`: pushing is a person's to say, and there was no answer. Do not retry this exact call.
+        asked: bash {"command":"git push"} <- guard: pushing is a person's to say
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn b3_exit_two_and_the_old_decision_block() {
+    let machine = Machine::new();
+    machine.program(
+        "guard.sh",
+        "#!/bin/bash\ncommand=$(jq -r .tool_input.command)\n\
+         if [[ $command == rm* ]]; then echo 'rm is not allowed' >&2; exit 2; fi\n\
+         if [[ $command == mv* ]]; then echo '{\"decision\": \"block\", \"reason\": \"mv neither\"}'; fi\n\
+         if [[ $command == cp* ]]; then echo '{\"decision\": \"approve\", \"reason\": \"fine\"}'; fi\n",
+    );
+    let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.sh";
+    let steps = ["ls", "rm x", "mv x y", "cp x y"].map(bash);
+    let case = Case::new(one("PreToolUse", "Bash|Write", line), steps);
+    machine
+        .check(
+            Case { person: vec![Said::Yes; 2], ..case.reaching(Zone::External) },
+            expect![[r#"
+            result c1.1: ran {"command":"ls"}
+            result c2.1 (denied): Hook "guard" blocked the action: rm is not allowed
+            result c3.1 (denied): Hook "guard" blocked the action: mv neither
+            result c4.1: ran {"command":"cp x y"}
+            asked: bash {"command":"ls"} <- zone: zone `external` asks at level `standard`
+        "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn s3_what_a_hook_allows_nobody_is_asked_about_and_nothing_more() {
+    let machine = Machine::new();
+    machine.program("guard.py", GUARD);
+    // The floor would ask.
+    machine
+        .check(
+            guarded(&["make all"]).reaching(Zone::External),
+            expect![[r#"
+        result c1.1: ran {"command":"make all"}
+    "#]],
+        )
+        .await;
+    // A rule asks: that is not the hook's to answer.
+    let asks = Case {
+        rules: vec![(RuleKind::Ask, "bash")],
+        person: vec![Said::No("no".into())],
+        ..guarded(&["make all"]).reaching(Zone::External)
+    };
+    machine
+        .check(
+            asks,
+            expect![[r#"
+        result c1.1 (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        asked: bash {"command":"make all"} <- rule ask bash: the rule `ask bash` asks
+    "#]],
+        )
+        .await;
+    // A rule denies.
+    let denies = Case { rules: vec![(RuleKind::Deny, "bash")], ..guarded(&["make all"]) };
+    machine
+        .check(
+            denies,
+            expect![[r#"
+        result c1.1 (denied): Denied: the rule `deny bash` denies it. Do not retry this exact call.
+    "#]],
+        )
+        .await;
+    // One of two calls is allowed: the person is asked about both.
+    let both = bash("make all").and_call("bash", json!({"command": "ls"}));
+    let case = Case::new(one("PreToolUse", "Bash", GUARD_LINE), [both]);
+    machine.check(case.reaching(Zone::External), expect![[r#"
+        result c1.1 (denied): Permission denied for `bash`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `bash`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
+        asked: bash {"command":"make all"} <- zone: zone `external` asks at level `standard`
+        asked: bash {"command":"ls"} <- zone: zone `external` asks at level `standard`
+    "#]]).await;
+    // A project's hook allows nothing.
+    machine
+        .check(guarded(&["make all"]).of_project().reaching(Zone::External), expect![[r#"
+            result c1.1 (denied): Permission denied for `bash`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
+            asked: bash {"command":"make all"} <- zone: zone `external` asks at level `standard`
+        "#]])
+        .await;
+}
+
+#[tokio::test]
+async fn s3_another_input_is_taken_where_it_is_granted() {
+    let machine = Machine::new();
+    machine.program("guard.py", GUARD);
+    machine
+        .check(
+            guarded(&["grep x y"]).reaching(Zone::External),
+            expect![[r#"
+        result c1.1: ran {"command":"rg x y"}
+    "#]],
+        )
+        .await;
+    machine.check(guarded(&["grep x y"]).of_project(), expect![[r#"
+        result c1.1 (denied): Hook "guard" blocked the action: it may not change anything: its owner was not granted `rewrite`
+    "#]]).await;
+    let granted = Owner::new(Origin::Project, "settings.json").with_rewrite();
+    let case = Case { owner: granted, ..guarded(&["grep x y"]) };
+    machine
+        .check(
+            case,
+            expect![[r#"
+        result c1.1: ran {"command":"rg x y"}
+    "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn b3_a_hook_is_asked_about_each_edit() {
+    let machine = Machine::new();
+    machine.program(
+        "style.py",
+        r#"#!/usr/bin/env python3
+import json, os, sys
+event = json.load(sys.stdin)
+given = event["tool_input"]
+assert os.path.isabs(given["file_path"]), given
+own = {"hookEventName": event["hook_event_name"]}
+if "secret" in given["new_string"]:
+    print("no secrets in " + os.path.basename(given["file_path"]), file=sys.stderr)
+    sys.exit(2)
+if "\t" in given["new_string"]:
+    own["updatedInput"] = dict(given, new_string=given["new_string"].replace("\t", "    "))
+print(json.dumps({"hookSpecificOutput": own}))
+"#,
+    );
+    let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/style.py";
+    let edit = |texts: &[&str]| {
+        let edits: Vec<_> = texts.iter().map(|new| json!({"old": "x", "new": new})).collect();
+        Step::call("edit", json!({"path": "src/a.c", "edits": edits}))
+    };
+    let steps = [edit(&["a", "b"]), edit(&["a", "\tb", "\tc"]), edit(&["a", "secret", "\tb"])];
+    machine.check(Case::new(one("PreToolUse", "Edit|Write", line), steps), expect![[r#"
+        result c1.1: ran {"path":"src/a.c","edits":[{"old":"x","new":"a"},{"old":"x","new":"b"}]}
+        result c2.1: ran {"path":"src/a.c","edits":[{"old":"x","new":"a"},{"old":"x","new":"    b"},{"old":"x","new":"    c"}]}
+        result c3.1 (denied): Hook "style" blocked the action: no secrets in a.c
+    "#]]).await;
+    let many: Vec<_> = (0..101).map(|_| "a").collect();
+    machine.check(Case::new(one("PreToolUse", "Edit", line), [edit(&many)]), expect![[r#"
+        result c1.1 (denied): Hook "style" blocked the action: a hook is asked about at most 100 parts of a call: make it several calls
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn b3_failures_pass_visibly_or_block_by_one_word() {
+    let machine = Machine::new();
+    machine.program("guard.py", GUARD);
+    machine
+        .check(
+            guarded(&["crash"]),
+            expect![[r#"
+        result c1.1: ran {"command":"crash"}
+        told: hook `guard` failed and passes: it exited with code 1: RuntimeError: oh
+    "#]],
+        )
+        .await;
+    let strict = Case { on_failure: OnFailure::Block, ..guarded(&["crash", "ls"]) };
+    machine.check(strict, expect![[r#"
+        result c1.1 (denied): Hook "guard" blocked the action: it exited with code 1: RuntimeError: oh
+        result c2.1: ran {"command":"ls"}
+    "#]]).await;
+    let missing = one("PreToolUse", "Bash", "$CLAUDE_PROJECT_DIR/.claude/hooks/gone.sh");
+    machine.check(Case::new(missing.clone(), [bash("ls")]), expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        told: hook `gone` failed and passes: it exited with code 127: /bin/sh: 1: PROJECT/.claude/hooks/gone.sh: not found
+    "#]]).await;
+    let slow = json!({"PreToolUse": [{"hooks": [
+        {"type": "command", "command": "sleep 60", "timeout": 0.2},
+    ]}]});
+    machine
+        .check(
+            Case::new(slow, [bash("ls")]),
+            expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        told: hook `sleep` failed and passes: it took longer than 200ms
+    "#]],
+        )
+        .await;
+    let entry = json!({"type": "command", "command": "exit 7", "onFailure": "block"});
+    let strict = json!({"PreToolUse": [{"hooks": [entry]}]});
+    machine
+        .check(
+            Case::new(strict, [bash("ls")]),
+            expect![[r#"
+        result c1.1 (denied): Hook "exit" blocked the action: it exited with code 7
+    "#]],
+        )
+        .await;
+    // What cannot be asked has failed, too.
+    let http =
+        json!({"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "http", "url": "x"}]}]});
+    machine
+        .check(
+            Case::new(http.clone(), [bash("ls")]),
+            expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        told: hook `PreToolUse` failed and passes: handlers `http` are not honoured yet
+    "#]],
+        )
+        .await;
+    let strict = Case { on_failure: OnFailure::Block, ..Case::new(http, [bash("ls")]) };
+    machine.check(strict, expect![[r#"
+        result c1.1 (denied): Hook "PreToolUse" blocked the action: handlers `http` are not honoured yet
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn b3_the_model_does_not_stop_yet() {
+    let machine = Machine::new();
+    machine.program(
+        "stop.sh",
+        "#!/bin/bash\ninput=$(cat)\n\
+         [ \"$(jq -r .stop_hook_active <<<\"$input\")\" = true ] && exit 0\n\
+         echo \"run the tests, you said: $(jq -r .last_assistant_message <<<\"$input\")\" >&2\nexit 2\n",
+    );
+    let line = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/stop.sh";
+    let steps = || [Step::text("finished"), bash("make test")];
+    machine
+        .check(
+            Case::new(one("Stop", "", line), steps()),
+            expect![[r#"
+                assistant: finished
+                note: Hook "stop" asks you to go on: run the tests, you said: finished
+                result c2.1: ran {"command":"make test"}
+            "#]],
+        )
+        .await;
+    let block =
+        r#"jq -c 'if .stop_hook_active then {} else {decision: "block", reason: "not yet"} end'"#;
+    machine
+        .check(
+            Case::new(one("Stop", "", block), steps()),
+            expect![[r#"
+                assistant: finished
+                note: Hook "jq" asks you to go on: not yet
+                result c2.1: ran {"command":"make test"}
+            "#]],
+        )
+        .await;
+    let end = r#"echo '{"continue": false, "stopReason": "enough", "decision": "block"}'"#;
+    machine
+        .check(
+            Case::new(one("Stop", "", end), [Step::text("finished")]),
+            expect![[r#"
+        assistant: finished
+        told: hook `echo`: enough
+    "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn b3_words_for_the_model_and_for_the_person() {
+    let machine = Machine::new();
+    let hooks = json!({
+        "SessionStart": [
+            {"matcher": "startup", "hooks": [{"type": "command", "command": "echo on branch main"}]},
+            {"matcher": "resume", "hooks": [{"type": "command", "command": "echo resumed"}]},
+        ],
+        "UserPromptSubmit": [{"hooks": [{"type": "command",
+            "command": "jq -r '\"you said \" + .prompt'"}]}],
+        "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command",
+            "command": "jq -c '{systemMessage: (\"running \" + .tool_input.command)}'"}]}],
+        "PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command",
+            "command": "jq -c '{hookSpecificOutput: {hookEventName: .hook_event_name, additionalContext: .tool_response.stdout}}'"}]}],
+        "PostToolUseFailure": [{"hooks": [{"type": "command",
+            "command": "jq -r .error >&2; exit 2"}]}],
+    });
+    let steps = [bash("ls"), Step::call("bash", json!({"command": "x", "fail": 1}))];
+    machine
+        .check(
+            Case::new(hooks, steps),
+            expect![[r#"
+        note: From hook "echo": on branch main
+        From hook "jq": you said go
+        result c1.1: ran {"command":"ls"}
+        note: From hook "jq#3": ran {"command":"ls"}
+        result c2.1 (failed): it broke
+        note: From hook "jq#4": Warning: it broke
+        told: hook `jq#2`: running ls
+        told: hook `jq#2`: running x
+    "#]],
+        )
+        .await;
+    let blocks = one("UserPromptSubmit", "", "echo no swearing >&2; exit 2");
+    machine
+        .check(
+            Case::new(blocks, []),
+            expect![[r#"
+        ended: Blocked
+    "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn b3_a_result_is_replaced_and_a_run_is_ended() {
+    let machine = Machine::new();
+    let redact = r#"jq -c '{hookSpecificOutput: {hookEventName: "PostToolUse",
+        updatedToolOutput: (.tool_response | .stdout = "[redacted]")}}'"#;
+    let case = || Case::new(one("PostToolUse", "Bash", redact), [bash("env")]);
+    machine
+        .check(
+            case(),
+            expect![[r#"
+        result c1.1: [redacted]
+    "#]],
+        )
+        .await;
+    machine.check(case().of_project(), expect![[r#"
+        result c1.1: ran {"command":"env"}
+        told: hook `jq` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
+    "#]]).await;
+    let odd = r#"echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": 7}}'"#;
+    machine
+        .check(
+            Case::new(one("PostToolUse", "", odd), [bash("env")]),
+            expect![[r#"
+        result c1.1: ran {"command":"env"}
+        told: hook `echo`: its `updatedToolOutput` has a form that is not known, and is not taken
+    "#]],
+        )
+        .await;
+    let end = r#"echo '{"continue": false, "stopReason": "the build is broken"}'"#;
+    machine
+        .check(
+            Case::new(one("PreToolUse", "", end), [bash("ls")]),
+            expect![[r#"
+                result c1.1 (cancelled): Cancelled: the run ended before this call started.
+                ended: Aborted
+                told: hook `echo`: the build is broken
+            "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn b3_a_question_is_answered_by_a_hook() {
+    let machine = Machine::new();
+    let answer = |behavior: &str| {
+        let answer = format!(
+            r#"jq -c '{{hookSpecificOutput: {{hookEventName: "PermissionRequest",
+            decision: {{behavior: "{behavior}", message: ("no " + .tool_input.command)}}}}}}'"#
+        );
+        one("PermissionRequest", "Bash", &answer)
+    };
+    let case =
+        |behavior: &str| Case::new(answer(behavior), [bash("deploy")]).reaching(Zone::External);
+    machine
+        .check(
+            case("allow"),
+            expect![[r#"
+        result c1.1: ran {"command":"deploy"}
+    "#]],
+        )
+        .await;
+    machine
+        .check(
+            case("deny"),
+            expect![[r#"
+        result c1.1 (denied): Permission denied for `bash`: no deploy. Do not retry this exact call.
+    "#]],
+        )
+        .await;
+    machine.check(case("allow").of_project(), expect![[r#"
+        result c1.1 (denied): Permission denied for `bash`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
+        asked: bash {"command":"deploy"} <- zone: zone `external` asks at level `standard`
+    "#]]).await;
+    machine
+        .check(
+            case("deny").of_project(),
+            expect![[r#"
+        result c1.1 (denied): Permission denied for `bash`: no deploy. Do not retry this exact call.
+    "#]],
+        )
+        .await;
+    let exits = one("PermissionRequest", "", "exit 2");
+    let exits = Case::new(exits, [bash("deploy")]).reaching(Zone::External);
+    machine.check(exits, expect![[r#"
+        result c1.1 (denied): Permission denied for `bash`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
+        asked: bash {"command":"deploy"} <- zone: zone `external` asks at level `standard`
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s7_where_a_hook_runs_and_what_it_knows() {
+    let machine = Machine::new();
+    fs::create_dir_all(machine.path("plugin/scripts")).unwrap();
+    fs::write(machine.path("plugin/scripts/x.sh"), "echo plugin >&2; exit 2").unwrap();
+    let plugin = Plugin { root: machine.path("plugin"), data: None };
+    let line = "pwd >&2; env | cut -d= -f1 | sort | tr '\\n' ' ' >&2; echo >&2; sh ${CLAUDE_PLUGIN_ROOT}/scripts/x.sh";
+    let case = Case::new(one("PreToolUse", "", line), [bash("ls")]);
+    machine
+        .check(
+            Case { plugin: Some(plugin.clone()), ..case },
+            expect![[r#"
+                result c1.1 (denied): Hook "pwd" blocked the action: PROJECT
+                CLAUDE_PLUGIN_ROOT CLAUDE_PROJECT_DIR COTTER_CALL COTTER_PROJECT_DIR PATH PWD 
+                plugin
+            "#]],
+        )
+        .await;
+    let exec =
+        json!({"type": "command", "command": "sh", "args": ["${CLAUDE_PLUGIN_ROOT}/scripts/x.sh"]});
+    let case = Case::new(json!({"PreToolUse": [{"hooks": [exec]}]}), [bash("ls")]);
+    machine
+        .check(
+            Case { plugin: Some(plugin), ..case }.of_project(),
+            expect![[r#"
+        result c1.1 (denied): Hook "x" blocked the action: plugin
+    "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
+    let machine = Machine::new();
+    machine.program("guard.sh", "#!/bin/sh\necho ran >> ran.txt\n");
+    let snapshot = Snapshot::take(&machine.path(".claude")).unwrap();
+    let pinned = Pinned { folder: machine.path(".claude"), hash: snapshot.hash() };
+    let case = |event: &str| {
+        let hooks = one(event, "", "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.sh");
+        Case { pinned: Some(pinned.clone()), ..Case::new(hooks, [bash("ls")]).of_project() }
+    };
+    machine
+        .check(
+            case("PreToolUse"),
+            expect![[r#"
+        result c1.1: ran {"command":"ls"}
+    "#]],
+        )
+        .await;
+    assert_eq!(fs::read_to_string(machine.path("ran.txt")).unwrap(), "ran\n");
+    // A file beside it: what it reads may be another.
+    machine.program("json.py", "print('mine')");
+    machine.check(case("PreToolUse"), expect![[r#"
+        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
+    "#]]).await;
+    machine.check(case("PostToolUse"), expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        told: hook `guard`: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
+    "#]]).await;
+    assert_eq!(fs::read_to_string(machine.path("ran.txt")).unwrap(), "ran\n");
+    fs::remove_dir_all(machine.path(".claude")).unwrap();
+    machine.check(case("PreToolUse"), expect![[r#"
+        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude cannot be held against what was trusted: cannot read PROJECT/.claude
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn b3_a_model_judges() {
+    let machine = Machine::new();
+    let asked = |event: &str, more: Value| {
+        let mut handler = json!({"type": "prompt", "prompt": "Is this fine? $ARGUMENTS"});
+        more.as_object().unwrap().iter().for_each(|(key, value)| handler[key] = value.clone());
+        json!({event: [{"matcher": "", "hooks": [handler]}]})
+    };
+    let no = || Step::text(r#"{"ok": false, "reason": "not on a Friday"}"#);
+    let yes = || Step::text("```json\n{\"ok\": true}\n```");
+    let go_on = json!({"continueOnBlock": true});
+    let case = Case::new(asked("PreToolUse", go_on.clone()), [bash("ls"), no()]);
+    machine
+        .check(
+            case,
+            expect![[r#"
+        result c1.1 (denied): Hook "PreToolUse" blocked the action: not on a Friday
+    "#]],
+        )
+        .await;
+    let case = Case::new(asked("PreToolUse", go_on.clone()), [bash("ls"), yes()]);
+    machine
+        .check(
+            case,
+            expect![[r#"
+        result c1.1: ran {"command":"ls"}
+    "#]],
+        )
+        .await;
+    let case = Case::new(asked("PreToolUse", go_on), [bash("ls"), Step::text("perhaps")]);
+    machine.check(case, expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        told: hook `PreToolUse` failed and passes: the model's answer is no JSON object: expected value at line 1 column 1
+    "#]]).await;
+    let case = Case::new(
+        asked("Stop", json!({})),
+        [Step::text("finished"), no(), Step::text("more"), yes()],
+    );
+    machine
+        .check(
+            case,
+            expect![[r#"
+        assistant: finished
+        note: Hook "Stop" asks you to go on: not on a Friday
+        assistant: more
+    "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn b3_a_condition_lets_through_what_it_does_not_understand() {
+    let machine = Machine::new();
+    let handler = json!({"type": "command", "if": "Bash(echo secret *)", "command": "exit 2"});
+    let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [handler]}]});
+    let calls = ["echo plain", "true && echo secret x", "echo $(echo secret x)", "echo ${!x@P}"];
+    let case = Case::new(hooks, calls.map(bash));
+    let case = Case { is_real: true, person: vec![Said::Yes; 4], ..case };
+    machine
+        .check(
+            case,
+            expect![[r#"
+        result c1.1: plain
+        result c2.1 (denied): Hook "exit" blocked the action: hook exit exited with code 2
+        result c3.1 (denied): Hook "exit" blocked the action: hook exit exited with code 2
+        result c4.1 (denied): Hook "exit" blocked the action: hook exit exited with code 2
+    "#]],
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn b3_subagents_are_told_and_sent_on() {
+    let machine = Machine::new();
+    let start = "jq -c '{hookSpecificOutput: {hookEventName: .hook_event_name, additionalContext: (\"you are \" + .agent_type)}}'";
+    let stop = "jq -c 'if .stop_hook_active then {} else {decision: \"block\", reason: (.agent_type + \", look again\")} end'";
+    let hooks = json!({
+        "SubagentStart": [{"matcher": "tide", "hooks": [{"type": "command", "command": start}]}],
+        "SubagentStop": [{"matcher": "tide", "hooks": [{"type": "command", "command": stop}]}],
+        "Stop": [{"hooks": [{"type": "command", "command": "echo stop >> stops.txt"}]}],
+        "PreToolUse": [{"matcher": "Task", "hooks": [{"type": "command",
+            "command": "jq -c '{systemMessage: (.tool_name + \" \" + .tool_input.subagent_type)}'"}]}],
+    });
+    let steps = [
+        Step::call("invoke_subagent", json!({"name": "tide", "prompt": "Oban"})),
+        Step::text("low"),
+        Step::text("high at six"),
+    ];
+    machine
+        .check(
+            Case::new(hooks, steps),
+            expect![[r#"
+        result c1.1: {"status":"success","data":{"subagent":"tide","content":"high at six"}}
+        told: hook `jq#3`: Task tide
+    "#]],
+        )
+        .await;
+    assert_eq!(fs::read_to_string(machine.path("stops.txt")).unwrap(), "stop\n");
+}

@@ -1,0 +1,172 @@
+//! Hooks that were written for Claude Code: the object `hooks` of `.claude/settings.json`,
+//! `settings.local.json` and a plugin's `hooks/hooks.json`.
+//!
+//! ```text
+//! read      entries, leniently; what is not honoured is told        claude.rs, claude/entries.rs
+//! events    where each event happens here: one table                claude/events.rs
+//! tell      what a hook reads: fields, names and inputs of theirs   claude/tell.rs, claude/tools.rs
+//! hear      what exit code and output mean, event by event          claude/hear.rs
+//! asks      matched, checked, started, heard                        claude/asks.rs
+//! ```
+//!
+//! They run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
+//! passes and is told each time, unless the entry or [`Source::on_failure`] says that it blocks. What a
+//! hook allows nobody is asked about, where nothing but mode or zone would ask: no gate, no rule and no
+//! kernel gate is answered by it. Another input is taken where the owner may rewrite.
+
+mod asks;
+mod entries;
+mod events;
+mod hear;
+mod matcher;
+mod pinned;
+mod prompt;
+mod tell;
+mod tools;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+pub(super) use self::asks::register;
+pub use self::{
+    entries::{read, without_repeats},
+    events::Event,
+    pinned::Pinned,
+};
+use self::{matcher::Matcher, prompt::Prompt};
+use super::{CommandLine, OnFailure};
+use crate::permission::Rule;
+
+/// A file that declares hooks, and what holds for all of them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Source {
+    /// The file, for what is said about it.
+    pub path: PathBuf,
+    /// The plugin it is of.
+    pub plugin: Option<Plugin>,
+    /// What a failure amounts to where an entry says nothing. An entry may be stricter, never looser.
+    pub on_failure: OnFailure,
+    /// The folder that is looked at before each start.
+    pub pinned: Option<Pinned>,
+}
+
+impl Source {
+    /// A settings file whose hooks are as published: a failure passes.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Source { path: path.into(), plugin: None, on_failure: OnFailure::Pass, pinned: None }
+    }
+
+    /// The same of a plugin.
+    pub fn with_plugin(self, plugin: Plugin) -> Self {
+        Source { plugin: Some(plugin), ..self }
+    }
+
+    /// The same with another word on failures.
+    pub fn with_on_failure(self, on_failure: OnFailure) -> Self {
+        Source { on_failure, ..self }
+    }
+
+    /// The same, each start after a look at the folder.
+    pub fn with_pinned(self, pinned: Pinned) -> Self {
+        Source { pinned: Some(pinned), ..self }
+    }
+}
+
+/// The folders of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugin {
+    /// Where it lies.
+    pub root: PathBuf,
+    /// Where it keeps what outlives it, if it may keep anything.
+    pub data: Option<PathBuf>,
+}
+
+/// What an entry says beyond what every command hook has.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    event: Event,
+    /// Never empty: one of them must match.
+    matchers: Vec<Matcher>,
+    condition: Option<Rule>,
+    handler: Handler,
+    plugin: Option<Plugin>,
+    pinned: Option<Pinned>,
+    /// Whether its refusal is told to the model when nobody waited for it.
+    rewakes: bool,
+}
+
+/// Who is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Handler {
+    /// The command.
+    Command,
+    /// A model.
+    Prompt(Prompt),
+    /// Nobody can be, for this reason: it fails each time.
+    Nothing(String),
+}
+
+impl Entry {
+    /// The event it is bound to.
+    pub fn event(&self) -> Event {
+        self.event
+    }
+
+    /// When it is asked, and whom: whatever else than its command decides what it refuses.
+    pub(crate) fn definition(&self) -> String {
+        let Entry { event, matchers, condition, handler, .. } = self;
+        format!(" at {event:?} for {matchers:?} if {condition:?} by {handler:?}")
+    }
+
+    /// What is executed. Placeholders are filled in where no shell looks at them, and for a shell where the
+    /// path means nothing but itself there; otherwise the shell finds the variable.
+    fn words(&self, command: &CommandLine, project: &Path) -> Vec<OsString> {
+        let plugin = self.plugin.as_ref();
+        let paths = [
+            ("${CLAUDE_PROJECT_DIR}", Some(project)),
+            ("${CLAUDE_PLUGIN_ROOT}", plugin.map(|plugin| plugin.root.as_path())),
+            ("${CLAUDE_PLUGIN_DATA}", plugin.and_then(|plugin| plugin.data.as_deref())),
+        ];
+        let paths = paths.into_iter().filter_map(|(name, path)| Some((name, path?.to_str()?)));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
+        let filled = |text: &str, for_shell: bool| {
+            let paths = paths.clone().filter(|(_, path)| !for_shell || path.chars().all(is_plain));
+            paths.fold(text.to_owned(), |text, (name, path)| text.replace(name, path))
+        };
+        match command {
+            CommandLine::Shell(line) => CommandLine::Shell(filled(line, true)).words(),
+            CommandLine::Words(words) => {
+                // `bash -c LINE` is a shell's as well.
+                let for_shell = words.len() == 3 && words[0] == "bash" && words[1] == "-c";
+                words.iter().map(|word| filled(word, for_shell).into()).collect()
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Whether another does the same at the same event, for whatever it matches and wherever it lies.
+    fn does_as(&self, other: &Self) -> bool {
+        self.event == other.event
+            && self.handler == other.handler
+            && self.rule() == other.rule()
+            && (&self.plugin, self.rewakes) == (&other.plugin, other.rewakes)
+    }
+
+    fn rule(&self) -> Option<&str> {
+        self.condition.as_ref().map(Rule::text)
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.does_as(other) && self.matchers == other.matchers && self.pinned == other.pinned
+    }
+}
+
+impl Eq for Entry {}

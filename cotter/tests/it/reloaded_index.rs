@@ -1,0 +1,163 @@
+//! Files that change what can be called for leave what is before the conversation as it was: the model is
+//! told, and sees the new list after the next compaction. What a program registers is shown at once.
+
+use std::sync::{Arc, Mutex};
+
+use cotter::{
+    Agent, Origin, Owner, Registry, Session, Skill, builtin,
+    ext::Change,
+    points::{ModelPost, Replied},
+};
+use cotter_test::{Recording, Scripted, Step};
+use expect_test::{Expect, expect};
+
+use crate::kit::fresh;
+
+/// The skills of a person's folder, as name and description.
+fn skills(agent: &Agent, skills: &[(&'static str, &'static str)]) {
+    let mut change = Change::new().of_files();
+    change.load(Owner::new(Origin::User, "skills"), |unit: &mut Registry| {
+        for (name, words) in skills {
+            unit.define_skill(Skill::text(*name, "text").description(*words).expose_to_agent());
+        }
+    });
+    drop(agent.apply(change).unwrap());
+}
+
+struct Told {
+    agent: Agent,
+    session: Session,
+    model: Recording<Scripted>,
+    broken: Arc<Mutex<Vec<String>>>,
+}
+
+impl Told {
+    async fn new(steps: usize) -> Self {
+        let model = Recording::new(Scripted::new(vec![Step::text("ok"); steps]));
+        let broken = Arc::new(Mutex::new(vec![]));
+        let heard = broken.clone();
+        let agent = Agent::builder(model.clone())
+            .extend(builtin::commands)
+            .observe(ModelPost, move |reply: &Replied| {
+                let words = reply.cache_break.as_ref().map(|broken| broken.by.to_string());
+                heard.lock().unwrap().push(words.unwrap_or_else(|| "whole".into()));
+            })
+            .build()
+            .unwrap();
+        skills(&agent, &[("one", "First."), ("two", "Second.")]);
+        let session = fresh(&agent).await;
+        Told { agent, session, model, broken }
+    }
+
+    async fn ask(&self) {
+        self.session.prompt("go").await.unwrap();
+    }
+
+    /// Of each request the lists, and the notes that came with it; who broke the cache.
+    fn check(&self, expected: Expect) {
+        let mut shown = String::new();
+        for request in self.model.requests() {
+            if request.system.starts_with("You sum up") {
+                shown += "(a summary)\n";
+                continue;
+            }
+            let lists = request.tools.specs().map(|spec| {
+                spec.description.split("Skills:\n").nth(1).unwrap_or_default().replace('\n', " ")
+            });
+            let lists: Vec<_> = lists.collect();
+            shown += &format!("{} | {}\n", lists.join(" "), request.system.replace('\n', " "));
+            let last = request.messages.iter().last().map(|message| message.text().to_string());
+            let last = last.filter(|text| text.contains("<system-reminder>"));
+            shown +=
+                &last.map(|text| format!("  {}\n", text.replace('\n', "\n  "))).unwrap_or_default();
+        }
+        shown += &self.broken.lock().unwrap().join(", ");
+        expected.assert_eq(&shown);
+    }
+}
+
+#[tokio::test]
+async fn hot_reload_leaves_what_is_before_the_conversation() {
+    let told = Told::new(8).await;
+    told.ask().await;
+    skills(&told.agent, &[("two", "Second, better."), ("three", "Third.")]);
+    told.ask().await;
+    told.ask().await;
+    skills(&told.agent, &[("two", "Second, better.")]);
+    told.ask().await;
+    told.check(expect![[r#"
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+          <system-reminder>
+          What can be called for has changed.
+          There is the skill `two`: Second, better.
+          There is the skill `three`: Third.
+          The skill `one` is gone.
+          </system-reminder>
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+          <system-reminder>
+          What can be called for has changed.
+          The skill `three` is gone.
+          </system-reminder>
+        whole, whole, whole, whole"#]]);
+}
+
+#[tokio::test]
+async fn hot_reload_that_changes_nothing_that_is_shown_is_not_told() {
+    let told = Told::new(8).await;
+    told.ask().await;
+    skills(&told.agent, &[("one", "First."), ("two", "Second.")]);
+    told.ask().await;
+    skills(&told.agent, &[("one", "First.")]);
+    skills(&told.agent, &[("one", "First."), ("two", "Second.")]);
+    told.ask().await;
+    told.check(expect![[r#"
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+        whole, whole, whole"#]]);
+}
+
+#[tokio::test]
+async fn after_a_compaction_and_in_a_new_session_the_lists_are_new() {
+    let mut told = Told::new(8).await;
+    told.ask().await;
+    skills(&told.agent, &[("two", "Second.")]);
+    told.ask().await;
+    told.session.invoke_command("compact", "").await.unwrap().unwrap();
+    told.ask().await;
+    told.session = fresh(&told.agent).await;
+    told.ask().await;
+    told.check(expect![[r#"
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+          <system-reminder>
+          What can be called for has changed.
+          The skill `one` is gone.
+          </system-reminder>
+        (a summary)
+        - two: Second. | <resources> skills: two </resources>
+        - two: Second. | <resources> skills: two </resources>
+        whole, whole, whole, user (skills), whole"#]]);
+}
+
+#[tokio::test]
+async fn g11_what_a_program_registers_is_shown_at_once() {
+    let told = Told::new(8).await;
+    told.ask().await;
+    skills(&told.agent, &[("two", "Second.")]);
+    told.ask().await;
+    let three = Skill::text("three", "text").description("Third.").expose_to_agent();
+    told.agent.define_skill(three).unwrap();
+    told.ask().await;
+    told.check(expect![[r#"
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+        - one: First. - two: Second. | <resources> skills: one, two </resources>
+          <system-reminder>
+          What can be called for has changed.
+          The skill `one` is gone.
+          </system-reminder>
+        - three: Third. - two: Second. | <resources> skills: three, two </resources>
+        whole, whole, embedder (program)"#]]);
+}
