@@ -41,6 +41,8 @@ pub(crate) struct Portable {
     profile: Profile,
     /// Its file, as its author knows it.
     path: PathBuf,
+    /// The folder it is in.
+    folder: PathBuf,
     /// The folder its commands run in: of a project, the copy that is trusted.
     code: PathBuf,
     switches: Switches,
@@ -110,7 +112,7 @@ impl Chosen {
         redactor: Redactor,
     ) -> Result<(), Failure> {
         let Chosen::Profile(portable) = self else { return Ok(()) };
-        let Portable { profile, path, code, switches } = &**portable;
+        let Portable { profile, path, folder, code, switches } = &**portable;
         profile.tightens(&units.agent.policy())?;
         setup::check_examples(&profile.permissions, units.agent)?;
         units.told.extend(setup::about_unknown_tools(&profile.permissions, units.agent));
@@ -118,10 +120,6 @@ impl Chosen {
             let tools = action.tools.as_deref().unwrap_or_default();
             units.told.extend(setup::about_blind(path, &action.name, tools, units.agent));
         }
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        let folder = folder.canonicalize().map_err(|cause| {
-            Failure::new(format!("{} cannot be found", shown(folder))).with_cause(cause)
-        })?;
         let owner = profile.owner(path.display().to_string());
         let commands = Base {
             folder: code.clone(),
@@ -129,6 +127,7 @@ impl Chosen {
             starts: units.starts.clone(),
         };
         let posts = switches.webhooks.clone();
+        let folder = folder.clone();
         let means = Means { folder, commands, posts, redactor: Arc::new(redactor) };
         units.load(&owner, true, |unit| profile.register(unit, &means));
         Ok(())
@@ -283,12 +282,16 @@ fn by_path(
 /// Reads a profile: `path` is where it is, `read` what is read.
 fn profile(path: PathBuf, read: &Path, switches: &Switches) -> Result<Chosen, Failure> {
     let document = document(&path, read)?;
-    let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
-    let profile = Profile::from_document(&document, &folder.to_string_lossy(), switches.leave())?;
-    let code = read.parent().unwrap_or(Path::new("/"));
-    let code = code.canonicalize().unwrap_or_else(|_| code.to_owned());
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let profile = Profile::from_document(&document, &name, switches.leave())?;
+    let whole = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let code = whole(read.parent().unwrap_or(Path::new("/")));
+    // A person may have links on the way to their own. In a project none is followed: it may have come
+    // after the project was trusted.
+    let folder = if path == read { whole(folder) } else { folder.to_owned() };
     let switches = switches.clone();
-    Ok(Chosen::Profile(Box::new(Portable { profile, path, code, switches })))
+    Ok(Chosen::Profile(Box::new(Portable { profile, path, folder, code, switches })))
 }
 
 /// A file under the name that its author knows.

@@ -1296,6 +1296,16 @@ mod tests {
                 budget 1"#]],
         );
         check_merge(&[], expect![""]);
+        // A project's limits only tighten, wherever it stands.
+        let limits = |turns: u32, usd: f64| {
+            format!(r#"{{"limits": {{"maxTurns": {turns}, "maxBudgetUsd": {usd}}}}}"#)
+        };
+        let (user, looser, tighter) = (limits(10, 2.0), limits(100, 9.0), limits(3, 9.0));
+        for (project, expected) in
+            [(&looser, expect![["turns 10\nbudget 2"]]), (&tighter, expect![["turns 3\nbudget 2"]])]
+        {
+            check_merge(&[(Source::Project, project), (Source::User, &user)], expected);
+        }
     }
 
     #[test]

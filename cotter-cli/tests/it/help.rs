@@ -19,7 +19,7 @@ fn help_shows_what_works() {
           skills       List skills, look at one, see which a task brings in
           hooks        List hooks, try them, see what they did, check the files that declare them
           commands     List what may be typed after a slash
-          agents       List the subagents the model may call
+          agents       List the subagents the model may call, and profiles
           models       List the models that can answer
           spaces       Add spaces, folders that are an extension, and begin one
           explain      What would happen to a call, and why, without running it

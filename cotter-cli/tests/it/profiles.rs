@@ -538,6 +538,21 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     "#]],
     );
     assert_eq!(kept(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(), 2);
+    // A folder that becomes a link after it was looked at is not written to.
+    let agents = world.path("project/.cotter/agents");
+    fs::create_dir(world.path("elsewhere")).unwrap();
+    let swaps = format!(
+        r#"{{"hooks": {{"session.start": [{{"name": "swap", "command": "mv {0}/audit {0}/old && ln -s {1} {0}/audit"}}]}}}}"#,
+        agents.display(),
+        world.path("elsewhere").display(),
+    );
+    world.settings(&swaps);
+    let output = world.output(&run(&[&trusted, "--no-session"], "read a.txt"));
+    assert!(output.status.success() && fs::read_link(agents.join("audit")).is_ok());
+    assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
+    fs::remove_file(agents.join("audit")).unwrap();
+    fs::rename(agents.join("old"), agents.join("audit")).unwrap();
+    world.settings("{}");
     world.check(
         &run(&["--safe-mode"], "read a.txt"),
         expect![[r#"
@@ -829,7 +844,22 @@ fn the_page_about_profiles_does_what_it_says() {
     let prompt = "read a.txt then write x to b.txt then run `git push origin main`";
     world.check(
         &["-p", "--model", "rehearsal", "--no-session", "--agent", "careful", prompt],
-        expect![[""]],
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
+
+            `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `careful` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+
+            `bash` {"command":"git push origin main"} was refused: Denied: the rule `deny bash(git push *)` denies it. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: write {"path":"b.txt","content":"x"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            refused: bash: the rule `deny bash(git push *)` denies it (rule deny bash(git push *))
+        "#]],
     );
     let lines = kept(&world, "home/.config/cotter/agents/careful/runs/calls.jsonl");
     assert_eq!(lines.lines().count(), 1, "{lines}");
@@ -843,7 +873,20 @@ fn what_is_not_kept_is_told_and_changes_nothing() {
     std::os::unix::fs::symlink(world.path("elsewhere"), world.path(&format!("{AUDIT}/runs")))
         .unwrap();
     fs::create_dir(world.path("elsewhere")).unwrap();
-    world.check(&run(&["--no-session"], "read a.txt"), expect![[""]]);
+    world.check(
+        &run(&["--no-session"], "read a.txt"),
+        expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: profile audit: runs/a.jsonl is not added to: Not a directory (os error 20)
+    "#]],
+    );
     assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
 }
 

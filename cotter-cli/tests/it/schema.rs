@@ -353,48 +353,48 @@ fn l19_the_reader_of_profiles_and_its_schema_agree() {
         "profile",
         profile,
         expect![[r#"
-        only the schema takes at $.hooks.onToolCall[]|0.tools ["["]
-        only the schema takes at $.hooks.onToolCall[]|0.tools[] " ", "["
-        only the schema takes at $.hooks.onToolCall[]|1.tools ["["]
-        only the schema takes at $.hooks.onToolCall[]|1.tools[] " ", "["
-        only the schema takes at $.hooks.onToolCall[]|2.tools ["["]
-        only the schema takes at $.hooks.onToolCall[]|2.tools[] " ", "["
-        only the schema takes at $.hooks.onToolCall[]|3.tools ["["]
-        only the schema takes at $.hooks.onToolCall[]|3.tools[] " ", "["
-        only the schema takes at $.hooks.onToolCall[]|4.tools ["["]
-        only the schema takes at $.hooks.onToolCall[]|4.tools[] " ", "["
-        only the schema takes at $.hooks.onToolEnd[]|0.tools ["["]
-        only the schema takes at $.hooks.onToolEnd[]|0.tools[] " ", "["
-        only the schema takes at $.hooks.onToolEnd[]|1.tools ["["]
-        only the schema takes at $.hooks.onToolEnd[]|1.tools[] " ", "["
-        only the schema takes at $.hooks.onToolEnd[]|2.tools ["["]
-        only the schema takes at $.hooks.onToolEnd[]|2.tools[] " ", "["
-        only the schema takes at $.hooks.onToolEnd[]|3.tools ["["]
-        only the schema takes at $.hooks.onToolEnd[]|3.tools[] " ", "["
-        only the schema takes at $.permissions.ask ["["]
-        only the schema takes at $.permissions.ask[]|0 "[", "a\nb"
-        only the schema takes at $.permissions.ask[]|1 "[", "a\nb"
-        only the schema takes at $.permissions.ask[]|1.rule "[", "a\nb"
-        only the schema takes at $.permissions.deny ["["]
-        only the schema takes at $.permissions.deny[]|0 "[", "a\nb"
-        only the schema takes at $.permissions.deny[]|1 "[", "a\nb"
-        only the schema takes at $.permissions.deny[]|1.rule "[", "a\nb"
-        only the schema takes at $.permissions.policies[].fields.* ["["]
-        only the schema takes at $.permissions.policies[].fields.*[] "["
-        only the schema takes at $.permissions.policies[].tools ["["]
-        only the schema takes at $.permissions.policies[].tools[] "["
-        only the schema takes at $.policies ["["]
-        only the schema takes at $.policies[]|0 "[", "a\nb"
-        only the schema takes at $.policies[]|1 "[", "a\nb"
-        only the schema takes at $.policies[]|1.rule "[", "a\nb"
-        only the schema takes at $.policies[]|2 "[", "a\nb"
-        only the schema takes at $.policies[]|2.fields.* ["["]
-        only the schema takes at $.policies[]|2.fields.*[] "["
-        only the schema takes at $.policies[]|2.tools ["["]
-        only the schema takes at $.policies[]|2.tools[] "["
-        only the schema takes at $.tools ["["]
-        only the schema takes at $.tools[] "["
-    "#]],
+            only the schema takes at $.hooks.onToolCall[]|0.tools ["["]
+            only the schema takes at $.hooks.onToolCall[]|0.tools[] "["
+            only the schema takes at $.hooks.onToolCall[]|1.tools ["["]
+            only the schema takes at $.hooks.onToolCall[]|1.tools[] "["
+            only the schema takes at $.hooks.onToolCall[]|2.tools ["["]
+            only the schema takes at $.hooks.onToolCall[]|2.tools[] "["
+            only the schema takes at $.hooks.onToolCall[]|3.tools ["["]
+            only the schema takes at $.hooks.onToolCall[]|3.tools[] "["
+            only the schema takes at $.hooks.onToolCall[]|4.tools ["["]
+            only the schema takes at $.hooks.onToolCall[]|4.tools[] "["
+            only the schema takes at $.hooks.onToolEnd[]|0.tools ["["]
+            only the schema takes at $.hooks.onToolEnd[]|0.tools[] "["
+            only the schema takes at $.hooks.onToolEnd[]|1.tools ["["]
+            only the schema takes at $.hooks.onToolEnd[]|1.tools[] "["
+            only the schema takes at $.hooks.onToolEnd[]|2.tools ["["]
+            only the schema takes at $.hooks.onToolEnd[]|2.tools[] "["
+            only the schema takes at $.hooks.onToolEnd[]|3.tools ["["]
+            only the schema takes at $.hooks.onToolEnd[]|3.tools[] "["
+            only the schema takes at $.permissions.ask ["["]
+            only the schema takes at $.permissions.ask[]|0 "[", "a\nb"
+            only the schema takes at $.permissions.ask[]|1 "[", "a\nb"
+            only the schema takes at $.permissions.ask[]|1.rule "[", "a\nb"
+            only the schema takes at $.permissions.deny ["["]
+            only the schema takes at $.permissions.deny[]|0 "[", "a\nb"
+            only the schema takes at $.permissions.deny[]|1 "[", "a\nb"
+            only the schema takes at $.permissions.deny[]|1.rule "[", "a\nb"
+            only the schema takes at $.permissions.policies[].fields.* ["["]
+            only the schema takes at $.permissions.policies[].fields.*[] "["
+            only the schema takes at $.permissions.policies[].tools ["["]
+            only the schema takes at $.permissions.policies[].tools[] "["
+            only the schema takes at $.policies ["["]
+            only the schema takes at $.policies[]|0 "[", "a\nb"
+            only the schema takes at $.policies[]|1 "[", "a\nb"
+            only the schema takes at $.policies[]|1.rule "[", "a\nb"
+            only the schema takes at $.policies[]|2 "[", "a\nb"
+            only the schema takes at $.policies[]|2.fields.* ["["]
+            only the schema takes at $.policies[]|2.fields.*[] "["
+            only the schema takes at $.policies[]|2.tools ["["]
+            only the schema takes at $.policies[]|2.tools[] "["
+            only the schema takes at $.tools ["["]
+            only the schema takes at $.tools[] "["
+        "#]],
     );
 }
 

@@ -129,7 +129,7 @@ fn hold(targets: &[PathBuf]) -> Vec<Held> {
     let held = |target: &PathBuf| match target.canonicalize() {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Held::Nothing,
         Err(_) => Held::Something,
-        Ok(source) => match Snapshot::take(&source) {
+        Ok(source) => match Snapshot::watched(&source) {
             Ok(snapshot) => Held::These(snapshot.hash()),
             Err(_) => Held::Something,
         },

@@ -68,16 +68,32 @@ impl Snapshot {
     /// A link that leads out, a pipe, a socket, a device, or more than a snapshot holds is an error
     /// that names the place. So is a source that is a link itself.
     pub fn take(source: &Path) -> Result<Self, TrustError> {
-        Snapshot::take_without(source, &[])
+        Snapshot::read(source, &is_runs)
     }
 
     /// The same without what stands under these names right in the folder, such as `.git`.
     pub fn take_without(source: &Path, without: &[&str]) -> Result<Self, TrustError> {
+        Snapshot::read(source, &|source, at| {
+            is_runs(source, at) || without.iter().any(|name| at == Path::new(name))
+        })
+    }
+
+    /// The same for whoever only compares: also of a folder `agents` by itself what profiles keep is left
+    /// out.
+    pub(crate) fn watched(source: &Path) -> Result<Self, TrustError> {
+        let is_agents = source.ends_with("agents");
+        Snapshot::read(source, &|source, at| {
+            is_runs(source, at) || is_agents && at.ends_with("runs") && at.iter().count() == 2
+        })
+    }
+
+    fn read(source: &Path, left_out: &LeftOut<'_>) -> Result<Self, TrustError> {
         let source = canonical(source)?;
         let cannot = |cause| TrustError::io("read", &source, cause);
         let (parent, name) = split(&source)?;
         let around = Folder::open(parent).map_err(cannot)?;
-        let mut walk = Walk { source: &source, without, items: BTreeMap::new(), seen: 0, bytes: 0 };
+        let (items, seen, bytes) = (BTreeMap::new(), 0, 0);
+        let mut walk = Walk { source: &source, left_out, items, seen, bytes };
         match around.kind(name).map_err(cannot)? {
             FileType::Directory => {
                 let folder = around.folder(name).map_err(cannot)?;
@@ -273,11 +289,13 @@ fn word(kind: FileType) -> &'static str {
     }
 }
 
+/// What is passed over, by the source and the way below it.
+type LeftOut<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
+
 /// A folder as far as it was read.
 struct Walk<'a> {
     source: &'a Path,
-    /// Names right in the source that are passed over.
-    without: &'a [&'a str],
+    left_out: &'a LeftOut<'a>,
     items: BTreeMap<PathBuf, Item>,
     /// Files, folders and links.
     seen: usize,
@@ -295,9 +313,8 @@ impl Walk<'_> {
             TrustError::new(self.source, format_args!("{what}, too many to look at"))
         })?;
         self.seen += entries.len();
-        let without = if depth == 0 { self.without } else { &[] };
         for (name, kind) in entries {
-            if without.iter().any(|other| name == *other) {
+            if (self.left_out)(self.source, &at.join(&name)) {
                 continue;
             }
             self.entry(folder, at.join(&name), &name, kind, depth)?;
@@ -319,7 +336,6 @@ impl Walk<'_> {
             FileType::Directory if depth == DEEPEST => {
                 Err(TrustError::new(&here, format_args!("is more than {DEEPEST} folders deep")))
             }
-            FileType::Directory if is_runs(self.source, &at) => Ok(()),
             FileType::Directory => {
                 self.folder(&folder.folder(name).map_err(cannot)?, &at, depth + 1)
             }
@@ -357,15 +373,13 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a folder is the one in which a profile keeps what happened: `agents/NAME/runs`. It grows with
-/// every run, and nothing in it ever runs: copies come without it.
+/// Whether a folder is the one in which a profile keeps what happened: `agents/NAME/runs` of a `.cotter`. It
+/// grows with every run, and nothing in it ever runs: what a `.cotter` brings runs from its copy, and that
+/// comes without it. What runs in place, of other folders, is looked at whole.
 fn is_runs(source: &Path, at: &Path) -> bool {
     let below: Vec<_> = at.iter().collect();
-    match below.as_slice() {
-        [agents, _, runs] => *agents == "agents" && *runs == "runs",
-        [_, runs] => source.ends_with("agents") && *runs == "runs",
-        _ => false,
-    }
+    let is_ours = source.ends_with(".cotter");
+    is_ours && matches!(below[..], [agents, _, runs] if agents == "agents" && runs == "runs")
 }
 
 /// Refuses links that lead out. Where they lead is worked out on what was read, not on the disk.
@@ -456,6 +470,36 @@ mod tests {
 
     fn file() -> Item {
         Item::File { executable: false, bytes: vec![] }
+    }
+
+    /// Only of a folder whose things run from its copy; elsewhere it would be code that nobody looked at.
+    #[test]
+    fn s6_what_profiles_keep_is_no_part_of_what_is_trusted() {
+        use std::fs;
+        let folder = tempfile::tempdir().unwrap();
+        for source in [".cotter", ".claude", "agents"] {
+            let root = folder.path().join(source);
+            for name in ["agents/x/runs/a.jsonl", "agents/x/agent.json", "x/runs/b.jsonl"] {
+                fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+                fs::write(root.join(name), "x").unwrap();
+            }
+            fs::create_dir_all(root.join("agents/link")).unwrap();
+            std::os::unix::fs::symlink("../x", root.join("agents/link/runs")).unwrap();
+        }
+        let check = |read: fn(&Path) -> Result<Snapshot, TrustError>,
+                     source: &str,
+                     has: &[&str]| {
+            let snapshot = read(&folder.path().join(source)).unwrap();
+            let items: Vec<_> = snapshot.items().map(|(path, _)| path.to_str().unwrap()).collect();
+            assert_eq!(items, has, "{source}");
+        };
+        let (link, json) = ("agents/link/runs", "agents/x/agent.json");
+        let (kept, other) = ("agents/x/runs/a.jsonl", "x/runs/b.jsonl");
+        check(Snapshot::take, ".cotter", &[link, json, other]);
+        check(Snapshot::take, ".claude", &[link, json, kept, other]);
+        check(Snapshot::take, "agents", &[link, json, kept, other]);
+        check(Snapshot::watched, ".cotter", &[link, json, other]);
+        check(Snapshot::watched, "agents", &[link, json, kept]);
     }
 
     #[test]
