@@ -58,9 +58,9 @@ async fn a_gate_passes_asks_and_blocks() {
 #[tokio::test]
 async fn c14_a_space_comes_and_goes() {
     check(space::run(), expect![[r#"
-        before: [], a call: pass 
-        loaded: ["tides by space:harbour (harbour)", "pilot by space:harbour (harbour)"], a call: block nothing is started here
-        after: [], a call: pass 
+        before: [], a call: pass ""
+        loaded: ["tides by space:harbour (harbour)", "pilot by space:harbour (harbour)"], a call: block "nothing is started here"
+        after: [], a call: pass ""
     "#]]).await;
 }
 
