@@ -551,8 +551,11 @@ fn extension_args() -> Vec<Arg> {
             .action(ArgAction::Append)
             .value_parser(space_id),
         value("without", "NAME", "Run without a hook; may be repeated").action(ArgAction::Append),
-        flag("safe-mode", "Use nothing that the project brings: no hooks, skills, servers, notes")
-            .conflicts_with_all(["trust", "require-trust"]),
+        flag(
+            "safe-mode",
+            "Use nothing that the project or a space brings: no hooks, skills, servers, notes",
+        )
+        .conflicts_with_all(["trust", "require-trust"]),
         flag("require-trust", "Do not run where something of the project is not trusted"),
     ]
 }
