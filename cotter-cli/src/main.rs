@@ -3,6 +3,7 @@
 //! `cli` is the one table of what may be typed; each command is a file in `commands`. Everything that
 //! looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
+mod claude;
 mod cli;
 mod commands;
 mod credentials;

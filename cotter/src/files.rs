@@ -11,6 +11,7 @@ mod skills;
 mod commands;
 mod agents;
 mod hooks;
+pub mod plugin;
 pub mod memory;
 mod watch;
 
@@ -432,7 +433,8 @@ impl Severity {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(
+    /// Something about a file, or about a line of it.
+    pub fn new(
         path: &Path,
         line: Option<usize>,
         severity: Severity,

@@ -105,7 +105,7 @@ pub(super) fn read(path: &Path, most: usize) -> io::Result<(Vec<u8>, u64)> {
 }
 
 /// The nearest name to a text: what cannot stand in one is a dash, and one begins with a letter.
-fn nearest_name(kind: Kind, text: &str) -> Option<String> {
+pub(super) fn nearest_name(kind: Kind, text: &str) -> Option<String> {
     let mut name = String::new();
     for char in text.chars() {
         let char = if check_name(kind, &format!("a{char}")).is_ok() { char } else { '-' };
