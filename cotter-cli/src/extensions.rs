@@ -12,7 +12,7 @@ use cotter::{
     trust::Standing,
 };
 
-use crate::{home, reload::Units, setup::Files, trust::Standings};
+use crate::{claude::Brings, home, reload::Units, setup::Files, trust::Standings};
 
 /// The unit of memory files.
 pub(crate) const MEMORY: &str = "memory";
@@ -48,6 +48,7 @@ impl Extensions {
             let loaded = files::load(folder, &Loading::trusted(Origin::User));
             folders.push(Folder { owner, loaded });
         }
+        folders.extend(files.brings(Origin::User).map(of_others));
         // The nearest comes first: of one name the first stays.
         for (number, found) in
             standings.0.iter().rev().filter(|found| found.is_folder()).enumerate()
@@ -61,6 +62,7 @@ impl Extensions {
             named_as_found(&mut loaded.diagnostics, folder, &found.source);
             folders.push(Folder { owner: Owner::new(Origin::Project, unit), loaded });
         }
+        folders.extend(files.brings(Origin::Project).map(of_others));
         Extensions { memory: memory(own.as_deref()), folders }
     }
 
@@ -97,6 +99,18 @@ impl Extensions {
         self.memory = Memory::default();
         self
     }
+}
+
+/// What was written for other programs, and is used.
+fn of_others((owner, brings): (&Owner, &Brings)) -> Folder {
+    let Brings { folder, shown, loading, plugin } = brings;
+    let mut loaded = match plugin {
+        Some(plugin) => plugin.extensions(folder, loading),
+        None => files::load(folder, loading),
+    };
+    named_as_found(&mut loaded.diagnostics, folder, shown);
+    let unit = format!("{} (extensions)", shown.display());
+    Folder { owner: Owner::new(owner.origin.clone(), unit), loaded }
 }
 
 /// A file of a trusted copy is told under the name that its author knows.

@@ -141,6 +141,11 @@ pub(crate) fn mcp_definitions() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
 }
 
+/// The mark that somebody was told of files for Claude Code in their home folder. `None` without any home.
+pub(crate) fn told_of_claude() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/told-of-claude"))
+}
+
 /// The folder of what is trusted on this machine. `None` without any home.
 pub(crate) fn trust() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
@@ -157,8 +162,10 @@ pub(crate) fn project_root(folder: &Path) -> &Path {
 
 fn once_trusted(folder: &Path) -> Option<&Path> {
     let records = TrustStore::open(trust()?).list().ok()?;
-    let is_one =
-        |above: &&Path| records.iter().any(|record| record.source == above.join(".cotter"));
+    let is_one = |above: &&Path| {
+        let folders = [".cotter", ".claude", ".agents"].map(|name| above.join(name));
+        records.iter().any(|record| folders.contains(&record.source))
+    };
     folder.ancestors().find(is_one)
 }
 

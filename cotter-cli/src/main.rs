@@ -4,6 +4,7 @@
 //! looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
 mod agents;
+mod claude;
 mod cli;
 mod commands;
 mod credentials;

@@ -64,6 +64,17 @@ pub(crate) fn revoke(rule: &str) -> Result<PathBuf, Failure> {
     change(|text| without_rule(text, rule), |settings| gone(&settings.permissions.allow))
 }
 
+/// Says whether files for Claude Code in the home folder are used.
+pub(crate) fn use_home(answer: bool) -> Result<PathBuf, Failure> {
+    let edit = |text: &str| {
+        let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
+        let claude = root.object_value_or_create()?.object_value_or_create("claude")?;
+        claude.append("home", CstInputValue::Bool(answer));
+        Some(root.to_string())
+    };
+    change(edit, |settings| settings.foreign.home == Some(answer))
+}
+
 fn with_rules(text: &str, rules: &[String]) -> Option<String> {
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let permissions = root.object_value_or_create()?.object_value_or_create("permissions")?;

@@ -19,6 +19,7 @@ use cotter::{
 };
 
 use crate::{
+    claude,
     cli::RunArgs,
     extensions::{self, Extensions},
     failure::Failure,
@@ -126,6 +127,7 @@ pub(crate) fn watched(place: &Place, named: Option<&Path>) -> Vec<PathBuf> {
     let mut watched: Vec<_> = own.collect();
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
+    watched.extend(claude::watched(place));
     watched.extend(trust::possible_sources(place));
     watched.extend(named.and_then(|path| absolute(path).ok()));
     watched

@@ -13,8 +13,8 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
-    command_hook::{self, Base, CommandHook, Starts},
-    files::{HookFiles, load_hooks},
+    command_hook::{self, Base, CommandHook, OnFailure, Starts},
+    files::{Diagnostic, HookFiles, load_hooks},
     permission::{Level, Mode, Rule, RuleKind},
     redact::Redactor,
     session::{MemoryStore, Store},
@@ -32,6 +32,7 @@ use smol_str::SmolStr;
 
 use crate::{
     agents::{Chosen, about_missing},
+    claude::{self, Brings},
     cli::RunArgs,
     extensions::{Extensions, named_as_found},
     failure::Failure,
@@ -43,7 +44,7 @@ use crate::{
     sessions::{FromFirstWord, Sessions},
     spaces::{self, Spaces},
     tools,
-    trust::{self, Found, Standings},
+    trust::{self, Found, Standings, Where},
 };
 
 /// The folder a run works in, and its project.
@@ -75,6 +76,8 @@ struct File {
     off: Vec<CommandHook>,
     /// Whether it is as this process wrote it when a person said so.
     written_here: bool,
+    /// Of a file that was written for another program: the folders it brings, and what is not honoured.
+    others: Option<(Vec<Brings>, Vec<Diagnostic>)>,
 }
 
 impl File {
@@ -87,7 +90,17 @@ impl File {
             servers: Servers::default(),
             off: vec![],
             written_here: false,
+            others: None,
         }
+    }
+
+    /// What was written for another program.
+    fn of_others(part: claude::Part) -> Self {
+        let owner = part.owner();
+        let claude::Part { path, settings, servers, brings, told, .. } = part;
+        let base = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let others = Some((brings, told));
+        File { settings, servers, others, ..File::empty(&path, owner, base) }
     }
 
     /// A file as it is read; `None` where there is none.
@@ -116,7 +129,9 @@ impl File {
     /// what changed since, or is gone, the rules and hooks stay as they were trusted: by a file nothing
     /// becomes looser.
     fn of_project(found: &Found) -> Result<Option<Self>, Failure> {
-        let Some((copy, grants)) = kept(found) else { return Ok(None) };
+        let Some((copy, grants)) = kept(found).filter(|_| found.is_ours()) else {
+            return Ok(None);
+        };
         let name = if found.is_folder() { "settings.json" } else { ".mcp.json" };
         let path = if found.is_folder() { found.source.join(name) } else { found.source.clone() };
         let bytes = match fs::read(copy.join(name)) {
@@ -155,7 +170,7 @@ impl File {
 
     /// Those of a project, of the copy that its settings are read from.
     fn hooks_of_project(found: &Found) -> Result<Option<Self>, Failure> {
-        let Some((copy, grants)) = kept(found).filter(|_| found.is_folder()) else {
+        let Some((copy, grants)) = kept(found).filter(|_| found.place() == Where::Cotter) else {
             return Ok(None);
         };
         let read = load_hooks(copy).map_err(|mut broken| {
@@ -212,20 +227,38 @@ impl Files {
         if let Some(folder) = home::config() {
             files.extend(File::own_hooks(&folder, project)?);
         }
+        let named = named.map(|path| named_by_hand(path, project)).transpose()?;
+        let said = || files.iter().chain(&named).map(|file| &file.settings);
+        let home = says_home(said());
+        let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
+        let own = claude::of_person(&plugins, home, place)?;
+        // What is said for us stands nearer.
+        let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
+        let at = at.unwrap_or(files.len());
+        files.splice(at..at, own.into_iter().map(File::of_others));
         for found in &standings.0 {
+            files.extend(claude::of_project(found, home)?.into_iter().map(File::of_others));
             let file = File::of_project(found)?;
             file.iter().try_for_each(|file| tightens(file, &files))?;
             files.extend(file);
             files.extend(File::hooks_of_project(found)?);
         }
-        if let Some(path) = named {
-            let file = personal(path, Source::File, project)?;
-            files.push(file.ok_or_else(|| {
-                Failure::new(format!("there is no settings file {}", path.display()))
-                    .with_hint("`--settings FILE` names a file that exists")
-            })?);
-        }
+        files.extend(named);
+        let blocks = |file: &File| file.settings.foreign.on_failure == Some(OnFailure::Block);
+        let on_failure = files.iter().any(blocks).then_some(OnFailure::Block);
+        let hooks =
+            files.iter_mut().map(|file| (file.owner.origin.clone(), &mut file.settings.hooks));
+        claude::settle(hooks, on_failure.unwrap_or(OnFailure::Pass));
         Ok(Files(files))
+    }
+
+    /// The folders of skills, commands and agents that were written for other programs, each with its owner.
+    pub(crate) fn brings(&self, origin: Origin) -> impl Iterator<Item = (&Owner, &Brings)> {
+        let files = self.0.iter().filter(move |file| file.owner.origin == origin);
+        files.flat_map(|file| {
+            let brings = file.others.iter().flat_map(|(brings, _)| brings);
+            brings.map(|brings| (&file.owner, brings))
+        })
     }
 
     /// The plain values, the nearest file's where several have one.
@@ -298,9 +331,14 @@ impl Files {
         for file @ File { owner, base, settings, written_here, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             check_examples(&settings.permissions, units.agent)?;
-            let told = about_unknown_tools(&settings.permissions, units.agent);
-            units.told.extend(told);
-            units.told.extend(about_blind_hooks(file, units.agent));
+            match &file.others {
+                Some((_, told)) => units.tell_of(told),
+                None => {
+                    let told = about_unknown_tools(&settings.permissions, units.agent);
+                    units.told.extend(told);
+                    units.told.extend(about_blind_hooks(file, units.agent));
+                }
+            }
             let confined = command_hook::is_confined(owner);
             let base = Base { folder: base.clone(), confined, starts: units.starts.clone() };
             units.load(owner, *written_here, |unit| {
@@ -322,6 +360,23 @@ impl Files {
         });
         words.collect()
     }
+}
+
+/// The file that was named on the command line.
+fn named_by_hand(path: &Path, project: &Path) -> Result<File, Failure> {
+    personal(path, Source::File, project)?.ok_or_else(|| {
+        Failure::new(format!("there is no settings file {}", path.display()))
+            .with_hint("`--settings FILE` names a file that exists")
+    })
+}
+
+/// Whether files for Claude Code in the home folder are used: the nearest word, but for an operator's no.
+fn says_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
+    let is_closed = |settings: &Settings| {
+        settings.source == Some(Source::Operator) && settings.foreign.home == Some(false)
+    };
+    let nearest = said.clone().filter_map(|settings| settings.foreign.home).last();
+    nearest.unwrap_or(false) && !said.clone().any(is_closed)
 }
 
 /// Whether what a project says of mode and level is no looser than what is said without it.

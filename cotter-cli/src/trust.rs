@@ -18,16 +18,41 @@ use cotter::{
 };
 
 use crate::{
-    cli::TrustArgs, failure::Failure, home, screen::Screen, style::When, terminal::Terminal,
+    claude, cli::TrustArgs, failure::Failure, home, screen::Screen, style::When, terminal::Terminal,
 };
 
-/// Where a project's own settings, hooks and servers may stand, there or not: the `.cotter` folders from
-/// its root down to the working folder, then `.mcp.json`.
+/// What a project's own settings, hooks and servers stand in, the nearest last.
+const FOLDERS: [(&str, Where); 3] =
+    [(".agents", Where::Agents), (".claude", Where::Claude), (".cotter", Where::Cotter)];
+
+/// What a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// A folder of ours.
+    Cotter,
+    /// A folder of Claude Code's.
+    Claude,
+    /// A folder of skills and plugins for any agent.
+    Agents,
+    /// A file of servers.
+    Servers,
+}
+
+/// Where a project's own settings, hooks and servers may stand, there or not: the folders `.agents`,
+/// `.claude` and `.cotter` from its root down to the working folder, then `.mcp.json`. Those of the person's
+/// home folder are their own.
 pub(crate) fn possible_sources(place: &Place) -> Vec<PathBuf> {
     let project = place.project();
     let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(project));
-    let mut sources: Vec<_> = way.map(|folder| folder.join(".cotter")).collect();
-    sources.reverse();
+    let mut way: Vec<_> = way.collect();
+    way.reverse();
+    let home = home::folder().and_then(|home| home.canonicalize().ok());
+    let is_own = |folder: &Path, what| what != Where::Cotter && home.as_deref() == Some(folder);
+    let mut sources = vec![];
+    for folder in way {
+        let ours = FOLDERS.iter().filter(|(_, what)| !is_own(folder, *what));
+        sources.extend(ours.map(|(name, _)| folder.join(name)));
+    }
     sources.push(project.join(".mcp.json"));
     sources
 }
@@ -65,7 +90,18 @@ pub(crate) struct Found {
 impl Found {
     /// Whether it is a folder of extensions, not a file by itself.
     pub(crate) fn is_folder(&self) -> bool {
-        self.source.file_name().is_some_and(|name| name == ".cotter")
+        self.place() != Where::Servers
+    }
+
+    /// Whether it is in a format of ours, or of everybody's.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.place(), Where::Cotter | Where::Servers)
+    }
+
+    /// What it is.
+    pub(crate) fn place(&self) -> Where {
+        let name = self.source.file_name().unwrap_or_default();
+        FOLDERS.iter().find(|(known, _)| name == *known).map_or(Where::Servers, |(_, what)| *what)
     }
 }
 
@@ -329,6 +365,9 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
     if is_space(snapshot) {
         return declared_of_space(snapshot);
     }
+    if [".claude", ".agents"].iter().any(|name| snapshot.source().ends_with(name)) {
+        return claude::declared(snapshot);
+    }
     let mut declared = vec![];
     for name in ["settings.json", ".mcp.json"] {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
@@ -449,7 +488,10 @@ fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), Se
     Ok(())
 }
 
-fn declared_servers(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), SettingsError> {
+pub(crate) fn declared_servers(
+    node: Node<'_>,
+    declared: &mut Vec<Declared>,
+) -> Result<(), SettingsError> {
     for (name, server) in node.object()?.members() {
         let server = server.object()?;
         let what = format!("MCP server {name}");
@@ -494,8 +536,9 @@ mod tests {
             fs::write(root.join(name), "{}").unwrap();
         }
         let place = Place::new(&root.join("p/a/b")).with_project(&root.join("p"));
-        let found = ["p/.cotter", "p/a/b/.cotter", "p/.mcp.json"].map(|name| root.join(name));
-        assert_eq!(sources(&place), found);
-        assert_eq!(possible_sources(&place).len(), 4);
+        fs::create_dir_all(root.join("p/a/b/.claude")).unwrap();
+        let found = ["p/.cotter", "p/a/b/.claude", "p/a/b/.cotter", "p/.mcp.json"];
+        assert_eq!(sources(&place), found.map(|name| root.join(name)));
+        assert_eq!(possible_sources(&place).len(), 10);
     }
 }

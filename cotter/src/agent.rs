@@ -492,6 +492,12 @@ impl Agent {
         self.0.scope.as_ref()
     }
 
+    /// Whether this agent, or one that it works for, only looks.
+    pub(crate) fn only_looks(&self) -> bool {
+        let above = || self.parent().is_some_and(|parent| parent.cx.session().agent.only_looks());
+        self.config().looks_only || above()
+    }
+
     pub(crate) fn parent(&self) -> Option<&Parent> {
         self.0.parent.as_ref()
     }

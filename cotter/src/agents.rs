@@ -33,6 +33,10 @@ pub struct AgentConfig {
     pub model: Option<SmolStr>,
     /// The tools it may call: globs over names.
     pub tools: Vec<String>,
+    /// The tools it may not call, whatever else says that it may: globs over names.
+    pub without_tools: Vec<String>,
+    /// Whether it, and whoever works for it, only looks: as in [`Mode::Plan`](crate::permission::Mode::Plan).
+    pub looks_only: bool,
     /// The skills it may use, by name.
     pub skills: Vec<SmolStr>,
     /// The MCP servers it may use, by name: for the hook that has them.
@@ -64,6 +68,16 @@ impl AgentConfig {
     /// The same limited to tools whose names match.
     pub fn with_tools<S: Into<String>>(self, globs: impl IntoIterator<Item = S>) -> Self {
         AgentConfig { tools: globs.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The same without tools whose names match.
+    pub fn without_tools<S: Into<String>>(self, globs: impl IntoIterator<Item = S>) -> Self {
+        AgentConfig { without_tools: globs.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The same limited to calls that change nothing.
+    pub fn looking_only(self) -> Self {
+        AgentConfig { looks_only: true, ..self }
     }
 
     /// The same limited to some skills.

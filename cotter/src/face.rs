@@ -356,6 +356,8 @@ struct Scope<'a> {
     agent: &'a Agent,
     /// The tools its config names; `None` for all.
     named: Option<GlobSet>,
+    /// The tools its config takes away.
+    without: Option<GlobSet>,
     /// Which of its tools each hook allows.
     by_hook: Vec<(Arc<dyn Hook>, Vec<String>)>,
     /// What its model is told about it.
@@ -370,6 +372,7 @@ impl<'a> Scope<'a> {
         let words = |names: &'_ [SmolStr]| names.iter().map(SmolStr::to_string).collect::<Vec<_>>();
         let all = [
             ("tools", config.tools.clone()),
+            ("without tools", config.without_tools.clone()),
             ("skills", words(&config.skills)),
             ("mcps", words(&config.mcps)),
             ("agents", words(&config.agents)),
@@ -387,12 +390,17 @@ impl<'a> Scope<'a> {
         // Globs that cannot be read match nothing: what is not understood is not allowed.
         let compiled = || tool_globs(&config.tools).unwrap_or_else(|_| GlobSet::empty());
         let named = (!config.tools.is_empty()).then(compiled);
-        Scope { agent, named, by_hook, lines }
+        // Nor are tools left that such a glob may take away.
+        let all = || tool_globs(&["*".to_owned()]).unwrap_or_else(|_| GlobSet::empty());
+        let taken = || tool_globs(&config.without_tools).unwrap_or_else(|_| all());
+        let without = (!config.without_tools.is_empty()).then(taken);
+        Scope { agent, named, without, by_hook, lines }
     }
 
     fn holds(&self, name: &str) -> bool {
         self.agent.scope().is_none_or(|scope| scope.is_match(name))
             && self.named.as_ref().is_none_or(|named| named.is_match(name))
+            && !self.without.as_ref().is_some_and(|without| without.is_match(name))
     }
 
     fn allows(&self, row: &ToolRow) -> bool {

@@ -11,6 +11,7 @@ mod skills;
 mod commands;
 mod agents;
 mod hooks;
+pub mod plugin;
 pub mod memory;
 mod watch;
 
@@ -37,6 +38,7 @@ pub use self::{
 use self::{
     project::Known,
     template::{Arguments, Piece, Variables, fill},
+    walk::Links,
 };
 use crate::{
     agent::Agent,
@@ -67,6 +69,14 @@ impl Loading {
     pub fn untrusted(origin: Origin) -> Self {
         Loading { origin, trusted: false }
     }
+
+    /// Where links of such a folder may lead.
+    fn links(&self, folder: &Path) -> Links {
+        match self.trusted && self.origin == Origin::User {
+            true => Links::Anywhere,
+            false => Links::within(folder),
+        }
+    }
 }
 
 /// The keys of front matter that mean something, by kind of file. Others stand without effect.
@@ -90,9 +100,10 @@ pub struct Loaded {
 
 /// Reads the folders `skills`, `commands` and `agents` of a folder. Those that are not there hold nothing.
 pub fn load(folder: &Path, loading: &Loading) -> Loaded {
-    let (skills, of_skills) = skills::load(&folder.join("skills"));
-    let (commands, of_commands) = commands::load(&folder.join("commands"));
-    let (agents, of_agents) = agents::load(&folder.join("agents"));
+    let links = loading.links(folder);
+    let (skills, of_skills) = skills::load(&folder.join("skills"), &links);
+    let (commands, of_commands) = commands::load(&folder.join("commands"), &links);
+    let (agents, of_agents) = agents::load(&folder.join("agents"), &links);
     let diagnostics = [of_skills, of_commands, of_agents].concat();
     let nothing = Loaded::nothing(loading);
     let mut loaded = Loaded { skills, commands, agents, diagnostics, ..nothing };
@@ -353,10 +364,11 @@ pub(crate) type Told = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 /// Checks the files of a kind below a folder, or one file, whole: texts are read, too.
 pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     let mut loaded = Loaded::nothing(&Loading::trusted(Origin::User));
+    let links = Links::within(if path.is_file() { path.parent().unwrap_or(path) } else { path });
     match kind {
-        FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path),
-        FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path),
-        FileKind::Agents => (loaded.agents, loaded.diagnostics) = agents::load(path),
+        FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path, &links),
+        FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path, &links),
+        FileKind::Agents => (loaded.agents, loaded.diagnostics) = agents::load(path, &links),
         FileKind::Profiles => return checked(agents::check_profiles(path), kind),
         FileKind::Hooks => return checked(hooks::check(path), kind),
         FileKind::Settings => return checked(hooks::check_settings(path), kind),
@@ -448,7 +460,8 @@ impl Severity {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(
+    /// Something about a file, or about a line of it.
+    pub fn new(
         path: &Path,
         line: Option<usize>,
         severity: Severity,

@@ -24,7 +24,10 @@ pub(crate) mod sections {
     };
 }
 
-use crate::{command_hook::CommandHook, permission::Sandbox};
+use crate::{
+    command_hook::{CommandHook, OnFailure},
+    permission::Sandbox,
+};
 
 use std::{
     collections::BTreeMap,
@@ -51,13 +54,26 @@ const KEYS: &[&str] = &[
     "mcpServers",
     "hooks",
     "disable",
+    "plugins",
+    "claude",
+    "claudeHooks",
 ];
 const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
 /// Keys that only a person's own settings and the operator's may have: what they say could loosen
 /// something, or send it elsewhere.
-const NOT_OF_A_PROJECT: &[&str] =
-    &["providers", "models", "sandbox", "roots", "readRoots", "caches", "environment", "disable"];
+const NOT_OF_A_PROJECT: &[&str] = &[
+    "providers",
+    "models",
+    "sandbox",
+    "roots",
+    "readRoots",
+    "caches",
+    "environment",
+    "disable",
+    "plugins",
+    "claude",
+];
 
 /// What one settings file says.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +101,21 @@ pub struct Settings {
     pub hooks: Vec<CommandHook>,
     /// Hooks that are switched off, by name.
     pub disable: Vec<Written>,
+    /// Folders of plugins.
+    pub plugins: Vec<Written>,
+    /// Files that were written for other programs.
+    pub foreign: Foreign,
+}
+
+/// What becomes of files that were written for other programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Foreign {
+    /// Whether those of the person's home folder are used: `claude.home`.
+    pub home: Option<bool>,
+    /// What a failure of a hook written for Claude Code amounts to: `claudeHooks.onFailure`. Any file may
+    /// say that it blocks, and none that it passes where another says so.
+    pub on_failure: Option<OnFailure>,
 }
 
 /// What tools may reach besides the project. Only a person's own settings and the operator's say so.
@@ -187,6 +218,8 @@ impl Settings {
             },
             hooks: object.get("hooks").map(CommandHook::read_all).transpose()?.unwrap_or_default(),
             disable: list("disable")?,
+            plugins: list("plugins")?,
+            foreign: foreign(&object)?,
         })
     }
 
@@ -292,6 +325,17 @@ fn refuse_what_loosens(object: &Object<'_>) -> Result<(), SettingsError> {
         }
         _ => Ok(()),
     }
+}
+
+fn foreign(object: &Object<'_>) -> Result<Foreign, SettingsError> {
+    let claude = object.get("claude").map(|node| node.object()?.keys(&["home"])).transpose()?;
+    let hooks = object.get("claudeHooks").map(|node| node.object()?.keys(&["onFailure"]));
+    let home = claude.and_then(|claude| claude.get("home"));
+    let on_failure = hooks.transpose()?.and_then(|hooks| hooks.get("onFailure"));
+    Ok(Foreign {
+        home: home.map(|node| node.bool()).transpose()?,
+        on_failure: on_failure.map(|node| node.one_of(OnFailure::WORDS)).transpose()?,
+    })
 }
 
 /// A list of texts, none of them empty.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cotter::permission::{Level, Mode, Sandbox};
+use cotter::{
+    command_hook::OnFailure,
+    permission::{Level, Mode, Sandbox},
+};
 use cotter_models::Speaks;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Value, json};
@@ -19,7 +22,7 @@ pub(crate) fn settings() -> Schema {
 
 /// What a project may say: it may only tighten.
 pub(crate) fn project_settings() -> Schema {
-    const NOT_OF_A_PROJECT: [&str; 8] = [
+    const NOT_OF_A_PROJECT: [&str; 10] = [
         "providers",
         "models",
         "sandbox",
@@ -28,6 +31,8 @@ pub(crate) fn project_settings() -> Schema {
         "caches",
         "environment",
         "disable",
+        "plugins",
+        "claude",
     ];
     let mut schema = settings();
     schema.insert("title".into(), "Settings of a project, for cotter".into());
@@ -47,7 +52,8 @@ pub(crate) fn project_settings() -> Schema {
     });
     let definitions = schema.get_mut("definitions").and_then(Value::as_object_mut);
     let definitions = definitions.expect("there are definitions");
-    definitions.retain(|name, _| !["provider", "model", "price"].contains(&name.as_str()));
+    let others = ["provider", "model", "price", "claude"];
+    definitions.retain(|name, _| !others.contains(&name.as_str()));
     schema
 }
 
@@ -58,6 +64,8 @@ plain! {
     LevelWord = one_of(Level::WORDS);
     /// How commands are confined.
     SandboxWord = one_of(Sandbox::WORDS);
+    /// What a failure amounts to.
+    FailureWord = one_of(OnFailure::WORDS);
     /// What a provider speaks.
     SpeaksWord = one_of(Speaks::WORDS);
     /// A pattern over names of tools.
@@ -116,6 +124,30 @@ struct Settings {
     /// Hooks that are switched off: `lint`, or with the origin, `project/lint`.
     #[schemars(extend("examples" = [["project/lint"]]))]
     disable: Option<Vec<Text>>,
+    /// Folders of plugins: with a `.claude-plugin/plugin.json` or `.plugin/plugin.json`, or with skills, agents,
+    /// commands, hooks or servers where a plugin has them.
+    plugins: Option<Vec<Folder>>,
+    /// Files that were written for Claude Code.
+    claude: Option<Claude>,
+    /// What holds for all hooks that were written for Claude Code.
+    claude_hooks: Option<ClaudeHooks>,
+}
+
+/// Files that were written for Claude Code.
+#[derive(JsonSchema)]
+#[schemars(rename = "claude", deny_unknown_fields)]
+struct Claude {
+    /// Whether those in `~/.claude` and `~/.agents` are used. Asked at the first run on a terminal.
+    home: Option<bool>,
+}
+
+/// What holds for all hooks that were written for Claude Code.
+#[derive(JsonSchema)]
+#[schemars(rename = "claudeHooks", rename_all = "camelCase", deny_unknown_fields)]
+struct ClaudeHooks {
+    /// `block`: one that fails keeps what it guards from happening. Otherwise its failure passes and is told.
+    /// Any file may say `block`, and none takes it back.
+    on_failure: Option<FailureWord>,
 }
 
 /// A provider of models. What is left out is as the name is known to have it.

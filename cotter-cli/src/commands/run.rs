@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use self::output::{Asks, Output};
 use crate::{
     agents::Chosen,
+    claude,
     cli::{RunArgs, SessionArg},
     failure::Failure,
     models::{Answering, Who},
@@ -69,6 +70,8 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
         }
     };
     standings.skipped().for_each(|words| output.warn(&words));
+    let home = claude::ask_home(&place, &args, style);
+    runtime.block_on(unless_aborted(home, NOT_SENT))?.iter().for_each(|words| output.warn(words));
     let asked = Asked::new(args, place, standings, spaces, &mut output)?;
     let done = runtime.block_on(asked.run(watch, style, &mut output));
     // A tool that does not come back must not keep the process.

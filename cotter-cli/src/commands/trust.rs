@@ -135,7 +135,7 @@ impl Named {
         path: Option<&Path>,
         sources: fn(&cotter::Place) -> Vec<PathBuf>,
     ) -> Result<Self, Failure> {
-        let by_itself = [".cotter", ".mcp.json"];
+        let by_itself = [".cotter", ".claude", ".agents", ".mcp.json"];
         let source = path.filter(|path| {
             by_itself.iter().any(|name| path.ends_with(name)) || spaces::home::is_one(path)
         });
@@ -149,7 +149,7 @@ impl Named {
             Some(path) if !path.is_dir() => {
                 let message = format!("there is no folder {}", shown(path));
                 return Err(Failure::new(message)
-                    .with_hint("name a folder of a project, a `.cotter` folder or a `.mcp.json`"));
+                    .with_hint("name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`"));
             }
             path => place(path)?,
         };
@@ -168,6 +168,6 @@ impl Named {
 
 fn nothing() -> ExitCode {
     say(
-        "nothing here asks for trust: there is neither a `.cotter` folder with files nor `.mcp.json`\n",
+        "nothing here asks for trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`\n",
     )
 }

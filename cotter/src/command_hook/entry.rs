@@ -102,7 +102,8 @@ pub enum OnFailure {
 }
 
 impl OnFailure {
-    const WORDS: &'static [(&'static str, OnFailure)] =
+    /// The words for it in settings files.
+    pub const WORDS: &'static [(&'static str, OnFailure)] =
         &[("block", OnFailure::Block), ("pass", OnFailure::Pass)];
 }
 

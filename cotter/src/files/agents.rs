@@ -1,31 +1,50 @@
 //! Agents from files: `agents/*.md`, whose text is the prompt, or `agents/*.yaml` with a `prompt`. Each is
 //! a subagent that the model may call.
 //!
-//! What an agent may use it may use among what its caller has: nothing a file says widens that. Where a
-//! file would narrow it in a way that is not kept here, the file is left out.
+//! What an agent may use it may use among what its caller has: nothing a file says widens that. What would
+//! is told and left alone; where a file narrows it in a way that is not kept to the letter here, it gets
+//! less.
 
 use std::path::{Path, PathBuf};
 
 use smol_str::SmolStr;
 
 use super::{
-    Diagnostic, FileKind, Told,
-    front_matter::{FieldError, Fields, FrontMatter},
+    Diagnostic, FileKind, Severity, Told,
+    front_matter::{FieldError, Fields, FrontMatter, Value},
     hooks::of_settings,
     skills::{mistyped, open},
-    walk::{Found, Walked, walk},
+    walk::{Found, Links, Walked, walk},
 };
 use crate::{
     agents::AgentConfig,
     ext::{Kind, check_name, tool_globs},
     profile::{Leave, Profile},
     settings::Document,
+    text,
     tool::our_name,
 };
 
 /// The keys of an agent that mean something here. Others are somebody else's and stand without effect.
-pub const KEYS: [&str; 9] =
-    ["id", "name", "description", "prompt", "body", "tools", "skills", "model", "mode"];
+pub const KEYS: [&str; 11] = [
+    "id",
+    "name",
+    "description",
+    "prompt",
+    "body",
+    "tools",
+    "disallowedTools",
+    "permissionMode",
+    "skills",
+    "model",
+    "mode",
+];
+
+/// Other spellings of `disallowedTools`.
+const WITHOUT: [&str; 3] = ["disallowedTools", "disallowed-tools", "blocked_tools"];
+
+/// Stands in a list that names none: nothing is called so.
+const NONE: &str = "-";
 
 /// An agent as its file tells.
 #[derive(Clone, Debug)]
@@ -41,8 +60,8 @@ pub struct AgentFile {
 const PROFILE: &str = "agent.json";
 
 /// The agents below a folder, or in one file. What cannot be one is left out and told.
-pub(super) fn load(root: &Path) -> (Vec<AgentFile>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics, .. } = walk(root, Some(PROFILE));
+pub(super) fn load(root: &Path, links: &Links) -> (Vec<AgentFile>, Vec<Diagnostic>) {
+    let Walked { files, mut diagnostics, .. } = walk(root, Some(PROFILE), links);
     let mut agents = vec![];
     let is_agent = |found: &&Found| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
     for found in files.iter().filter(is_agent).filter(|found| found.stem() != "README") {
@@ -56,7 +75,8 @@ pub(super) fn load(root: &Path) -> (Vec<AgentFile>, Vec<Diagnostic>) {
 
 /// The profiles below a folder, or the one file, and what is wrong with them.
 pub(super) fn check_profiles(root: &Path) -> Told {
-    let files = walk(root, Some(PROFILE)).files;
+    let links = Links::within(if root.is_file() { root.parent().unwrap_or(root) } else { root });
+    let files = walk(root, Some(PROFILE), &links).files;
     let profiles = files.iter().filter(|found| {
         // A file by itself may be called anything.
         found.relative.ends_with(PROFILE) || found.ending() == "json"
@@ -81,7 +101,11 @@ fn agent(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<AgentConfig
     let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
     let of = |error: FieldError| error.of(&found.shown);
     let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
-    let id = name(&fields, found).map_err(of)?;
+    let mut warnings = vec![];
+    let id = match name(&fields).map_err(of)? {
+        Some(name) => name,
+        None => found.name(Kind::Subagent, &found.stem(), &mut warnings)?,
+    };
     check_name(Kind::Subagent, &id).map_err(|why| found.rejected(None, why))?;
     let prompt = match text_of("prompt")? {
         Some(prompt) => prompt,
@@ -92,16 +116,17 @@ fn agent(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<AgentConfig
             found.rejected(None, "it has no prompt: nothing is written below its front matter")
         );
     }
-    refuse_what_is_not_kept(&fields).map_err(of)?;
     let mut config = AgentConfig::new(id).with_system_prompt(prompt);
-    config.description = text_of("description")?.unwrap_or_default();
-    config.tools = tools(&fields).map_err(of)?;
-    let skills = listed(&fields, "skills").map_err(of)?;
+    config.description = found.description(&fields, &mut warnings)?;
+    let mut limits = Limits { found, fields: &fields, told: &mut warnings };
+    config.tools = limits.tools().map_err(of)?;
+    config.without_tools = limits.without_tools().map_err(of)?;
+    config.looks_only = limits.looks_only().map_err(of)?;
+    let skills = limits.listed("skills").map_err(of)?;
     config.skills = skills.into_iter().map(SmolStr::from).collect();
     if let Some(mode) = text_of("mode")? {
         config.mode = mode.into();
     }
-    let mut warnings = vec![];
     match text_of("model")? {
         Some(model) if model.contains('/') => config.model = Some(model.into()),
         None => {}
@@ -119,51 +144,117 @@ fn agent(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<AgentConfig
     diagnostics
         .extend(told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told }));
     diagnostics.append(&mut warnings);
-    diagnostics.extend(mistyped(found, &fields, &KEYS));
+    let known: Vec<_> = KEYS.into_iter().chain(WITHOUT).collect();
+    diagnostics.extend(mistyped(found, &fields, &known));
     Ok(config)
 }
 
-/// What it is called by: its `id`, a `name` that can be one, or its file's name.
-fn name(fields: &Fields, found: &Found) -> Result<String, FieldError> {
+/// What it is called by: its `id`, or a `name` that can be one. Without either its file's name stands.
+fn name(fields: &Fields) -> Result<Option<String>, FieldError> {
     if let Some(id) = fields.text("id")? {
-        return Ok(id.to_owned());
+        return Ok(Some(id.to_owned()));
     }
     let name = fields.text("name")?.filter(|name| check_name(Kind::Subagent, name).is_ok());
-    Ok(name.map_or_else(|| found.stem(), str::to_owned))
+    Ok(name.map(str::to_owned))
 }
 
-fn refuse_what_is_not_kept(fields: &Fields) -> Result<(), FieldError> {
-    let narrows = ["disallowedTools", "disallowed-tools", "blocked_tools", "permissionMode"];
-    match narrows.iter().find_map(|key| fields.get(key)) {
-        None => Ok(()),
-        Some(field) => {
+/// What an agent's file says of what it may do.
+struct Limits<'a> {
+    found: &'a Found,
+    fields: &'a Fields,
+    told: &'a mut Vec<Diagnostic>,
+}
+
+impl Limits<'_> {
+    fn say(&mut self, severity: Severity, line: usize, what: String) {
+        self.told.push(Diagnostic::new(&self.found.shown, Some(line), severity, what));
+    }
+
+    /// The tools it names, by our names. One that stands for a kind of call is left out: it would be too
+    /// much.
+    fn tools(&mut self) -> Result<Vec<String>, FieldError> {
+        let (mut tools, mut left_out) = (vec![], vec![]);
+        for word in self.listed("tools")? {
+            if word.contains('(') { left_out.push(word) } else { tools.push(ours(&word)) }
+        }
+        let line = self.fields.get("tools").map_or(1, |field| field.line);
+        for call in &left_out {
+            let call = text::clip(&text::show_line(call), 40).into_owned();
             let why =
-                format!("`{}` would not be kept here; `tools` names what it may call", field.key);
-            Err(FieldError::new(field.line, why))
+                format!("`tools` names tools, and `{call}` is a kind of call: it is left out");
+            self.say(Severity::Repaired, line, why);
+        }
+        if tools.is_empty() && !left_out.is_empty() {
+            tools.push(NONE.into());
+        }
+        self.check(tools, "tools")
+    }
+
+    /// The tools it is not to have. Of one that is not to be called in some way nothing is left.
+    fn without_tools(&mut self) -> Result<Vec<String>, FieldError> {
+        let mut tools = vec![];
+        for key in WITHOUT {
+            let Some(words) = self.fields.words(key)? else { continue };
+            let line = self.fields.get(key).map_or(1, |field| field.line);
+            for word in words {
+                let tool = match word.split_once('(') {
+                    None => &word,
+                    Some((tool, _)) => {
+                        let call = text::clip(&text::show_line(&word), 40).into_owned();
+                        let why = format!("`{call}` is a kind of call: all of the tool falls away");
+                        self.say(Severity::Repaired, line, why);
+                        tool
+                    }
+                };
+                tools.push(ours(tool));
+            }
+            tools = self.check(tools, key)?;
+        }
+        Ok(tools)
+    }
+
+    /// Whether it only looks. A mode that would let it do more than its caller has no effect.
+    fn looks_only(&mut self) -> Result<bool, FieldError> {
+        let line = self.fields.get("permissionMode").map_or(1, |field| field.line);
+        match self.fields.text("permissionMode")? {
+            Some("plan") => Ok(true),
+            None | Some("default") => Ok(false),
+            Some(mode) => {
+                let mode = text::clip(&text::show_line(mode), 40).into_owned();
+                let why =
+                    format!("`permissionMode` `{mode}` has no effect: its caller's mode holds");
+                self.say(Severity::Warning, line, why);
+                Ok(false)
+            }
         }
     }
+
+    /// The words of a key. A list that names none leaves nothing; nothing written leaves it open.
+    fn listed(&mut self, key: &str) -> Result<Vec<String>, FieldError> {
+        let Some(words) = self.fields.words(key)? else { return Ok(vec![]) };
+        let Some(field) = self.fields.get(key).filter(|_| words.is_empty()) else {
+            return Ok(words);
+        };
+        match field.value {
+            Value::List(_) => {
+                self.say(Severity::Warning, field.line, format!("`{key}` names none: it has none"));
+                Ok(vec![NONE.into()])
+            }
+            _ => {
+                let why = format!("`{key}` says nothing: it is as if it were not there");
+                self.say(Severity::Warning, field.line, why);
+                Ok(vec![])
+            }
+        }
+    }
+
+    fn check(&self, tools: Vec<String>, key: &str) -> Result<Vec<String>, FieldError> {
+        let line = self.fields.get(key).map_or(1, |field| field.line);
+        tool_globs(&tools).map_err(|why| FieldError::new(line, format!("`{key}`: {why}")))?;
+        Ok(tools)
+    }
 }
 
-fn tools(fields: &Fields) -> Result<Vec<String>, FieldError> {
-    let line = fields.get("tools").map_or(1, |field| field.line);
-    let ours = |name: String| our_name(&name).map_or(name, str::to_owned);
-    let tools: Vec<_> = listed(fields, "tools")?.into_iter().map(ours).collect();
-    if let Some(call) = tools.iter().find(|tool| tool.contains('(')) {
-        let call = crate::text::clip(&crate::text::show_line(call), 40).into_owned();
-        let why = format!("`tools` names tools, and `{call}` is a kind of call");
-        return Err(FieldError::new(line, why));
-    }
-    tool_globs(&tools).map_err(|why| FieldError::new(line, format!("`tools`: {why}")))?;
-    Ok(tools)
-}
-
-/// The words of a key. An empty list would be no limit, which is not what it says.
-fn listed(fields: &Fields, key: &str) -> Result<Vec<String>, FieldError> {
-    let Some(words) = fields.words(key)? else { return Ok(vec![]) };
-    if words.is_empty() {
-        let line = fields.get(key).map_or(1, |field| field.line);
-        let why = format!("`{key}` names none, which would be all: name some, or leave it out");
-        return Err(FieldError::new(line, why));
-    }
-    Ok(words)
+fn ours(name: &str) -> String {
+    our_name(name).unwrap_or(name).to_owned()
 }

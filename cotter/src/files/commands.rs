@@ -13,12 +13,12 @@ use super::{
     front_matter::FrontMatter,
     skills::{Text, mistyped, open},
     template::Arguments,
-    walk::{Found, Walked, walk},
+    walk::{Found, Links, Walked, walk},
 };
 use crate::{
     command::{Command, CommandCx, CommandResult},
     controls::ModelScope,
-    ext::{BoxError, Kind, check_name},
+    ext::{BoxError, Kind},
     message::Content,
 };
 
@@ -78,8 +78,8 @@ impl CommandFile {
 }
 
 /// The commands below a folder, or in one file. What cannot be one is left out and told.
-pub(super) fn load(root: &Path) -> (Vec<Arc<CommandFile>>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics, .. } = walk(root, None);
+pub(super) fn load(root: &Path, links: &Links) -> (Vec<Arc<CommandFile>>, Vec<Diagnostic>) {
+    let Walked { files, mut diagnostics, .. } = walk(root, None, links);
     let mut commands = vec![];
     for found in files.iter().filter(|found| found.ending() == "md") {
         match command(found, &mut diagnostics) {
@@ -96,22 +96,31 @@ fn command(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<CommandFi
     let folders = found.relative.parent().into_iter().flat_map(Path::iter);
     let folders = folders.map(|name| name.to_string_lossy().into_owned());
     let name = folders.chain([found.stem()]).collect::<Vec<_>>().join(":");
-    check_name(Kind::Command, &name).map_err(|why| found.rejected(None, why))?;
+    let mut warnings = vec![];
+    let name = found.name(Kind::Command, &name, &mut warnings)?;
     let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
     let command = CommandFile {
         name: name.into(),
-        description: text_of("description")?.unwrap_or_default(),
+        description: found.description(&fields, &mut warnings)?,
         argument_hint: match fields.words("argument-hint") {
             // `[a] [b]` is a list in YAML, and a hint here.
             Ok(words) => words.map(|words| words.join(" ")).filter(|hint| !hint.is_empty()),
             Err(error) => return Err(of(error)),
         },
-        model: text_of("model")?.filter(|model| model != "inherit"),
+        model: text_of("model")?.filter(|model| model.contains('/')),
         path: found.shown.clone(),
         text,
     };
     diagnostics
         .extend(told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told }));
+    if command.model.is_none()
+        && let Some(model) = fields.get("model")
+        && text_of("model")?.is_some_and(|model| model != "inherit")
+    {
+        let message = "`model` is not written as `provider/model`: the session's is used";
+        warnings.push(found.warning(Some(model.line), message));
+    }
+    diagnostics.append(&mut warnings);
     diagnostics.extend(mistyped(found, &fields, &KEYS));
     Ok(command)
 }

@@ -15,7 +15,7 @@ use super::{
     Diagnostic, Severity, Shared,
     front_matter::{self, FieldError, Fields, FrontMatter, Value},
     template::Arguments,
-    walk::{Found, Walked, read, walk},
+    walk::{Found, Links, Walked, read, walk},
 };
 use crate::{
     ext::{BoxError, Kind, check_name},
@@ -167,8 +167,8 @@ fn has_more(folder: &Path) -> bool {
 }
 
 /// The skills below a folder, or in one file. What cannot be one is left out and told.
-pub(super) fn load(root: &Path) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE));
+pub(super) fn load(root: &Path, links: &Links) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
+    let Walked { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE), links);
     let mut skills = vec![];
     for found in files.iter().filter(|found| is_skill(found)) {
         match skill(found, &mut diagnostics) {
@@ -193,18 +193,21 @@ fn skill(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, 
     let mut warnings: Vec<_> = told.collect();
     let of = |error: FieldError| error.of(&found.shown);
     let is_folder = found.relative.file_name().is_some_and(|name| name == SKILL_FILE);
-    let called = match found.real.parent().and_then(Path::file_name) {
+    let of_folder = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
+    let called = match of_folder(&found.relative).or_else(|| of_folder(&found.real)) {
         Some(folder) if is_folder => folder.to_string_lossy().into_owned(),
         _ => found.stem(),
     };
-    let id = fields.text("id").map_err(of)?.map_or_else(|| called.clone(), str::to_owned);
-    check_name(Kind::Skill, &id).map_err(|why| {
-        let line = fields.get("id").map(|field| field.line);
-        found.rejected(line, format!("{why}; an `id` of letters, digits, `_` and `-` gives it one"))
-    })?;
+    let id = match fields.text("id").map_err(of)? {
+        Some(id) => check_name(Kind::Skill, id).map(|()| id.to_owned()).map_err(|why| {
+            let line = fields.get("id").map(|field| field.line);
+            found.rejected(line, format!("{why}; letters, digits, `_` and `-` can be one"))
+        })?,
+        None => found.name(Kind::Skill, &called, &mut warnings)?,
+    };
     let title = fields.text("name").map_err(of)?.unwrap_or_default();
-    let description = fields.text("description").map_err(of)?.unwrap_or_default();
-    if is_folder && !title.is_empty() && title != id && fields.get("id").is_none() {
+    let description = found.description(&fields, &mut warnings)?;
+    if is_folder && !title.is_empty() && title != called && fields.get("id").is_none() {
         let line = fields.get("name").map(|field| field.line);
         let message = format!("it is called by its folder's name, `/{id}`, whatever `name` says");
         warnings.push(found.warning(line, message));
@@ -217,11 +220,18 @@ fn skill(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, 
         let line = fields.get("description").map(|field| field.line);
         warnings.push(found.warning(line, "its `description` has more than 1024 bytes"));
     }
+    if !is_folder
+        && found.relative.file_name().is_some_and(|name| name.eq_ignore_ascii_case(SKILL_FILE))
+    {
+        let message =
+            format!("only a file `{SKILL_FILE}` makes its folder a skill: this one is a file");
+        warnings.push(found.warning(None, message));
+    }
     warnings.extend(mistyped(found, &fields, &KEYS));
     let hidden = fields.flag("disable-model-invocation").map_err(of)?.unwrap_or(false);
     let skill = SkillFile {
         name: id.into(),
-        description: if description.is_empty() { title } else { description }.to_owned(),
+        description: if description.is_empty() { title.to_owned() } else { description },
         path: found.shown.clone(),
         exposed: is_folder && !hidden,
         triggers: triggers(&fields).map_err(of)?,
@@ -302,8 +312,12 @@ fn trigger(line: usize, value: &Value) -> Result<Trigger, FieldError> {
     Trigger::new(pattern, kind, reach).map_err(|why| error(line, why.to_string()))
 }
 
-/// Keys that are nearly ones that mean something.
+/// Keys that are nearly ones that mean something, and those that would guard something elsewhere.
 pub(super) fn mistyped(found: &Found, fields: &Fields, keys: &[&str]) -> Vec<Diagnostic> {
+    let hooks = fields.get("hooks").map(|field| {
+        let message = "`hooks` is not honoured here: nothing in it runs or guards anything";
+        Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
+    });
     let near =
         fields.iter().filter(|field| !keys.contains(&field.key.as_str())).filter_map(|field| {
             let meant = text::nearest(&field.key, keys.iter().copied())?;
@@ -311,5 +325,5 @@ pub(super) fn mistyped(found: &Found, fields: &Fields, keys: &[&str]) -> Vec<Dia
             let message = format!("`{key}` has no effect; did you mean `{meant}`?");
             Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
         });
-    near.collect()
+    near.chain(hooks).collect()
 }

@@ -14,7 +14,7 @@ use crate::{
     ext::{Decided, Generation, Meta, Owner, Ran, ToolRow},
     message::ToolCall,
     notes::blocked_words,
-    permission::{Asked, Mode, Ruling},
+    permission::{Asked, Decider, Mode, Ruling, Zone},
     points::{Fold, Stop, ToolCalled, ToolPre, Verdict},
     scene::Scene,
     text,
@@ -246,7 +246,12 @@ pub(super) fn rule(judged: &Judged, scene: &Scene) -> Ruling {
     let (tool, place) = (judged.call.name.as_str(), &scene.cx.run.place);
     let approvals = &*scene.cx.root_session().approvals();
     let (input, facts) = (&judged.input, &judged.facts);
-    scene.generation().policy.decide(&Asked { tool, input, facts, place, approvals })
+    let ruling = scene.generation().policy.decide(&Asked { tool, input, facts, place, approvals });
+    let may = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
+    match !may && scene.session().agent.only_looks() {
+        true => Ruling { verdict: Verdict::block("this agent only looks"), by: Decider::Mode },
+        false => ruling,
+    }
 }
 
 /// Everybody who wants the call asked; whether only mode or zone do.

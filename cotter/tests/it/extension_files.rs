@@ -192,10 +192,22 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
               "A"
             skill j "" exposed false triggers [] agents [] tags []
               "J"
+            skill k "a, list" exposed false triggers [] agents [] tags []
+              "K"
+            skill l-m "no name" exposed false triggers [] agents [] tags []
+              "L"
             command good "" None None
               "Fine."
+            command sp-ace "" None None
+              "no"
             command sub:x "D" Some("[a] [b]") None
               "Do $1"
+            agent call "d" tools ["-"] skills [] model None mode code
+              "Work."
+            agent empty "d" tools ["-"] skills [] model None mode code
+              "Work."
+            agent less "d" tools [] skills [] model None mode code
+              "Work."
             agent ok "d" tools ["read", "grep"] skills [] model None mode code
               "Work."
             repaired: skills/a/SKILL.md:3: it is not YAML; read with its values in quotes
@@ -204,19 +216,18 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
             rejected: skills/d.md:3: the key `id` is there twice
             rejected: skills/e.md:1: the front matter has no end: a second line `---` is missing
             rejected: skills/f.yaml: it has neither a front matter nor a `body`
-            rejected: skills/g.md:2: `not a name` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
+            rejected: skills/g.md:2: `not a name` cannot be the name of a skill; letters, digits, `_` and `-` can be one
             rejected: skills/h.md:4: a trigger needs a `pattern`
             rejected: skills/i.md:5: the `type` of a trigger is `regex` or `keyword`, not `glob`
             ok: skills/j.md:3: `descriptions` has no effect; did you mean `description`?
-            rejected: skills/k.md:3: `description` has to be a text
-            rejected: skills/l m.md: `l m` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
+            repaired: skills/k.md:3: `description` is a list, and is read as one text
+            repaired: skills/l m.md: `l m` cannot be the name of a skill: it is called `l-m`
             rejected: commands/bad.md:2: `description` has to be a text
-            rejected: commands/sp ace.md: `sp ace` cannot be the name of a command
+            repaired: commands/sp ace.md: `sp ace` cannot be the name of a command: it is called `sp-ace`
             repaired: commands/sub/x.md:3: it is not YAML; read with its values in quotes
-            rejected: agents/call.md:3: `tools` names tools, and `Bash(git *)` is a kind of call
-            rejected: agents/empty.md:3: `tools` names none, which would be all: name some, or leave it out
+            repaired: agents/call.md:3: `tools` names tools, and `Bash(git *)` is a kind of call: it is left out
+            ok: agents/empty.md:3: `tools` names none: it has none
             rejected: agents/glob.md:3: `tools`: error parsing glob '[a': unclosed character class; missing ']'
-            rejected: agents/less.md:3: `disallowedTools` would not be kept here; `tools` names what it may call
             rejected: agents/none.md: it has no prompt: nothing is written below its front matter
             ok: agents/ok.md:5: `model` is not written as `provider/model`: its caller's is used
             rejected: skills/c.md: the skill `a` is already there, by skills/a/SKILL.md
@@ -248,29 +259,69 @@ fn c15_agents_are_files_of_two_kinds() {
 fn s8_nothing_outside_the_folder_is_read() {
     use std::os::unix::fs::symlink;
     let outside = tree(&[("x/SKILL.md", "---\ndescription: out\n---\nsecret"), ("y.md", "secret")]);
-    let folder = tree(&[("skills/in.md", "in"), ("commands/in.md", "in")]);
+    let folder = tree(&[
+        ("skills/in.md", "in"),
+        ("commands/in.md", "in"),
+        ("parts/shared/SKILL.md", "---\ndescription: within\n---\nshared"),
+    ]);
     let at = |path: &str| folder.path().join(path);
     symlink(outside.path().join("x"), at("skills/linked")).unwrap();
     symlink(outside.path().join("y.md"), at("skills/file.md")).unwrap();
     symlink(outside.path(), at("commands/out")).unwrap();
     symlink(at("commands"), at("commands/loop")).unwrap();
+    symlink("in.md", at("skills/again.md")).unwrap();
+    symlink("../parts/shared", at("skills/shared")).unwrap();
     fs::create_dir(at("skills/made")).unwrap();
     symlink(outside.path().join("y.md"), at("skills/made/SKILL.md")).unwrap();
     rustix_fifo(&at("skills/pipe.md"));
     fs::write(at("skills/big.md"), "x".repeat(2_000_000)).unwrap();
     expect![[r#"
+        skill again "" exposed false triggers [] agents [] tags []
+          "in"
         skill in "" exposed false triggers [] agents [] tags []
           "in"
+        skill shared "within" exposed true triggers [] agents [] tags []
+          "shared"
         command in "" None None
           "in"
-        rejected: skills/file.md: it is a link, and links are not followed
-        rejected: skills/linked: it is a link, and links are not followed
-        rejected: skills/made/SKILL.md: it is a link, and links are not followed
+        rejected: skills/file.md: it is a link that leads out of the folder, and is not followed
+        rejected: skills/linked: it is a link that leads out of the folder, and is not followed
+        rejected: skills/made/SKILL.md: it is a link that leads out of the folder, and is not followed
         rejected: skills/pipe.md: it is no file
+        ok: skills/again.md: it has no front matter: only its name calls it
         rejected: skills/big.md: it has more than 1048576 bytes
         ok: skills/in.md: it has no front matter: only its name calls it
-        rejected: commands/loop: it is a link, and links are not followed
-        rejected: commands/out: it is a link, and links are not followed
+        rejected: commands/loop: it is a link to a folder that was looked into already
+        rejected: commands/out: it is a link that leads out of the folder, and is not followed
+    "#]]
+    .assert_eq(&shown(&folder, &files::load(folder.path(), &Loading::trusted(Origin::Project))));
+    // In a person's own folder links are theirs.
+    expect![[r#"
+        skill again "" exposed false triggers [] agents [] tags []
+          "in"
+        skill file "" exposed false triggers [] agents [] tags []
+          "secret"
+        skill in "" exposed false triggers [] agents [] tags []
+          "in"
+        skill linked "out" exposed true triggers [] agents [] tags []
+          "secret"
+        skill made "" exposed true triggers [] agents [] tags []
+          "secret"
+        skill shared "within" exposed true triggers [] agents [] tags []
+          "shared"
+        command in "" None None
+          "in"
+        command out:x:SKILL "out" None None
+          "secret"
+        command out:y "" None None
+          "secret"
+        rejected: skills/pipe.md: it is no file
+        ok: skills/again.md: it has no front matter: only its name calls it
+        rejected: skills/big.md: it has more than 1048576 bytes
+        ok: skills/file.md: it has no front matter: only its name calls it
+        ok: skills/in.md: it has no front matter: only its name calls it
+        ok: skills/made/SKILL.md: it has no front matter: only its name calls it
+        rejected: commands/loop: it is a link to a folder that was looked into already
     "#]]
     .assert_eq(&shown(&folder, &load(&folder)));
     // A file that becomes a link after it was loaded is not followed either.
@@ -520,9 +571,9 @@ fn c9_a_check_has_a_line_for_every_file() {
     expect![[r#"
         a.md ok
         b.md rejected
-        rejected: b.md:2: `b: c` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
+        rejected: b.md:2: `b: c` cannot be the name of a skill; letters, digits, `_` and `-` can be one
         c.md rejected
-        rejected: c.md:2: `[` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
+        rejected: c.md:2: `[` cannot be the name of a skill; letters, digits, `_` and `-` can be one
         d.md ok
         ok: d.md: it has no text below its front matter
         e/SKILL.md rejected

@@ -24,6 +24,7 @@ mod thinking;
 mod limits;
 mod aborts;
 mod gates;
+mod odd_files;
 mod outside;
 mod trial;
 mod folding;
