@@ -58,7 +58,7 @@ fn help_shows_what_works() {
               --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
               --space <ID>              Load a space; may be repeated
               --without <NAME>          Run without a hook; may be repeated
-              --safe-mode               Use nothing that the project brings: no hooks, skills, servers, notes
+              --safe-mode               Use nothing that the project or a space brings: no hooks, skills, servers, notes
               --require-trust           Do not run where something of the project is not trusted
               --color <WHEN>            Colour: auto, always, never
           -h, --help                    Print help
