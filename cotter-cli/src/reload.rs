@@ -13,6 +13,7 @@ use cotter::{
     command_hook::Starts,
     ext::{Change, HooksOff, RegisterError, Reload},
     files::{Diagnostic, Severity, TakenNames, Watch},
+    points::Power,
     settings::Values,
     text,
     trust::{Hash, Record},
@@ -38,6 +39,8 @@ pub(crate) struct Units<'a> {
     pub(crate) owners: Vec<Owner>,
     pub(crate) told: Vec<String>,
     change: Change,
+    /// Who was loaded before.
+    before: Vec<Owner>,
     /// Which hooks are left out.
     off: Option<HooksOff>,
     /// Whether a person said already that this owner's is to be so.
@@ -63,6 +66,7 @@ impl<'a> Units<'a> {
             owners: vec![],
             told: vec![],
             change: Change::new().of_files(),
+            before: before.to_vec(),
             off: switches::hooks_off()?,
             is_said: Box::new(is_said),
         })
@@ -75,13 +79,21 @@ impl<'a> Units<'a> {
         agreed: bool,
         extension: impl FnOnce(&mut Registry),
     ) {
+        let agreed = agreed || (self.is_said)(owner);
+        // What changed since it was trusted may not rewrite; what a run began with stays as it was.
+        let rewrites = |owner: &Owner| owner.may(Power::Transform);
+        let known = self.before.iter().find(|known| known.is(owner) && rewrites(known));
+        if let Some(known) = known.filter(|_| !agreed && !rewrites(owner)) {
+            self.owners.push(known.clone());
+            return;
+        }
         self.owners.push(owner.clone());
         let (off, mut left_out) = (self.off, vec![]);
         let extension = |unit: &mut Registry| {
             extension(unit);
             left_out = off.map(|off| unit.leave_out_hooks(off)).unwrap_or_default();
         };
-        match agreed || (self.is_said)(owner) {
+        match agreed {
             true => self.change.load_agreed(owner.clone(), extension),
             false => self.change.load(owner.clone(), extension),
         };
