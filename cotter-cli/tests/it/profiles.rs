@@ -873,7 +873,9 @@ fn what_is_not_kept_is_told_and_changes_nothing() {
     std::os::unix::fs::symlink(world.path("elsewhere"), world.path(&format!("{AUDIT}/runs")))
         .unwrap();
     fs::create_dir(world.path("elsewhere")).unwrap();
-    world.check(&run(&["--no-session"], "read a.txt"), expect![[r#"
+    world.check(
+        &run(&["--no-session"], "read a.txt"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"a.txt"} gave 2 lines:
@@ -883,7 +885,8 @@ fn what_is_not_kept_is_told_and_changes_nothing() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: profile audit: runs/a.jsonl is not added to: Not a directory (os error 20)
-    "#]]);
+    "#]],
+    );
     assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
 }
 
