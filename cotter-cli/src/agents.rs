@@ -33,7 +33,7 @@ const FILE: &str = "agent.json";
 pub(crate) enum Chosen {
     Profile(Box<Portable>),
     /// An agent file, run as the main agent, and whose it is.
-    File(AgentConfig, Origin),
+    File(Box<AgentConfig>, Origin),
 }
 
 /// A profile, and where it is.
@@ -222,7 +222,7 @@ fn by_name(
                     .with_hint("name the profile by its path, or rename one of them"));
             }
             (true, None) => return profile(path, &found, switches),
-            (false, Some(file)) => return Ok(Chosen::File(file.config.clone(), origin)),
+            (false, Some(file)) => return Ok(Chosen::File(Box::new(file.config.clone()), origin)),
             (false, None) => {
                 names.extend(agents.into_iter().map(|agent| agent.config.name.to_string()))
             }

@@ -7,7 +7,10 @@ use std::{
     fs::File,
     io::{self, IsTerminal, Read},
     process::{self, ExitCode},
-    sync::atomic::Ordering,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use cotter::{
@@ -33,7 +36,7 @@ use crate::{
     cli::{RunArgs, SessionArg},
     failure::Failure,
     models::{Answering, Who},
-    reload,
+    reload::{self, Reloader},
     sessions::Sessions,
     setup::{Files, Keep, Setup, last_session, place},
     spaces::Spaces,
@@ -154,14 +157,7 @@ impl Asked {
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
             unless_aborted(who.ask(terminal), NOT_SENT).await?;
         }
-        let (answering, missing) = match who.settle() {
-            Ok(answering) => (answering, None),
-            Err(failure) if slash.is_none() => return Err(failure),
-            Err(failure) => {
-                let (nobody, asked) = Answering::nobody();
-                (nobody, Some((failure, asked)))
-            }
-        };
+        let (answering, missing) = settled(&mut who, slash.is_some())?;
         let by_key = answering.named_by_nobody();
         let left_out = answering.left_out.clone();
         let names = answering.names();
@@ -198,14 +194,7 @@ impl Asked {
         left_out.iter().filter(|_| !is_command).for_each(|words| output.warn(words));
         by_key.iter().filter(|_| !is_command).for_each(|words| output.tell_model(words));
         let session = open(&agent, id.as_deref()).await?;
-        let reloading = match watch {
-            Ok(watch) => Some(tokio::spawn(reloader.run(watch))),
-            Err(cause) => {
-                output
-                    .warn(&format!("changes of files are taken up by the next run only: {cause}"));
-                None
-            }
-        };
+        let reloading = follow_files(watch, reloader, output);
         let reply = go(&session, prompt, output).await;
         reloading.iter().for_each(JoinHandle::abort);
         let reply = reply?;
@@ -217,6 +206,36 @@ impl Asked {
         }
         output.finish(&reply, who.hint(&reply, &names))?;
         Ok(exit_code(&reply))
+    }
+}
+
+/// Why nobody answers, and whether somebody was asked all the same.
+type Missing = Option<(Failure, Arc<AtomicBool>)>;
+
+/// Those who answer. A command may do without.
+fn settled(who: &mut Who, is_command: bool) -> Result<(Answering, Missing), Failure> {
+    match who.settle() {
+        Ok(answering) => Ok((answering, None)),
+        Err(failure) if !is_command => Err(failure),
+        Err(failure) => {
+            let (nobody, asked) = Answering::nobody();
+            Ok((nobody, Some((failure, asked))))
+        }
+    }
+}
+
+/// Takes up changes of files until it is told to stop.
+fn follow_files(
+    watch: io::Result<Watch>,
+    reloader: Reloader,
+    output: &mut Output,
+) -> Option<JoinHandle<()>> {
+    match watch {
+        Ok(watch) => Some(tokio::spawn(reloader.run(watch))),
+        Err(cause) => {
+            output.warn(&format!("changes of files are taken up by the next run only: {cause}"));
+            None
+        }
     }
 }
 

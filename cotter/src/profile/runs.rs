@@ -47,6 +47,8 @@ pub(super) fn append(_: &Path, _: &Path, _: &[u8]) -> io::Result<()> {
 
 #[cfg(all(test, unix))]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
     use std::{
         fs,
         os::unix::fs::{PermissionsExt, symlink},

@@ -1,3 +1,7 @@
+//! What an `agent.json` may say, file by file.
+
+#![expect(clippy::too_many_lines, reason = "whole tables stand in the tests")]
+
 use std::{future::ready, sync::Arc};
 
 use expect_test::{Expect, expect};
