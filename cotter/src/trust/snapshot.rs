@@ -73,8 +73,8 @@ impl Snapshot {
 
     /// The same without what stands under these names right in the folder, such as `.git`.
     pub fn take_without(source: &Path, without: &[&str]) -> Result<Self, TrustError> {
-        Snapshot::read(source, &|source, at| {
-            is_runs(source, at) || without.iter().any(|name| at == Path::new(name))
+        Snapshot::read(source, &|source, at, kind| {
+            is_runs(source, at, kind) || without.iter().any(|name| at == Path::new(name))
         })
     }
 
@@ -82,8 +82,9 @@ impl Snapshot {
     /// out.
     pub(crate) fn watched(source: &Path) -> Result<Self, TrustError> {
         let is_agents = source.ends_with("agents");
-        Snapshot::read(source, &|source, at| {
-            is_runs(source, at) || is_agents && at.ends_with("runs") && at.iter().count() == 2
+        Snapshot::read(source, &|source, at, kind| {
+            let is_runs_of_one = kind.is_dir() && at.ends_with("runs") && at.iter().count() == 2;
+            is_runs(source, at, kind) || is_agents && is_runs_of_one
         })
     }
 
@@ -289,8 +290,8 @@ fn word(kind: FileType) -> &'static str {
     }
 }
 
-/// What is passed over, by the source and the way below it.
-type LeftOut<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
+/// What is passed over: by the source, the way below it, and what it is.
+type LeftOut<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
 
 /// A folder as far as it was read.
 struct Walk<'a> {
@@ -314,7 +315,7 @@ impl Walk<'_> {
         })?;
         self.seen += entries.len();
         for (name, kind) in entries {
-            if (self.left_out)(self.source, &at.join(&name)) {
+            if (self.left_out)(self.source, &at.join(&name), kind) {
                 continue;
             }
             self.entry(folder, at.join(&name), &name, kind, depth)?;
@@ -376,9 +377,9 @@ impl Walk<'_> {
 /// Whether a folder is the one in which a profile keeps what happened: `agents/NAME/runs` of a `.cotter`. It
 /// grows with every run, and nothing in it ever runs: what a `.cotter` brings runs from its copy, and that
 /// comes without it. What runs in place, of other folders, is looked at whole.
-fn is_runs(source: &Path, at: &Path) -> bool {
+fn is_runs(source: &Path, at: &Path, kind: FileType) -> bool {
     let below: Vec<_> = at.iter().collect();
-    let is_ours = source.ends_with(".cotter");
+    let is_ours = source.ends_with(".cotter") && kind.is_dir();
     is_ours && matches!(below[..], [agents, _, runs] if agents == "agents" && runs == "runs")
 }
 
