@@ -35,6 +35,8 @@ pub(crate) struct Units<'a> {
     pub(crate) names: TakenNames,
     pub(crate) owners: Vec<Owner>,
     pub(crate) told: Vec<String>,
+    /// Everything that is said about files, grave or not.
+    pub(crate) diagnostics: Vec<Diagnostic>,
     change: Change,
     /// Whether a person said already that this owner's is to be so.
     is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
@@ -58,6 +60,7 @@ impl<'a> Units<'a> {
             names: TakenNames::of(agent, before),
             owners: vec![],
             told: vec![],
+            diagnostics: vec![],
             change: Change::new().of_files(),
             is_said: Box::new(is_said),
         }
@@ -81,6 +84,7 @@ impl<'a> Units<'a> {
     pub(crate) fn tell_of(&mut self, diagnostics: &[Diagnostic]) {
         let grave = diagnostics.iter().filter(|told| told.severity > Severity::Warning);
         self.told.extend(grave.map(ToString::to_string));
+        self.diagnostics.extend_from_slice(diagnostics);
     }
 
     /// Those who were there and are no longer.

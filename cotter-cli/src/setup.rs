@@ -14,7 +14,7 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base, CommandHook, OnFailure, Starts},
-    files::{Diagnostic, HookFiles, load_hooks},
+    files::{Diagnostic, HookFiles, load_hooks, plugin::Plugin},
     permission::{Level, Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{
@@ -257,6 +257,54 @@ impl Files {
         })
     }
 
+    /// What is said about files for Claude Code in the home folder: used, not used, or nothing yet.
+    pub(crate) fn home(&self) -> Option<bool> {
+        let said = || self.0.iter().map(|file| &file.settings);
+        let is_said = said().any(|settings| settings.foreign.home.is_some());
+        is_said.then(|| says_home(said()))
+    }
+
+    /// Whether hooks written for Claude Code block where they fail.
+    pub(crate) fn claude_failures_block(&self) -> bool {
+        let said = self.0.iter().map(|file| file.settings.foreign.on_failure);
+        said.into_iter().any(|said| said == Some(OnFailure::Block))
+    }
+
+    /// The plugins that are used.
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Owner, &Plugin)> {
+        let brings = self.0.iter().flat_map(|file| {
+            let brings = file.others.iter().flat_map(|(brings, _)| brings);
+            brings.map(|brings| (&file.owner, brings))
+        });
+        brings.filter_map(|(owner, brings)| Some((owner, brings.plugin.as_ref()?)))
+    }
+
+    /// The hooks of all files, each with its owner.
+    pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
+        self.0.iter().flat_map(|file| file.settings.hooks.iter().map(|hook| (&file.owner, hook)))
+    }
+
+    /// The names of servers, each with its owner.
+    pub(crate) fn owned_servers(&self) -> impl Iterator<Item = (&Owner, String)> {
+        self.0.iter().flat_map(|file| {
+            file.servers.iter().map(|server| (&file.owner, server.name().to_string()))
+        })
+    }
+
+    /// Every rule with its owner, the nearest file last.
+    pub(crate) fn owned_rules(&self) -> Vec<(RuleKind, &Written, &Owner)> {
+        let mut rows = vec![];
+        for File { owner, settings, .. } in &self.0 {
+            let Permissions { allow, ask, deny, .. } = &settings.permissions;
+            for (kind, rules) in
+                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
+            {
+                rows.extend(rules.iter().map(|rule| (kind, rule, owner)));
+            }
+        }
+        rows
+    }
+
     /// The plain values, the nearest file's where several have one.
     pub(crate) fn values(&self) -> Values {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
@@ -286,16 +334,8 @@ impl Files {
 
     /// Every rule with its origin, the nearest file last.
     pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
-        let mut rows = vec![];
-        for File { owner, settings, .. } in &self.0 {
-            let Permissions { allow, ask, deny, .. } = &settings.permissions;
-            for (kind, rules) in
-                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
-            {
-                rows.extend(rules.iter().map(|rule| (kind, rule, owner.origin.to_string())));
-            }
-        }
-        rows
+        let rules = self.owned_rules().into_iter();
+        rules.map(|(kind, rule, owner)| (kind, rule, owner.origin.to_string())).collect()
     }
 
     /// Hooks that files declare and switch off, each with its owner.
@@ -580,6 +620,22 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
 
 /// The same, with the settings in force.
 pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> {
+    let Seen { agent, files, told, .. } = seen(place)?;
+    told.iter().for_each(warn);
+    Ok((agent, files))
+}
+
+/// What would be in force in a folder, and what is to be said about it.
+pub(crate) struct Seen {
+    pub(crate) agent: Agent,
+    pub(crate) files: Files,
+    pub(crate) told: Vec<String>,
+    /// Everything about files, grave or not.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// The agent of a folder, and all that is said while it is put together. Nothing is started.
+pub(crate) fn seen(place: Place) -> Result<Seen, Failure> {
     let standings = trust::seen(&place);
     let files = Files::load(None, &place, &standings)?;
     let values = files.values();
@@ -594,11 +650,11 @@ pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> 
     let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner)));
     files.load_into(&mut units)?;
     extensions.load_into(&mut units);
-    let told = units.told.clone();
+    let (mut told, diagnostics) = (units.told.clone(), units.diagnostics.clone());
     // Whoever starts it agrees: nothing is held.
     let _ = units.apply()?;
-    told.iter().chain(&files.about_disabled(&agent)).for_each(warn);
-    Ok((agent, files))
+    told.extend(files.about_disabled(&agent));
+    Ok(Seen { agent, files, told, diagnostics })
 }
 
 /// Everything a run needs, put together.

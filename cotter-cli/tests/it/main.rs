@@ -9,6 +9,7 @@ mod help;
 mod hooks;
 mod hook_files;
 mod hooks_try;
+mod claude_files;
 mod commands;
 mod run;
 mod schema;
