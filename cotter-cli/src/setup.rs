@@ -14,7 +14,7 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base, CommandHook, OnFailure, Starts},
-    files::{Diagnostic, HookFiles, load_hooks, plugin::Plugin},
+    files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
     permission::{Level, Mode, Rule, RuleKind},
     session::{MemoryStore, Store},
     settings::{
@@ -99,6 +99,12 @@ impl File {
         File { settings, servers, others, ..File::empty(&path, owner, base) }
     }
 
+    /// Something in it that has no effect.
+    fn remark(&self, why: &SettingsError) -> Diagnostic {
+        let line = why.place().map(|place| place.line() as usize);
+        Diagnostic::new(&self.path, line, Severity::Warning, why.message())
+    }
+
     /// A file as it is read; `None` where there is none.
     fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
         let Some(document) = Document::load(path)? else { return Ok(None) };
@@ -154,7 +160,7 @@ impl File {
     /// The person's own `hooks/*.yaml`; nothing where there are none.
     fn own_hooks(folder: &Path, project: &Path) -> Result<Option<Self>, Failure> {
         let path = folder.join("hooks");
-        let read = load_hooks(folder);
+        let read = load_own_hooks(folder);
         let is_empty = read.as_ref().is_ok_and(|read| read.files.is_empty());
         if !is_empty && home::is_brought_by(&path, project) {
             return Err(brought(&path, "hooks", project));
@@ -354,11 +360,14 @@ impl Files {
         for file @ File { owner, base, settings, written_here, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             settings.permissions.examples.iter().try_for_each(|one| check(one, units.agent))?;
+            let unknown = about_unknown_tools(&settings.permissions, units.agent);
             match &file.others {
-                Some((_, told)) => units.tell_of(told),
+                Some((_, told)) => {
+                    units.tell_of(told);
+                    units.tell_of(&unknown.iter().map(|why| file.remark(why)).collect::<Vec<_>>());
+                }
                 None => {
-                    let told = about_unknown_tools(&settings.permissions, units.agent);
-                    units.told.extend(told);
+                    units.told.extend(unknown.iter().map(ToString::to_string));
                     units.told.extend(about_blind_hooks(file, units.agent));
                 }
             }
@@ -511,7 +520,7 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
 const SOMETIMES: [&str; 5] = ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
 /// The rules that can never match: a deny with a typo is no protection.
-fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> {
+fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<SettingsError> {
     let Permissions { allow, ask, deny, .. } = permissions;
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let tools = agent.tools();
@@ -530,7 +539,7 @@ fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> 
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let rule = format!("{} {}", kind.as_str(), written.text);
         let words = format!("there is no tool `{tool}`, so the rule `{rule}` never holds{near}");
-        told.push(written.place.error(words).to_string());
+        told.push(written.place.error(words));
     }
     told
 }

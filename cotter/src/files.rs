@@ -29,7 +29,7 @@ pub use self::hooks::hooks_of;
 pub use self::{
     agents::AgentFile,
     commands::CommandFile,
-    hooks::{BrokenHooks, HookFile, HookFiles, load_hooks},
+    hooks::{BrokenHooks, HookFile, HookFiles, load_hooks, load_own_hooks},
     skills::SkillFile,
     watch::Watch,
 };

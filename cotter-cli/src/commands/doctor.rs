@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     claude,
     commands::hooks::log,
+    extensions::OF_OTHERS,
     failure::Failure,
     home, say,
     setup::{self, Seen},
@@ -112,7 +113,8 @@ fn in_json(sections: &[(&str, Vec<Row>)], broken: usize) -> String {
             State::Note => "note",
             State::Broken => "broken",
         };
-        let about: BTreeMap<_, _> = row.about.iter().map(|(key, value)| (*key, value)).collect();
+        let mut about: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        row.about.iter().for_each(|(key, value)| about.entry(*key).or_default().push(value));
         json!({"what": row.what, "state": state, "word": row.word, "about": about})
     };
     let sections: Vec<_> = sections
@@ -211,6 +213,7 @@ fn extensions(sight: &Sight) -> Vec<Row> {
         if matches!(origin, Origin::Kernel | Origin::Embedder) {
             return;
         }
+        let unit = unit.trim_end_matches(OF_OTHERS);
         let what = (origin.to_string(), unit.to_owned());
         let row =
             owners.entry(what).or_insert_with(|| Row::new(unit, State::Good, origin.to_string()));
@@ -303,7 +306,7 @@ fn folders(sight: &Sight) -> Vec<Row> {
     };
     let row = |what: &str, shown: Vec<String>| {
         let row = Row::new(what, State::Good, format!("{} folders", shown.len()));
-        shown.into_iter().fold(row, |row, folder| row.with("-", folder))
+        shown.into_iter().fold(row, |row, folder| row.with("folder", folder))
     };
     vec![
         row("may be written", listed(&mut place.write_roots())),

@@ -85,7 +85,8 @@ const CALLS: &str = r#"
 fn trust(world: &World) {
     let mut screen = Screen::new(world, &["trust"]);
     let sources = world.output(&["trust", "--print"]).stdout;
-    let sources = String::from_utf8(sources).unwrap().matches("source  ").count();
+    let sources = String::from_utf8(sources).unwrap().matches("\ntrust   none").count();
+    assert!(sources > 0, "there is something to trust");
     for before in 0..sources {
         let asked = || screen.text().matches("[y]es, [n]o: ").count() > before;
         crate::support::wait_until(asked, "a question");
@@ -119,14 +120,18 @@ fn verdicts(world: &World, args: &[&str], expected: Expect) {
 fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
     let world = world();
     project(&world);
-    verdicts(&world, &[], expect![[r#"
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
         ran "write" "src/b.txt exists and was not read yet; read it first, so that nothing in it is lost"
         ran "write" "created new.txt, 1 line"
         ran "bash" "prod\n"
         ran "bash" "test\n"
         ran "read" "     1\tsecret\n"
         warning: nothing of [T]/project/.claude is used: nobody trusts it yet (`cotter trust` shows it)
-    "#]]);
+    "#]],
+    );
     let script = world.script(r#"{"text": "done"}"#);
     world.check(&["-p", "--script", &script, "/parcels now"], expect![[r#"
         exit 0
@@ -156,7 +161,9 @@ fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
 fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
     let world = world();
     project(&world);
-    world.check(&["trust", "--print"], expect![[r#"
+    world.check(
+        &["trust", "--print"],
+        expect![[r#"
         exit 0
         --- stdout
         source  [T]/project/.claude
@@ -181,16 +188,21 @@ fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
           runs         73 bytes  hooks/no-prod.sh
                       750 bytes  settings.json
                        74 bytes  skills/parcels/SKILL.md
-    "#]]);
+    "#]],
+    );
     trust(&world);
-    verdicts(&world, &[], expect![[r#"
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
         refused "guard": "b.txt is closed"
         ran "write" "created new.txt, 1 line"
         refused "no-prod": "not in production"
         ran "bash" "test\n"
         refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
         warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-    "#]]);
+    "#]],
+    );
     assert!(world.path("project/ran.txt").exists(), "the hook after tools ran");
     let list = world.output(&["hooks", "list"]).stdout;
     let list = String::from_utf8(list).unwrap();
@@ -220,7 +232,10 @@ fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
     project(&world);
     trust(&world);
     world.write("project/.claude/hooks/json.py", "raise SystemExit(0)\n");
-    verdicts(&world, &[], expect![[r#"
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
         refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
         refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
         refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
@@ -228,9 +243,13 @@ fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
         refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
         warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
         warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-    "#]]);
+    "#]],
+    );
     fs::remove_dir_all(world.path("project/.claude")).unwrap();
-    verdicts(&world, &[], expect![[r#"
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
         refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
         refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
         refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
@@ -238,7 +257,8 @@ fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
         refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
         warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
         warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -253,17 +273,29 @@ fn b3_one_setting_makes_failures_of_claude_hooks_block() {
     let script = r#"{"calls": [{"name": "write", "input": {"path": "n.txt", "content": "x"}}]},
         {"text": "done"}"#;
     let script = world.script(script);
-    world.check(&["-p", "--script", &script, "go"], expect![[r#"
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
         exit 0
         --- stdout
         done
         --- stderr
         hook `exit` failed and passes: it exited with code 1
-    "#]]);
+    "#]],
+    );
     world.write("project/.cotter/settings.json", r#"{"claudeHooks": {"onFailure": "block"}}"#);
     trust(&world);
     world.settings(r#"{"sandbox": "off", "claudeHooks": {"onFailure": "pass"}}"#);
-    world.check(&["-p", "--script", &script, "go"], expect![[""]]);
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        refused: write: it exited with code 1 (exit)
+    "#]],
+    );
 }
 
 #[test]
@@ -285,7 +317,7 @@ fn b3_a_name_of_ours_stands_before_one_of_theirs() {
         /track       (project)
         --- stderr
         warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-        warning: [T]/home/.local/share/cotter/trust/copies/[HASH][HASH]/commands/track.md: the command `track` is already there, by project ([T]/project/.cotter (1))
+        warning: [T]/project/.claude/commands/track.md: the command `track` is already there, by project ([T]/project/.cotter (1))
     "#]]);
 }
 
@@ -317,11 +349,14 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
         --- stderr
         warning: what is in [T]/home/.claude and [T]/home/.agents is not used: `"claude": {"home": true}` in your settings says that it is, `false` that it never is
     "#]]);
-    world.check(&run, expect![[r#"
+    world.check(
+        &run,
+        expect![[r#"
         exit 0
         --- stdout
         done
-    "#]]);
+    "#]],
+    );
     let asked = ["-p", "--ask", "--script", &script, "go"];
     let mut screen = Screen::new(&world, &asked);
     screen.wait_for("[y]es, [n]o: ");
@@ -346,27 +381,35 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
           "claude": {
             "home": true
           }
-        }"#]].assert_eq(&settings);
+        }"#]]
+    .assert_eq(&settings);
     // It is not asked again, and holds without a terminal too.
     expect![[r#"
         exit 0
         refused: write: no writing (echo)
         done
-    "#]].assert_eq(&Screen::new(&world, &asked).end(&world));
-    world.check(&run, expect![[r#"
+    "#]]
+    .assert_eq(&Screen::new(&world, &asked).end(&world));
+    world.check(
+        &run,
+        expect![[r#"
         exit 0
         --- stdout
         done
         --- stderr
         refused: write: no writing (echo)
-    "#]]);
-    world.check(&["permissions", "list"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["permissions", "list"],
+        expect![[r#"
         exit 0
         --- stdout
         mode ask, level permissive, sandbox off
         deny   Read(./a.txt)     user, [T]/home/.claude/settings.json:1:58
         allow  Bash(git status)  user, [T]/home/.claude/settings.json:1:28
-    "#]]);
+    "#]],
+    );
 }
 
 /// A plugin with everything there is.
@@ -391,13 +434,13 @@ fn plugin(world: &World, root: &str) {
         "---\nname: tracker\ndescription: Tracks\nskills: [weigh]\n---\nYou track.\n",
     );
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../cotter-tools/tests/mcp-server/fake.py");
-    fs::create_dir_all(world.path(&format!("{root}/servers"))).unwrap();
-    fs::copy(server, world.path(&format!("{root}/servers/fake.py"))).unwrap();
-    world.write(
-        &format!("{root}/.mcp.json"),
-        r#"{"mcpServers": {"hand": {"command": "python3", "args": ["${CLAUDE_PLUGIN_ROOT}/servers/fake.py"]},
-            "odd": {"command": 7}}}"#,
-    );
+    world.write(&format!("{root}/servers/fake.py"), fs::read(server).unwrap());
+    let tools = serde_json::json!([{"name": "run", "description": "Runs a command.",
+        "inputSchema": {"type": "object"}}]);
+    let state = world.write("hand/hand.json", serde_json::json!({ "tools": tools }).to_string());
+    let servers = serde_json::json!({"mcpServers": {"hand": {"command": "python3",
+        "args": ["${CLAUDE_PLUGIN_ROOT}/servers/fake.py", state]}}});
+    world.write(&format!("{root}/.mcp.json"), servers.to_string());
 }
 
 fn check_plugin(world: &World, expected: Expect) {
@@ -427,60 +470,68 @@ fn b3_a_plugin_that_settings_name_brings_all_it_has() {
     let world = world();
     plugin(&world, "plugins/depot");
     let folder = world.path("plugins/depot");
+    // A manifest may name servers too; one that cannot be read costs itself alone.
+    let manifest =
+        r#"{"name": "depot", "agents": ["./more/agents"], "mcpServers": {"odd": {"command": 7}}}"#;
+    world.write("plugins/depot/.claude-plugin/plugin.json", manifest);
     world.settings(&format!(
         r#"{{"sandbox": "off", "permissions": {{"level": "permissive"}}, "plugins": [{folder:?}]}}"#
     ));
-    check_plugin(&world, expect![[r#"
-        $ go
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: MCP server `plugin_depot_hand`: its tools are left out: it ended before it had answered; it last said:\nTraceback (most recent call last):\n  File "[T]/plugins/depot/servers/fake.py", line 16, in <module>\n    STATE = sys.argv[1]\n            ~~~~~~~~^^^\nIndexError: list index out of range
-        warning: [T]/plugins/depot/.mcp.json:2: the server `odd` cannot be read: expected a string, found the number 7
-        refused: write: b.txt is closed (guard)
-        refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
-        $ /depot:track 7
-        exit 0
-        --- stdout
-        rehearsal: I do not understand "Track 7."
+    check_plugin(
+        &world,
+        expect![[r#"
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            refused: write: b.txt is closed (guard)
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "Track 7."
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: MCP server `plugin_depot_hand`: its tools are left out: it ended before it had answered; it last said:\nTraceback (most recent call last):\n  File "[T]/plugins/depot/servers/fake.py", line 16, in <module>\n    STATE = sys.argv[1]\n            ~~~~~~~~^^^\nIndexError: list index out of range
-        warning: [T]/plugins/depot/.mcp.json:2: the server `odd` cannot be read: expected a string, found the number 7
-        $ list
-        exit 0
-        --- stdout
-        /depot:track  Track  (user)
-        --- stderr
-        warning: [T]/plugins/depot/.mcp.json:2: the server `odd` cannot be read: expected a string, found the number 7
-        $ list
-        exit 0
-        --- stdout
-        /depot-weigh    Weighs  (user)
-        --- stderr
-        warning: [T]/plugins/depot/.mcp.json:2: the server `odd` cannot be read: expected a string, found the number 7
-        $ list
-        exit 0
-        --- stdout
-        @depot-tracker  Tracks  (user)
-        --- stderr
-        warning: [T]/plugins/depot/.mcp.json:2: the server `odd` cannot be read: expected a string, found the number 7
-        $ list
-        exit 0
-        --- stdout
-        plugin_depot_hand  not started yet
-    "#]]);
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            /depot:track  Track  (user)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            /depot-weigh    Weighs  (user)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            @depot-tracker  Tracks  (user)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            plugin_depot_hand
+              run  Runs a command.
+        "#]],
+    );
 }
 
 #[test]
 fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start() {
     let world = world();
     plugin(&world, "project/.agents/plugins/depot");
-    check_plugin(&world, expect![[r#"
+    check_plugin(
+        &world,
+        expect![[r#"
         $ go
         exit 0
         --- stdout
@@ -511,73 +562,83 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
         exit 0
         --- stdout
         no servers: name some in your settings, under `mcpServers`
-    "#]]);
+    "#]],
+    );
     trust(&world);
-    check_plugin(&world, expect![[r#"
-        $ go
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
-        refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
-        $ /depot:track 7
-        exit 0
-        --- stdout
-        rehearsal: I do not understand "/depot:track 7"
+    check_plugin(
+        &world,
+        expect![[r#"
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            refused: write: b.txt is closed (guard)
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "Track 7."
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        no servers: name some in your settings, under `mcpServers`
-    "#]]);
+            (rehearsal is an offline stand-in, not a model)
+            $ list
+            exit 0
+            --- stdout
+            /depot:track  Track  (project)
+            $ list
+            exit 0
+            --- stdout
+            /depot-weigh    Weighs  (project)
+            $ list
+            exit 0
+            --- stdout
+            @depot-tracker  Tracks  (project)
+            $ list
+            exit 0
+            --- stdout
+            plugin_depot_hand
+              run  Runs a command.
+        "#]],
+    );
     world.write("project/.agents/plugins/depot/scripts/json.py", "raise SystemExit(0)\n");
-    check_plugin(&world, expect![[r#"
-        $ go
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
-        refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
-        $ /depot:track 7
-        exit 0
-        --- stdout
-        rehearsal: I do not understand "/depot:track 7"
+    check_plugin(
+        &world,
+        expect![[r#"
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+            refused: write: [T]/project/.agents is not as it was trusted: `cotter trust` shows the difference (guard)
+            refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "/depot:track 7"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        no servers: name some in your settings, under `mcpServers`
-    "#]]);
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            no servers: name some in your settings, under `mcpServers`
+        "#]],
+    );
 }
 
 #[test]
@@ -592,11 +653,22 @@ fn b3_installed_plugins_are_used_where_they_are_switched_on() {
         "off@shop": [{"scope": "user", "installPath": root("off"), "version": "1.0.0"}]}});
     world.write("home/.claude/plugins/installed_plugins.json", list.to_string());
     world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
-    world.check(&["doctor", "--json"], expect![[r#"
-        exit 1
-        --- stdout
-        {"v":1,"broken":1,"sections":[{"name":"sources","rows":[{"what":"/etc/cotter/settings.json","state":"good","word":"not there","about":{"origin":"operator"}},{"what":"[T]/home/.config/cotter/settings.json","state":"good","word":"used","about":{"origin":"user"}},{"what":"[T]/home/.claude","state":"good","word":"used","about":{"origin":"user"}},{"what":"[T]/home/.agents","state":"good","word":"used","about":{"origin":"user"}}]},{"name":"plugins","rows":[{"what":"depot","state":"good","word":"used","about":{"folder":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","origin":"user"}}]},{"name":"extensions","rows":[{"what":"[T]/home/.agents (extensions)","state":"good","word":"user","about":{"skills":"label"}},{"what":"[T]/home/.claude (extensions)","state":"good","word":"user","about":{"skills":"weigh"}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"hook":"guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py","servers":"plugin_depot_hand"}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0 (extensions)","state":"good","word":"user","about":{"agents":"depot-tracker","commands":"depot:track","skills":"depot-weigh"}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":"Bash(git status)","denies":"Read(./a.txt)","hook":"echo at tool.pre runs echo no writing >&2; exit 2"}}]},{"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.mcp.json:2","state":"broken","word":"the server `odd` cannot be read: expected a string, found the number 7","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"it is called `depot-weigh` here, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"it is called `depot-tracker` here, not `depot:tracker`","about":{}}]},{"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they may do what you may","about":{"sandbox":"off"}},{"what":"hooks of the project","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"servers","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they may do what you may","about":{}}]},{"name":"folders","rows":[{"what":"may be written","state":"good","word":"1 folders","about":{"-":"[T]/project"}},{"what":"may be read","state":"good","word":"42 folders","about":{"-":"[T]/home/.agents/skills/label"}},{"what":"closed","state":"good","word":"3 folders","about":{"-":"/etc/cotter"}}]},{"name":"hooks in the last sessions","rows":[]},{"name":"switches","rows":[{"what":"mode","state":"good","word":"ask","about":{}},{"what":"level","state":"good","word":"standard","about":{}},{"what":"failures of hooks written for Claude Code","state":"good","word":"pass, and are told: `claudeHooks.onFailure` makes them block","about":{}},{"what":"the kernel's gates","state":"good","word":"nothing switches them off","about":{"gates":"project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads"}}]}]}
-    "#]]);
+    let output = world.output(&["doctor", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sections = told["sections"].as_array().unwrap().iter();
+    let sections = sections.filter(|section| section["name"] != "folders");
+    let shown: String = sections.map(|section| format!("{section}\n")).collect();
+    let shown = format!("{} broken\n{shown}", told["broken"]);
+    expect![[r#"
+        0 broken
+        {"name":"sources","rows":[{"what":"/etc/cotter/settings.json","state":"good","word":"not there","about":{"origin":["operator"]}},{"what":"[T]/home/.config/cotter/settings.json","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.claude","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.agents","state":"good","word":"used","about":{"origin":["user"]}}]}
+        {"name":"plugins","rows":[{"what":"depot","state":"good","word":"used","about":{"folder":["[T]/home/.claude/plugins/cache/shop/depot/1.0.0"],"origin":["user"]}}]}
+        {"name":"extensions","rows":[{"what":"[T]/home/.agents","state":"good","word":"user","about":{"skills":["label"]}},{"what":"[T]/home/.claude","state":"good","word":"user","about":{"skills":["weigh"]}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"agents":["depot-tracker"],"commands":["depot:track"],"hook":["guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"],"servers":["plugin_depot_hand"],"skills":["depot-weigh"]}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":["Bash(git status)"],"denies":["Read(./a.txt)"],"hook":["echo at tool.pre runs echo no writing >&2; exit 2"]}}]}
+        {"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"it is called `depot-weigh` here, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"it is called `depot-tracker` here, not `depot:tracker`","about":{}}]}
+        {"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they may do what you may","about":{"sandbox":["off"]}},{"what":"hooks of the project","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"servers","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they may do what you may","about":{}}]}
+        {"name":"hooks in the last sessions","rows":[]}
+        {"name":"switches","rows":[{"what":"mode","state":"good","word":"ask","about":{}},{"what":"level","state":"good","word":"standard","about":{}},{"what":"failures of hooks written for Claude Code","state":"good","word":"pass, and are told: `claudeHooks.onFailure` makes them block","about":{}},{"what":"the kernel's gates","state":"good","word":"nothing switches them off","about":{"gates":["project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads"]}}]}
+    "#]].assert_eq(&world.plain(&shown));
 }
 
 #[test]
@@ -613,13 +685,16 @@ fn s3_a_plugin_in_the_project_is_not_the_persons() {
         hint: what a repository brings is not yours; `.agents/plugins` is behind trust
     "#]]);
     world.settings(r#"{"plugins": ["depot"]}"#);
-    world.check(&["hooks", "list"], expect![[r#"
+    world.check(
+        &["hooks", "list"],
+        expect![[r#"
         exit 1
         --- stderr
         error: [T]/home/.config/cotter/settings.json:1:14: $.plugins[0]: `depot` is not a whole path
 
         hint: begin it with `/` or `~/`
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -679,14 +754,12 @@ fn b3_doctor_tells_everything() {
           [T]/plugins/depot: user
             hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
             servers plugin_depot_hand
-          [T]/plugins/depot (extensions): user
             skills depot-weigh
             commands depot:track
             agents depot-tracker
 
         not honoured
           [T]/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          [T]/plugins/depot/.mcp.json:2: the server `odd` cannot be read: expected a string, found the number 7
           [T]/project/.claude/settings.json:20: `statusLine` is not honoured: there is none
           [T]/project/.claude/settings.json:4: `allow` is not honoured: a project may only tighten
           [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
@@ -713,7 +786,7 @@ fn b3_doctor_tells_everything() {
             gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
           no-prod: switched off
 
-        2 things are broken
+        1 thing is broken
     "#]].assert_eq(&format!("{}{}", &shown[..from], &shown[to..]));
 }
 
