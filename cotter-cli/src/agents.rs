@@ -115,7 +115,8 @@ impl Chosen {
         let Portable { profile, path, folder, code, switches } = &**portable;
         profile.tightens(&units.agent.policy())?;
         setup::check_examples(&profile.permissions, units.agent)?;
-        units.told.extend(setup::about_unknown_tools(&profile.permissions, units.agent));
+        let unknown = setup::about_unknown_tools(&profile.permissions, units.agent);
+        units.told.extend(unknown.iter().map(ToString::to_string));
         for action in &profile.actions {
             let tools = action.tools.as_deref().unwrap_or_default();
             units.told.extend(setup::about_blind(path, &action.name, tools, units.agent));

@@ -20,6 +20,7 @@ pub(crate) struct Parsed {
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
+    Doctor { json: bool },
     HooksList { json: bool },
     HooksTest(Box<TrialArgs>),
     HooksLog(LogArgs),
@@ -234,6 +235,13 @@ fn definition() -> clap::Command {
             "The models there are, and which one would answer now",
         ))
         .subcommand(spaces())
+        .subcommand(
+            clap::Command::new("doctor")
+                .about(
+                    "What was found where, what is trusted, used, not honoured, confined or slow",
+                )
+                .arg(json("One JSON object")),
+        )
         .subcommand(explain())
         .subcommand(mcp())
         .subcommand(permissions())
@@ -611,6 +619,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             None => Command::SessionsList { json: false },
         }),
         Some(("spaces", matches)) => Ok(spaces_of(matches)),
+        Some(("doctor", matches)) => Ok(Command::Doctor { json: matches.get_flag("json") }),
         Some(("explain", matches)) => Ok(explain_of(matches)),
         Some(("mcp", matches)) => Ok(match matches.subcommand() {
             Some(("accept", matches)) => Command::McpAccept {

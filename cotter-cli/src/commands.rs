@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 pub(crate) mod check;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod hooks;
 pub(crate) mod init;

@@ -17,6 +17,10 @@ use crate::{claude::Brings, home, reload::Units, setup::Files, trust::Standings}
 /// The unit of memory files.
 pub(crate) const MEMORY: &str = "memory";
 
+/// What the units of skills, commands and agents that were written for other programs end in: their rules
+/// and hooks are a unit of their own.
+pub(crate) const OF_OTHERS: &str = " (extensions)";
+
 /// What was found, before an agent has it.
 pub(crate) struct Extensions {
     folders: Vec<Folder>,
@@ -27,6 +31,8 @@ pub(crate) struct Extensions {
 struct Folder {
     owner: Owner,
     loaded: Loaded,
+    /// Where it was read from, and how its author knows it.
+    from: (PathBuf, PathBuf),
 }
 
 impl Extensions {
@@ -46,7 +52,7 @@ impl Extensions {
         if let Some(folder) = &own {
             let owner = Owner::new(Origin::User, folder.display().to_string());
             let loaded = files::load(folder, &Loading::trusted(Origin::User));
-            folders.push(Folder { owner, loaded });
+            folders.push(Folder { owner, loaded, from: (folder.clone(), folder.clone()) });
         }
         folders.extend(files.brings(Origin::User).map(of_others));
         // The nearest comes first: of one name the first stays.
@@ -58,9 +64,9 @@ impl Extensions {
                 _ => (&found.source, Loading::untrusted(Origin::Project)),
             };
             let unit = format!("{} ({})", found.source.display(), number + 1);
-            let mut loaded = files::load(folder, &loading);
-            named_as_found(&mut loaded.diagnostics, folder, &found.source);
-            folders.push(Folder { owner: Owner::new(Origin::Project, unit), loaded });
+            let loaded = files::load(folder, &loading);
+            let from = (folder.clone(), found.source.clone());
+            folders.push(Folder { owner: Owner::new(Origin::Project, unit), loaded, from });
         }
         folders.extend(files.brings(Origin::Project).map(of_others));
         Extensions { memory: memory(own.as_deref()), folders }
@@ -86,8 +92,9 @@ impl Extensions {
             let owner = Owner::new(Origin::Project, MEMORY);
             units.load(&owner, true, |unit| memory.register(unit));
         }
-        for Folder { owner, loaded } in folders {
-            let loaded = loaded.fit(&owner, &mut units.names);
+        for Folder { owner, loaded, from: (copy, source) } in folders {
+            let mut loaded = loaded.fit(&owner, &mut units.names);
+            named_as_found(&mut loaded.diagnostics, &copy, &source);
             units.load(&owner, true, |unit| loaded.register(unit));
             units.tell_of(&loaded.diagnostics);
         }
@@ -104,13 +111,13 @@ impl Extensions {
 /// What was written for other programs, and is used.
 fn of_others((owner, brings): (&Owner, &Brings)) -> Folder {
     let Brings { folder, shown, loading, plugin } = brings;
-    let mut loaded = match plugin {
+    let loaded = match plugin {
         Some(plugin) => plugin.extensions(folder, loading),
         None => files::load(folder, loading),
     };
-    named_as_found(&mut loaded.diagnostics, folder, shown);
-    let unit = format!("{} (extensions)", shown.display());
-    Folder { owner: Owner::new(owner.origin.clone(), unit), loaded }
+    let unit = format!("{}{OF_OTHERS}", shown.display());
+    let from = (folder.clone(), shown.clone());
+    Folder { owner: Owner::new(owner.origin.clone(), unit), loaded, from }
 }
 
 /// A file of a trusted copy is told under the name that its author knows.

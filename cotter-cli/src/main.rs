@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         Command::HooksList { json } => commands::hooks::list(json, style),
         Command::HooksLog(args) => commands::hooks::log::log(&args, style),
         Command::HooksTest(args) => commands::hooks::test::test(&args, style),
+        Command::Doctor { json } => commands::doctor::doctor(json, style),
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),

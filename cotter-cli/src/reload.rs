@@ -38,6 +38,8 @@ pub(crate) struct Units<'a> {
     pub(crate) names: TakenNames,
     pub(crate) owners: Vec<Owner>,
     pub(crate) told: Vec<String>,
+    /// Everything that is said about files, grave or not.
+    pub(crate) diagnostics: Vec<Diagnostic>,
     change: Change,
     /// Who was loaded before.
     before: Vec<Owner>,
@@ -65,6 +67,7 @@ impl<'a> Units<'a> {
             names: TakenNames::of(agent, before),
             owners: vec![],
             told: vec![],
+            diagnostics: vec![],
             change: Change::new().of_files(),
             before: before.to_vec(),
             off: switches::hooks_off()?,
@@ -110,6 +113,7 @@ impl<'a> Units<'a> {
     pub(crate) fn tell_of(&mut self, diagnostics: &[Diagnostic]) {
         let grave = diagnostics.iter().filter(|told| told.severity > Severity::Warning);
         self.told.extend(grave.map(ToString::to_string));
+        self.diagnostics.extend_from_slice(diagnostics);
     }
 
     /// Those who were there and are no longer.

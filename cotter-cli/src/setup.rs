@@ -14,7 +14,7 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base, CommandHook, OnFailure, Starts},
-    files::{Diagnostic, HookFiles, load_hooks},
+    files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
     permission::{Level, Mode, Rule, RuleKind},
     redact::Redactor,
     session::{MemoryStore, Store},
@@ -103,6 +103,12 @@ impl File {
         File { settings, servers, others, ..File::empty(&path, owner, base) }
     }
 
+    /// Something in it that has no effect.
+    fn remark(&self, why: &SettingsError) -> Diagnostic {
+        let line = why.place().map(|place| place.line() as usize);
+        Diagnostic::new(&self.path, line, Severity::Warning, why.message())
+    }
+
     /// A file as it is read; `None` where there is none.
     fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
         let Some(document) = Document::load(path)? else { return Ok(None) };
@@ -158,7 +164,7 @@ impl File {
     /// The person's own `hooks/*.yaml`; nothing where there are none.
     fn own_hooks(folder: &Path, project: &Path) -> Result<Option<Self>, Failure> {
         let path = folder.join("hooks");
-        let read = load_hooks(folder);
+        let read = load_own_hooks(folder);
         let is_empty = read.as_ref().is_ok_and(|read| read.files.is_empty());
         if !is_empty && home::is_brought_by(&path, project) {
             return Err(brought(&path, "hooks", project));
@@ -261,6 +267,54 @@ impl Files {
         })
     }
 
+    /// What is said about files for Claude Code in the home folder: used, not used, or nothing yet.
+    pub(crate) fn home(&self) -> Option<bool> {
+        let said = || self.0.iter().map(|file| &file.settings);
+        let is_said = said().any(|settings| settings.foreign.home.is_some());
+        is_said.then(|| says_home(said()))
+    }
+
+    /// Whether hooks written for Claude Code block where they fail.
+    pub(crate) fn claude_failures_block(&self) -> bool {
+        let said = self.0.iter().map(|file| file.settings.foreign.on_failure);
+        said.into_iter().any(|said| said == Some(OnFailure::Block))
+    }
+
+    /// The plugins that are used.
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Owner, &Plugin)> {
+        let brings = self.0.iter().flat_map(|file| {
+            let brings = file.others.iter().flat_map(|(brings, _)| brings);
+            brings.map(|brings| (&file.owner, brings))
+        });
+        brings.filter_map(|(owner, brings)| Some((owner, brings.plugin.as_ref()?)))
+    }
+
+    /// The hooks of all files, each with its owner.
+    pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
+        self.0.iter().flat_map(|file| file.settings.hooks.iter().map(|hook| (&file.owner, hook)))
+    }
+
+    /// The names of servers, each with its owner.
+    pub(crate) fn owned_servers(&self) -> impl Iterator<Item = (&Owner, String)> {
+        self.0.iter().flat_map(|file| {
+            file.servers.iter().map(|server| (&file.owner, server.name().to_string()))
+        })
+    }
+
+    /// Every rule with its owner, the nearest file last.
+    pub(crate) fn owned_rules(&self) -> Vec<(RuleKind, &Written, &Owner)> {
+        let mut rows = vec![];
+        for File { owner, settings, .. } in &self.0 {
+            let Permissions { allow, ask, deny, .. } = &settings.permissions;
+            for (kind, rules) in
+                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
+            {
+                rows.extend(rules.iter().map(|rule| (kind, rule, owner)));
+            }
+        }
+        rows
+    }
+
     /// The plain values, the nearest file's where several have one.
     pub(crate) fn values(&self) -> Values {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
@@ -303,16 +357,8 @@ impl Files {
 
     /// Every rule with its origin, the nearest file last.
     pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
-        let mut rows = vec![];
-        for File { owner, settings, .. } in &self.0 {
-            let Permissions { allow, ask, deny, .. } = &settings.permissions;
-            for (kind, rules) in
-                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
-            {
-                rows.extend(rules.iter().map(|rule| (kind, rule, owner.origin.to_string())));
-            }
-        }
-        rows
+        let rules = self.owned_rules().into_iter();
+        rules.map(|(kind, rule, owner)| (kind, rule, owner.origin.to_string())).collect()
     }
 
     /// Hooks that files declare and switch off, each with its owner.
@@ -331,11 +377,14 @@ impl Files {
         for file @ File { owner, base, settings, written_here, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             check_examples(&settings.permissions, units.agent)?;
+            let unknown = about_unknown_tools(&settings.permissions, units.agent);
             match &file.others {
-                Some((_, told)) => units.tell_of(told),
+                Some((_, told)) => {
+                    units.tell_of(told);
+                    units.tell_of(&unknown.iter().map(|why| file.remark(why)).collect::<Vec<_>>());
+                }
                 None => {
-                    let told = about_unknown_tools(&settings.permissions, units.agent);
-                    units.told.extend(told);
+                    units.told.extend(unknown.iter().map(ToString::to_string));
                     units.told.extend(about_blind_hooks(file, units.agent));
                 }
             }
@@ -489,7 +538,7 @@ pub(crate) const SOMETIMES: [&str; 5] =
     ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
 /// The rules that can never match: a deny with a typo is no protection.
-pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<String> {
+pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<SettingsError> {
     let Permissions { allow, ask, deny, .. } = permissions;
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let tools = agent.tools();
@@ -508,7 +557,7 @@ pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> V
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let rule = format!("{} {}", kind.as_str(), written.text);
         let words = format!("there is no tool `{tool}`, so the rule `{rule}` never holds{near}");
-        told.push(written.place.error(words).to_string());
+        told.push(written.place.error(words));
     }
     told
 }
@@ -620,6 +669,22 @@ pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
 
 /// The same, with the settings in force.
 pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> {
+    let Seen { agent, files, told, .. } = seen(place)?;
+    told.iter().for_each(warn);
+    Ok((agent, files))
+}
+
+/// What would be in force in a folder, and what is to be said about it.
+pub(crate) struct Seen {
+    pub(crate) agent: Agent,
+    pub(crate) files: Files,
+    pub(crate) told: Vec<String>,
+    /// Everything about files, grave or not.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// The agent of a folder, and all that is said while it is put together. Nothing is started.
+pub(crate) fn seen(place: Place) -> Result<Seen, Failure> {
     let standings = trust::seen(&place);
     let files = Files::load(None, &place, &standings)?;
     let values = files.values();
@@ -635,11 +700,11 @@ pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> 
     let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner)))?;
     files.load_into(&mut units)?;
     extensions.load_into(&mut units);
-    let told = units.told.clone();
+    let (mut told, diagnostics) = (units.told.clone(), units.diagnostics.clone());
     // Whoever starts it agrees: nothing is held.
     let _ = units.apply()?;
-    told.iter().chain(&files.about_disabled(&agent)).for_each(warn);
-    Ok((agent, files))
+    told.extend(files.about_disabled(&agent));
+    Ok(Seen { agent, files, told, diagnostics })
 }
 
 /// Everything a run needs, put together.

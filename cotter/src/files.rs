@@ -31,7 +31,7 @@ pub(crate) use self::hooks::{check_hooks, of_settings};
 pub use self::{
     agents::AgentFile,
     commands::CommandFile,
-    hooks::{BrokenHooks, HookFile, HookFiles, load_hooks},
+    hooks::{BrokenHooks, HookFile, HookFiles, load_hooks, load_own_hooks},
     skills::SkillFile,
     watch::Watch,
 };

@@ -643,6 +643,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn b3_files_of_other_programs_are_said_to_be_used_or_not() {
+        let check = |text: &str, expected: Expect| {
+            let settings = Document::parse("settings.json", text)
+                .and_then(|document| Settings::from_document(&document, Source::User));
+            let shown = |settings: Settings| {
+                let plugins: Vec<_> = settings.plugins.iter().map(|one| &one.text).collect();
+                format!("{:?} {plugins:?}", settings.foreign)
+            };
+            expected.assert_eq(&outcome(settings.map(shown)));
+        };
+        check("{}", expect![[""]]);
+        check(
+            r#"{"claude": {"home": true}, "claudeHooks": {"onFailure": "block"}, "plugins": ["~/a"]}"#,
+            expect![[""]],
+        );
+        check(r#"{"claude": {"home": "yes"}}"#, expect![[""]]);
+        check(r#"{"claude": {"hom": true}}"#, expect![[""]]);
+        check(r#"{"claudeHooks": {"onFailure": "warn"}}"#, expect![[""]]);
+        check(r#"{"plugins": [""]}"#, expect![[""]]);
+    }
+
     fn check_hooks(hooks: &str, expected: Expect) {
         let settings = Document::parse("settings.json", &format!(r#"{{"hooks": {hooks}}}"#))
             .and_then(|document| Settings::from_document(&document, Source::User));

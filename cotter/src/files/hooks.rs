@@ -111,6 +111,11 @@ pub fn load_hooks(folder: &Path) -> Result<HookFiles, BrokenHooks> {
     whole(Shelf::of_folder(folder))
 }
 
+/// The same of a person's own folder: links in it are theirs, and are followed.
+pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, BrokenHooks> {
+    whole(Shelf::of_folder(folder).map(Shelf::with_links_followed))
+}
+
 /// The same of what was read already: what [`load_hooks`] gives of a copy of it.
 #[cfg(unix)]
 pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, BrokenHooks> {
@@ -174,6 +179,20 @@ impl Shelf<'_> {
             entries: entries(shown)?,
             find: Box::new(find),
         })
+    }
+
+    fn with_links_followed(mut self) -> Self {
+        for (name, entry) in &mut self.entries {
+            if let Entry::Link = entry {
+                let path = self.shown.join(&*name);
+                *entry = match fs::canonicalize(&path) {
+                    Err(cause) => Entry::Hook(Err(format!("it is a link to nowhere: {cause}"))),
+                    Ok(real) if is_yaml(name) => Entry::Hook(bytes(&real)),
+                    Ok(real) => Entry::Other(Program::of(fs::metadata(real))),
+                };
+            }
+        }
+        self
     }
 
     #[cfg(unix)]

@@ -155,6 +155,16 @@ async fn g16_a_subagents_call_is_refused_by_the_parents_floor() {
     .await;
 }
 
+/// C15: what the subagent's own config takes away: a tool, and everything that changes something.
+#[tokio::test]
+async fn c15_a_subagent_has_no_tool_that_its_config_takes_away_and_may_only_look() {
+    let same = |builder: AgentBuilder| builder;
+    check_refused(same, AgentConfig::new("sub").without_tools(["wr*"]), expect![[""]]).await;
+    check_refused(same, AgentConfig::new("sub").looking_only(), expect![[""]]).await;
+    // What cannot be read takes all away.
+    check_refused(same, AgentConfig::new("sub").without_tools(["["]), expect![[""]]).await;
+}
+
 /// G16, S20: the parent's scope, however it was set: on the agent, in its config, for the session. What
 /// the subagent's own config names does not widen it.
 #[tokio::test]

@@ -75,10 +75,11 @@ fn shown(folder: &TempDir, loaded: &Loaded) -> String {
     for agent in &loaded.agents {
         let config = &agent.config;
         shown += &format!(
-            "agent {} {:?} tools {:?} skills {:?} model {:?} mode {}\n  {:?}\n",
+            "agent {} {:?} tools {:?} {} skills {:?} model {:?} mode {}\n  {:?}\n",
             config.name,
             config.description,
             config.tools,
+            narrowed(config),
             config.skills,
             config.model,
             config.mode,
@@ -86,6 +87,12 @@ fn shown(folder: &TempDir, loaded: &Loaded) -> String {
         );
     }
     shown + &told(folder.path(), &loaded.diagnostics)
+}
+
+/// What an agent is not to have.
+fn narrowed(config: &cotter::AgentConfig) -> String {
+    let looks = if config.looks_only { " only looks" } else { "" };
+    format!("without {:?}{looks}", config.without_tools)
 }
 
 fn load(folder: &TempDir) -> Loaded {
@@ -181,7 +188,10 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
             ("agents/empty.md", "---\ndescription: d\ntools: []\n---\nWork."),
             ("agents/call.md", "---\ndescription: d\ntools: Bash(git *)\n---\nWork."),
             ("agents/glob.md", "---\ndescription: d\ntools: '[a'\n---\nWork."),
-            ("agents/less.md", "---\ndescription: d\ndisallowedTools: Bash\n---\nWork."),
+            (
+                "agents/less.md",
+                "---\ndescription: d\ndisallowedTools: Bash\npermissionMode: plan\n---\nWork.",
+            ),
             (
                 "agents/ok.md",
                 "---\nname: My Agent\ndescription: d\ntools: Read, Grep\nmodel: sonnet\n---\nWork.",

@@ -54,6 +54,23 @@ pub(crate) fn log(args: &LogArgs, when: When) -> Result<ExitCode, Failure> {
     }
 }
 
+/// What hooks did in the last sessions of a folder, the newest session first: the rows of `--json`.
+pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value>, Failure> {
+    let sessions = Sessions::open()?;
+    let args = LogArgs { session: None, follow: false, all: false, json: true };
+    let all = cotter::session::Store::list(&sessions.store)?;
+    let mut rows = vec![];
+    for session in all.into_iter().filter(|session| session.cwd == cwd).take(most) {
+        let telling = Telling::new(&args, Style::on_stdout(When::Never));
+        let mut one = One::new(&sessions, session.id, telling)?;
+        let mut out = vec![];
+        one.tell_more(&mut out)?;
+        let lines = out.split(|byte| *byte == b'\n');
+        rows.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
+    }
+    Ok(rows)
+}
+
 /// What came of telling.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {

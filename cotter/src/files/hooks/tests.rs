@@ -398,6 +398,8 @@ fn s6_no_link_is_followed_and_nothing_but_a_file_is_read() {
         rejected: hooks/c.yml: it is a link, and links are not followed
     "#]]
     .assert_eq(&shown(root, load_hooks(root)));
+    // In a person's own folder links are theirs.
+    expect![[""]].assert_eq(&shown(root, load_own_hooks(root)));
     let round = folder(&[]);
     symlink("hooks", round.path().join("hooks")).unwrap();
     expect![[r#"

@@ -1,0 +1,380 @@
+//! `cotter doctor`: what was found where, whether it is trusted, what it uses, what is not honoured and why,
+//! what confines and what does not, and which hooks are slow or fail.
+//!
+//! Each section is a row of one table, made of what was seen. Nothing is started and nothing is changed.
+
+use std::{collections::BTreeMap, process::ExitCode};
+
+use cotter::{
+    Origin, Place,
+    command_hook::CommandLine,
+    ext::Kind,
+    files::{Diagnostic, Severity},
+    permission::{RuleKind, Zone},
+    points::PointId,
+    text,
+    trust::Standing,
+};
+use cotter_tools::confine::confines;
+use serde_json::{Value, json};
+
+use crate::{
+    claude,
+    commands::hooks::log,
+    extensions::OF_OTHERS,
+    failure::Failure,
+    home, say,
+    setup::{self, Seen},
+    style::{Style, When},
+    tools,
+    trust::{self, Standings},
+};
+
+/// The sections, in the order in which they are told.
+const SECTIONS: [(&str, fn(&Sight) -> Vec<Row>); 8] = [
+    ("sources", sources),
+    ("plugins", plugins),
+    ("extensions", extensions),
+    ("not honoured", not_honoured),
+    ("confinement", confinement),
+    ("folders", folders),
+    ("hooks in the last sessions", ran),
+    ("switches", switches),
+];
+
+/// How many sessions are looked back on.
+const SESSIONS: usize = 10;
+/// From how many milliseconds on a hook is slow.
+const SLOW: f64 = 500.0;
+
+/// Everything that was seen.
+struct Sight {
+    place: Place,
+    standings: Standings,
+    /// What would be in force, or why nothing can be.
+    seen: Result<Seen, Failure>,
+    /// What hooks did, a row per hook and point it ran at.
+    log: Vec<Value>,
+}
+
+/// How something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Good,
+    /// Worth knowing, and nothing is broken.
+    Note,
+    Broken,
+}
+
+/// One thing that is told.
+struct Row {
+    what: String,
+    state: State,
+    /// How it stands, in a few words.
+    word: String,
+    /// More about it, by key.
+    about: Vec<(&'static str, String)>,
+}
+
+impl Row {
+    fn new(what: impl Into<String>, state: State, word: impl Into<String>) -> Self {
+        Row { what: what.into(), state, word: word.into(), about: vec![] }
+    }
+
+    fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
+        let value = value.into();
+        self.about.extend((!value.is_empty()).then_some((key, value)));
+        self
+    }
+}
+
+/// `cotter doctor`.
+pub(crate) fn doctor(json: bool, when: When) -> Result<ExitCode, Failure> {
+    let place = setup::place(None)?;
+    let standings = trust::seen(&place);
+    let seen = setup::seen(place.clone());
+    let log = log::of_folder(place.cwd(), SESSIONS).unwrap_or_default();
+    let sight = Sight { place, standings, seen, log };
+    let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&sight))).collect();
+    let rows = || sections.iter().flat_map(|(_, rows)| rows);
+    let broken = rows().filter(|row| row.state == State::Broken).count();
+    let out = match json {
+        true => in_json(&sections, broken),
+        false => in_text(&sections, broken, Style::on_stdout(when)),
+    };
+    let said = say(&out);
+    Ok(if broken > 0 { ExitCode::FAILURE } else { said })
+}
+
+fn in_json(sections: &[(&str, Vec<Row>)], broken: usize) -> String {
+    let row = |row: &Row| {
+        let state = match row.state {
+            State::Good => "good",
+            State::Note => "note",
+            State::Broken => "broken",
+        };
+        let mut about: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        row.about.iter().for_each(|(key, value)| about.entry(*key).or_default().push(value));
+        json!({"what": row.what, "state": state, "word": row.word, "about": about})
+    };
+    let sections: Vec<_> = sections
+        .iter()
+        .map(|(name, rows)| json!({"name": name, "rows": rows.iter().map(row).collect::<Vec<_>>()}))
+        .collect();
+    format!("{}\n", json!({"v": 1, "broken": broken, "sections": sections}))
+}
+
+fn in_text(sections: &[(&str, Vec<Row>)], broken: usize, style: Style) -> String {
+    let mut out = String::new();
+    for (name, rows) in sections {
+        out += &format!("{}\n", style.strong(name));
+        if rows.is_empty() {
+            out += &format!("  {}\n", style.muted("nothing"));
+        }
+        for Row { what, state, word, about } in rows {
+            let word = text::show_line(word);
+            let word = match state {
+                State::Good => style.good(&word),
+                State::Note => style.warning(&word),
+                State::Broken => style.bad(&word),
+            };
+            out += &format!("  {}: {word}\n", text::show_line(what));
+            for (key, value) in about {
+                out += &format!("    {} {}\n", style.muted(key), text::show_line(value));
+            }
+        }
+        out.push('\n');
+    }
+    out + &match broken {
+        0 => "nothing is broken\n".to_owned(),
+        1 => "1 thing is broken\n".to_owned(),
+        more => format!("{more} things are broken\n"),
+    }
+}
+
+/// Where something may be found, and what is there.
+fn sources(sight: &Sight) -> Vec<Row> {
+    let there = |path: &std::path::Path| match path.exists() {
+        true => Row::new(trust::shown(path), State::Good, "used"),
+        false => Row::new(trust::shown(path), State::Good, "not there"),
+    };
+    let mut rows =
+        vec![there(home::OPERATOR_SETTINGS.as_ref()).with("origin", Origin::Operator.to_string())];
+    if let Some(path) = home::user_settings() {
+        rows.push(there(&path).with("origin", Origin::User.to_string()));
+    }
+    for path in claude::at_home(&sight.place) {
+        let home = sight.seen.as_ref().ok().and_then(|seen| seen.files.home());
+        let (state, word) = match home {
+            Some(true) => (State::Good, "used"),
+            Some(false) => (State::Note, "not used: your settings say so"),
+            None => (State::Note, "not used: nobody was asked yet, see `claude.home` in settings"),
+        };
+        let row = Row::new(trust::shown(&path), state, word);
+        rows.push(row.with("origin", Origin::User.to_string()));
+    }
+    for found in &sight.standings.0 {
+        let (state, word, hash) = match &found.standing {
+            Standing::Trusted { hash, grants, .. } => {
+                let word = if grants.rewrite { "trusted, and may rewrite" } else { "trusted" };
+                (State::Good, word.to_owned(), hash.to_string())
+            }
+            Standing::Changed { .. } => {
+                (State::Note, "changed since it was trusted".into(), String::new())
+            }
+            Standing::Gone { .. } => (State::Note, "trusted, and gone".into(), String::new()),
+            Standing::Unknown { word: Some(word) } => (State::Broken, word.clone(), String::new()),
+            _ => (State::Note, "not trusted: nothing of it runs".into(), String::new()),
+        };
+        let row = Row::new(trust::shown(&found.source), state, word);
+        rows.push(row.with("origin", Origin::Project.to_string()).with("hash", hash));
+    }
+    if let Err(failure) = &sight.seen {
+        rows.push(Row::new("settings", State::Broken, failure.in_short()));
+    }
+    rows
+}
+
+fn plugins(sight: &Sight) -> Vec<Row> {
+    let Ok(seen) = &sight.seen else { return vec![] };
+    let rows = seen.files.plugins().map(|(owner, plugin)| {
+        Row::new(plugin.name.as_str(), State::Good, "used")
+            .with("folder", trust::shown(&plugin.root))
+            .with("origin", owner.origin.to_string())
+    });
+    rows.collect()
+}
+
+/// What each owner brings, and what it runs.
+fn extensions(sight: &Sight) -> Vec<Row> {
+    let Ok(seen) = &sight.seen else { return vec![] };
+    let mut owners: BTreeMap<(String, String), Row> = BTreeMap::new();
+    let mut add = |origin: &Origin, unit: &str, key: &'static str, value: String| {
+        if matches!(origin, Origin::Kernel | Origin::Embedder) {
+            return;
+        }
+        let unit = unit.trim_end_matches(OF_OTHERS);
+        let what = (origin.to_string(), unit.to_owned());
+        let row =
+            owners.entry(what).or_insert_with(|| Row::new(unit, State::Good, origin.to_string()));
+        match row.about.iter_mut().find(|(known, _)| *known == key && key != "hook") {
+            Some((_, words)) => *words += &format!(", {value}"),
+            None => row.about.push((key, value)),
+        }
+    };
+    for (owner, hook) in seen.files.hooks() {
+        let command = match &hook.command {
+            CommandLine::Words(words) => words.join(" "),
+            CommandLine::Shell(line) => line.clone(),
+        };
+        let runs = if command.is_empty() { String::new() } else { format!(" runs {command}") };
+        let words = format!("{} at {}{runs}", hook.name, hook.point.name());
+        add(&owner.origin, &owner.unit, "hook", words);
+    }
+    for (kind, rule, owner) in seen.files.owned_rules() {
+        let key = match kind {
+            RuleKind::Allow => "allows",
+            RuleKind::Ask => "asks",
+            _ => "denies",
+        };
+        add(&owner.origin, &owner.unit, key, rule.text.clone());
+    }
+    for (owner, server) in seen.files.owned_servers() {
+        add(&owner.origin, &owner.unit, "servers", server);
+    }
+    let kinds = [(Kind::Skill, "skills"), (Kind::Command, "commands"), (Kind::Subagent, "agents")];
+    for (kind, key) in kinds {
+        for info in seen.agent.names(kind) {
+            let shadowed = if info.shadowed_by.is_some() { " (shadowed)" } else { "" };
+            add(&info.owner.origin, &info.owner.unit, key, format!("{}{shadowed}", info.name));
+        }
+    }
+    owners.into_values().collect()
+}
+
+/// What is said about files, and what is said about the rest.
+fn not_honoured(sight: &Sight) -> Vec<Row> {
+    let Ok(seen) = &sight.seen else { return vec![] };
+    let of_files = seen.diagnostics.iter().map(|told: &Diagnostic| {
+        let line = told.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let what = format!("{}{line}", told.path.display());
+        let state = match told.severity {
+            Severity::Rejected if !told.message.contains("is already there, by ") => State::Broken,
+            _ => State::Note,
+        };
+        Row::new(what, state, told.message.clone())
+    });
+    let known: Vec<_> = seen.diagnostics.iter().map(ToString::to_string).collect();
+    let others = seen.told.iter().filter(|words| !known.contains(words));
+    let others = others.map(|words| Row::new("settings", State::Note, words.clone()));
+    of_files.chain(others).collect()
+}
+
+/// What confines, and what does not.
+fn confinement(sight: &Sight) -> Vec<Row> {
+    let Ok(seen) = &sight.seen else { return vec![] };
+    let values = seen.files.values();
+    let Ok(runner) = tools::runner(&values) else { return vec![] };
+    let setting = values.sandbox.unwrap_or_default().as_str();
+    let closed = confines(Zone::Build, &runner);
+    let (state, word) = match closed {
+        true => (State::Good, "confined"),
+        false => (State::Note, "not confined: they may do what you may"),
+    };
+    vec![
+        Row::new("commands of the agent", state, word).with("sandbox", setting),
+        Row::new("hooks of the project", state, word),
+        Row::new(
+            "servers",
+            state,
+            match closed {
+                true => "kept from our own folders and from sockets, otherwise as you",
+                false => "not confined: they may do what you may",
+            },
+        ),
+        Row::new("your own hooks", State::Note, "not confined: they may do what you may"),
+    ]
+}
+
+fn folders(sight: &Sight) -> Vec<Row> {
+    let Ok(seen) = &sight.seen else { return vec![] };
+    let place = seen.agent.place();
+    let listed = |folders: &mut dyn Iterator<Item = &std::path::Path>| {
+        let mut shown: Vec<_> = folders.map(trust::shown).collect();
+        shown.dedup();
+        shown
+    };
+    let row = |what: &str, shown: Vec<String>| {
+        let row = Row::new(what, State::Good, format!("{} folders", shown.len()));
+        shown.into_iter().fold(row, |row, folder| row.with("folder", folder))
+    };
+    vec![
+        row("may be written", listed(&mut place.write_roots())),
+        row("may be read", listed(&mut place.read_roots())),
+        row("closed", listed(&mut place.closed())),
+    ]
+}
+
+/// Hooks that failed or took long, in the last sessions of the folder.
+fn ran(sight: &Sight) -> Vec<Row> {
+    #[derive(Default)]
+    struct Sum {
+        ran: usize,
+        failed: usize,
+        slowest: f64,
+        last: String,
+    }
+    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    for row in &sight.log {
+        let word = |key: &str| row[key].as_str().unwrap_or_default();
+        if row["matched"] == false || matches!(word("verdict"), "not reached" | "switched off") {
+            continue;
+        }
+        let sum = sums.entry(format!("{}/{}", word("origin"), word("name"))).or_default();
+        sum.ran += 1;
+        sum.slowest = sum.slowest.max(row["ms"].as_f64().unwrap_or_default());
+        if matches!(word("verdict"), "failed" | "panicked" | "timed_out" | "cancelled") {
+            sum.failed += 1;
+            sum.last = format!("{} {}", word("verdict"), word("reason")).trim().to_owned();
+        }
+    }
+    let rows = sums.into_iter().filter(|(_, sum)| sum.failed > 0 || sum.slowest >= SLOW);
+    let row = |(name, sum): (String, Sum)| {
+        let Sum { ran, failed, slowest, last } = sum;
+        let word = match failed {
+            0 => format!("slow: up to {} ms", slowest.round()),
+            failed => format!("failed {failed} of {ran} times"),
+        };
+        let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
+        let exit = format!("`--without {name}` leaves it out of one run");
+        Row::new(name, State::Note, word).with("last", last).with("hint", exit)
+    };
+    rows.map(row).collect()
+}
+
+/// What is switched off, and what nothing switches off.
+fn switches(sight: &Sight) -> Vec<Row> {
+    let Ok(seen) = &sight.seen else { return vec![] };
+    let hooks = seen.agent.hooks();
+    let gates = hooks.iter().filter(|hook| hook.owner.origin == Origin::Kernel);
+    let gates = gates.filter(|hook| hook.point == PointId::ToolPre);
+    let mut kernel: Vec<_> = gates.map(|hook| hook.name.to_string()).collect();
+    kernel.dedup();
+    let off = hooks.iter().filter(|hook| !hook.enabled).map(|hook| hook.name.to_string());
+    let by_file = seen.files.switched_off().map(|(_, hook)| hook.name.to_string());
+    let off = off.chain(by_file).map(|name| Row::new(name, State::Note, "switched off"));
+    let policy = seen.agent.policy();
+    let blocks = match seen.files.claude_failures_block() {
+        true => "block",
+        false => "pass, and are told: `claudeHooks.onFailure` makes them block",
+    };
+    let mut rows = vec![
+        Row::new("mode", State::Good, policy.mode().to_string()),
+        Row::new("level", State::Good, policy.level().to_string()),
+        Row::new("failures of hooks written for Claude Code", State::Good, blocks),
+        Row::new("the kernel's gates", State::Good, "nothing switches them off")
+            .with("gates", kernel.join(", ")),
+    ];
+    rows.extend(off);
+    rows
+}

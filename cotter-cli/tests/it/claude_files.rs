@@ -1,0 +1,850 @@
+//! Files that were written for Claude Code, in a project, in the home folder and as plugins: behind trust, and
+//! with the verdicts they have there.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+};
+
+use expect_test::{Expect, expect};
+
+use crate::{support::World, terminal::Screen};
+
+/// Hooks in python and in shell: a deny, a refusal by exit code, another input, words for the model.
+const SETTINGS: &str = r#"{
+  "$schema": "https://json.schemastore.org/claude-code-settings.json",
+  "permissions": {
+    "allow": ["Bash(rm -rf:*)"],
+    "deny": ["Read(./secret.txt)", "WebFetch(domain:"],
+    "ask": ["Bash(git push:*)"],
+    "defaultMode": "bypassPermissions"
+  },
+  "hooks": {
+    "PreToolUse": [
+      {"matcher": "Write|Edit", "hooks": [
+        {"type": "command", "command": "python3 \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.py"}
+      ]},
+      {"matcher": "Bash", "hooks": [
+        {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/no-prod.sh", "timeout": 30}
+      ]}
+    ],
+    "PostToolUse": [{"hooks": [{"type": "command", "command": "echo ran >> ran.txt"}]}]
+  },
+  "statusLine": {"type": "command", "command": "date"}
+}
+"#;
+
+const GUARD: &str = r#"import json, sys
+told = json.load(sys.stdin)
+path = told["tool_input"]["file_path"]
+if path.endswith("b.txt"):
+    print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse",
+        "permissionDecision": "deny", "permissionDecisionReason": "b.txt is closed"}}))
+"#;
+
+const NO_PROD: &str = r#"#!/bin/sh
+if grep -q prod; then echo "not in production" >&2; exit 2; fi
+"#;
+
+fn world() -> World {
+    let path = std::env::var_os("PATH").unwrap();
+    let world = World::new().with_env("NO_COLOR", "1").with_env("PATH", PathBuf::from(path));
+    world.settings(r#"{"sandbox": "off", "permissions": {"level": "permissive"}}"#);
+    world
+}
+
+fn executable(world: &World, name: &str, text: &str) {
+    let path = world.write(name, text);
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A project with hooks, rules, a skill, an agent and a command for Claude Code.
+fn project(world: &World) {
+    world.write("project/.claude/settings.json", SETTINGS);
+    world.write("project/.claude/hooks/guard.py", GUARD);
+    executable(world, "project/.claude/hooks/no-prod.sh", NO_PROD);
+    world.write("project/secret.txt", "secret\n");
+    world.write(
+        "project/.claude/skills/parcels/SKILL.md",
+        "---\nname: parcels\ndescription: Weighs parcels\n---\nWeigh: !`touch ran.txt`\n",
+    );
+    world.write("project/.claude/commands/track.md", "---\ndescription: Track\n---\nTrack $1.\n");
+    world.write("project/.claude/agents/tracker.md", "---\ndescription: Tracks\n---\nYou track.\n");
+}
+
+const CALLS: &str = r#"
+    {"calls": [{"name": "write", "input": {"path": "src/b.txt", "content": "x"}},
+               {"name": "write", "input": {"path": "new.txt", "content": "x"}},
+               {"name": "bash", "input": {"command": "echo prod"}},
+               {"name": "bash", "input": {"command": "echo test"}},
+               {"name": "read", "input": {"path": "secret.txt"}}]},
+    {"text": "done"}"#;
+
+/// Trusts everything that is there, by hand.
+fn trust(world: &World) {
+    let mut screen = Screen::new(world, &["trust"]);
+    let sources = world.output(&["trust", "--print"]).stdout;
+    let sources = String::from_utf8(sources).unwrap().matches("\ntrust   none").count();
+    assert!(sources > 0, "there is something to trust");
+    for before in 0..sources {
+        let asked = || screen.text().matches("[y]es, [n]o: ").count() > before;
+        crate::support::wait_until(asked, "a question");
+        screen.type_keys("y\n");
+    }
+    screen.end(world);
+}
+
+/// What became of each call, and what was said on standard error.
+fn verdicts(world: &World, args: &[&str], expected: Expect) {
+    let script = world.script(CALLS);
+    let mut all = vec!["-p", "--output-format", "stream-json", "--script", &script];
+    all.extend(args);
+    all.push("go");
+    let output = world.output(&all);
+    let mut shown = String::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        match event["type"].as_str().unwrap() {
+            "tool.refused" => shown += &format!("refused {}: {}\n", event["by"], event["reason"]),
+            "tool.result" => shown += &format!("ran {} {}\n", event["name"], event["output"]),
+            "note" => shown += &format!("note {}\n", event["text"]),
+            _ => {}
+        }
+    }
+    shown += &String::from_utf8_lossy(&output.stderr);
+    expected.assert_eq(&world.plain(&shown));
+}
+
+#[test]
+fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
+    let world = world();
+    project(&world);
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
+        ran "write" "src/b.txt exists and was not read yet; read it first, so that nothing in it is lost"
+        ran "write" "created new.txt, 1 line"
+        ran "bash" "prod\n"
+        ran "bash" "test\n"
+        ran "read" "     1\tsecret\n"
+        warning: nothing of [T]/project/.claude is used: nobody trusts it yet (`cotter trust` shows it)
+    "#]],
+    );
+    let script = world.script(r#"{"text": "done"}"#);
+    world.check(&["-p", "--script", &script, "/parcels now"], expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: nothing of [T]/project/.claude is used: nobody trusts it yet (`cotter trust` shows it)
+    "#]]);
+    assert!(!world.path("project/ran.txt").exists(), "nothing ran");
+    // At a terminal nobody is asked for trust who did not ask for it.
+    let mut screen = Screen::new(&world, &["-p", "--script", &script, "--ask", "go"]);
+    screen.type_keys("");
+    let shown = screen.end(&world);
+    assert!(shown.contains(".claude is used: nobody trusts it yet"), "{shown}");
+    assert!(!world.path("project/ran.txt").exists(), "nothing ran");
+    world.check(&["-p", "--require-trust", "--script", &script, "go"], expect![[r#"
+        exit 3
+        --- stderr
+        error: not all that the project brings is trusted
+          caused by: nothing of [T]/project/.claude is used: nobody trusts it yet (`cotter trust` shows it)
+
+        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+    "#]]);
+}
+
+#[test]
+fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
+    let world = world();
+    project(&world);
+    world.check(
+        &["trust", "--print"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        source  [T]/project/.claude
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    hook guard at PreToolUse
+                  runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
+                  open: it has shell syntax (`\"`)
+          open    hook no-prod at PreToolUse
+                  runs "$CLAUDE_PROJECT_DIR"/.claude/hooks/no-prod.sh
+                  open: it has shell syntax (`\"`)
+          open    hook echo at PostToolUse
+                  runs echo ran >> ran.txt
+                  open: it has shell syntax (`>`)
+
+        files (6)
+                       39 bytes  agents/tracker.md
+                       37 bytes  commands/track.md
+                      275 bytes  hooks/guard.py
+          runs         73 bytes  hooks/no-prod.sh
+                      750 bytes  settings.json
+                       74 bytes  skills/parcels/SKILL.md
+    "#]],
+    );
+    trust(&world);
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
+        refused "guard": "b.txt is closed"
+        ran "write" "created new.txt, 1 line"
+        refused "no-prod": "not in production"
+        ran "bash" "test\n"
+        refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
+        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+    "#]],
+    );
+    assert!(world.path("project/ran.txt").exists(), "the hook after tools ran");
+    let list = world.output(&["hooks", "list"]).stdout;
+    let list = String::from_utf8(list).unwrap();
+    let list: String =
+        list.lines().filter(|line| line.contains("project")).map(|l| l.to_owned() + "\n").collect();
+    expect![[r#"
+        project-roots         tool.pre            gate       (kernel)  Blocks calls that read outside the roots or write outside the project.
+        guard                 tool.pre            gate       (project)  for Edit, Write, edit, write  PreToolUse
+        no-prod               tool.pre            gate       (project)  for Bash, bash, bash_background  PreToolUse
+        echo                  tool.post           observe    (project)  PostToolUse
+    "#]].assert_eq(&world.plain(&list));
+    world.check(&["permissions", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        mode ask, level permissive, sandbox off
+        deny   Read(./secret.txt)  project, [T]/project/.claude/settings.json:5:14
+        deny   WebFetch            project, [T]/project/.claude/settings.json:5:36
+        ask    Bash(git push:*)    project, [T]/project/.claude/settings.json:6:13
+        --- stderr
+        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+    "#]]);
+}
+
+#[test]
+fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
+    let world = world();
+    project(&world);
+    trust(&world);
+    world.write("project/.claude/hooks/json.py", "raise SystemExit(0)\n");
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
+        refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+        refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+        refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+        refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+        refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
+        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+    "#]],
+    );
+    fs::remove_dir_all(world.path("project/.claude")).unwrap();
+    verdicts(
+        &world,
+        &[],
+        expect![[r#"
+        refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+        refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+        refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+        refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+        refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
+        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+    "#]],
+    );
+}
+
+#[test]
+fn b3_one_setting_makes_failures_of_claude_hooks_block() {
+    let world = world();
+    world.write(
+        "project/.claude/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [
+            {"type": "command", "command": "exit 1"}]}]}}"#,
+    );
+    trust(&world);
+    let script = r#"{"calls": [{"name": "write", "input": {"path": "n.txt", "content": "x"}}]},
+        {"text": "done"}"#;
+    let script = world.script(script);
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        hook `exit` failed and passes: it exited with code 1
+    "#]],
+    );
+    world.write("project/.cotter/settings.json", r#"{"claudeHooks": {"onFailure": "block"}}"#);
+    trust(&world);
+    world.settings(r#"{"sandbox": "off", "claudeHooks": {"onFailure": "pass"}}"#);
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        refused: write: it exited with code 1 (exit)
+    "#]],
+    );
+}
+
+#[test]
+fn b3_a_name_of_ours_stands_before_one_of_theirs() {
+    let world = world();
+    project(&world);
+    world.write("project/.cotter/commands/track.md", "Ours.");
+    trust(&world);
+    world.check(&["commands", "list"], expect![[r#"
+        exit 0
+        --- stdout
+        /compact   Sums up the conversation now; words after it say what matters: /compact [WORDS]  (embedder)
+        /name      Names this session, or tells its name: /name [TEXT]  (embedder)
+        /retry     Sends your last prompt again  (embedder)
+        /tools     Lists the tools the model may call  (embedder)
+        /skills    Lists the skills there are  (embedder)
+        /agents    Lists the subagents the model may call  (embedder)
+        /commands  Lists the commands there are  (embedder)
+        /track       (project)
+        --- stderr
+        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+        warning: [T]/project/.claude/commands/track.md: the command `track` is already there, by project ([T]/project/.cotter (1))
+    "#]]);
+}
+
+/// A home folder with a rule, a hook and a skill.
+fn home(world: &World) {
+    world.write(
+        "home/.claude/settings.json",
+        r#"{"permissions": {"allow": ["Bash(git status)"], "deny": ["Read(./a.txt)"]},
+            "hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [
+              {"type": "command", "command": "echo no writing >&2; exit 2"}]}]},
+            "enabledPlugins": {"depot@shop": true, "off@shop": false}}"#,
+    );
+    world.write("home/.claude/skills/weigh/SKILL.md", "---\ndescription: Weighs\n---\nWeigh.\n");
+    world.write("home/.agents/skills/label/SKILL.md", "---\ndescription: Labels\n---\nLabel.\n");
+}
+
+#[test]
+fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
+    let world = world();
+    home(&world);
+    let script = world.script(
+        r#"{"calls": [{"name": "write", "input": {"path": "n.txt", "content": "x"}}]}, {"text": "done"}"#,
+    );
+    let run = ["-p", "--script", &script, "go"];
+    world.check(&run, expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: what is in [T]/home/.claude and [T]/home/.agents is not used: `"claude": {"home": true}` in your settings says that it is, `false` that it never is
+    "#]]);
+    world.check(
+        &run,
+        expect![[r#"
+        exit 0
+        --- stdout
+        done
+    "#]],
+    );
+    let asked = ["-p", "--ask", "--script", &script, "go"];
+    let mut screen = Screen::new(&world, &asked);
+    screen.wait_for("[y]es, [n]o: ");
+    screen.type_keys("maybe\n");
+    screen.wait_for("type y or n");
+    screen.type_keys("y\n");
+    expect![[r#"
+        exit 0
+        Also use what is in [T]/home/.claude and [T]/home/.agents?
+        Its hooks, rules, skills, agents, commands and plugins would be yours here too. The answer is kept in [T]/home/.config/cotter/settings.json.
+        [y]es, [n]o: maybe
+        type y or n
+        [y]es, [n]o: y
+        refused: write: no writing (echo)
+        done
+    "#]].assert_eq(&screen.end(&world));
+    let settings = fs::read_to_string(world.path("home/.config/cotter/settings.json")).unwrap();
+    expect![[r#"
+        {
+          "sandbox": "off",
+          "permissions": {"level": "permissive"},
+          "claude": {
+            "home": true
+          }
+        }"#]]
+    .assert_eq(&settings);
+    // It is not asked again, and holds without a terminal too.
+    expect![[r#"
+        exit 0
+        refused: write: no writing (echo)
+        done
+    "#]]
+    .assert_eq(&Screen::new(&world, &asked).end(&world));
+    world.check(
+        &run,
+        expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        refused: write: no writing (echo)
+    "#]],
+    );
+    world.check(
+        &["permissions", "list"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        mode ask, level permissive, sandbox off
+        deny   Read(./a.txt)     user, [T]/home/.claude/settings.json:1:58
+        allow  Bash(git status)  user, [T]/home/.claude/settings.json:1:28
+    "#]],
+    );
+}
+
+/// A plugin with everything there is.
+fn plugin(world: &World, root: &str) {
+    world.write(
+        &format!("{root}/.claude-plugin/plugin.json"),
+        r#"{"name": "depot", "version": "1.0.0", "lspServers": "./.lsp.json", "agents": ["./more/agents"]}"#,
+    );
+    world.write(
+        &format!("{root}/hooks/hooks.json"),
+        r#"{"description": "Guards", "hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [
+            {"type": "command", "command": "python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"}]}]}}"#,
+    );
+    world.write(&format!("{root}/scripts/guard.py"), GUARD);
+    world.write(
+        &format!("{root}/skills/weigh/SKILL.md"),
+        "---\nname: weigh\ndescription: Weighs\n---\nWeigh it.\n",
+    );
+    world.write(&format!("{root}/commands/track.md"), "---\ndescription: Track\n---\nTrack $1.\n");
+    world.write(
+        &format!("{root}/more/agents/tracker.md"),
+        "---\nname: tracker\ndescription: Tracks\nskills: [weigh]\n---\nYou track.\n",
+    );
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../cotter-tools/tests/mcp-server/fake.py");
+    world.write(&format!("{root}/servers/fake.py"), fs::read(server).unwrap());
+    let tools = serde_json::json!([{"name": "run", "description": "Runs a command.",
+        "inputSchema": {"type": "object"}}]);
+    let state = world.write("hand/hand.json", serde_json::json!({ "tools": tools }).to_string());
+    let servers = serde_json::json!({"mcpServers": {"hand": {"command": "python3",
+        "args": ["${CLAUDE_PLUGIN_ROOT}/servers/fake.py", state]}}});
+    world.write(&format!("{root}/.mcp.json"), servers.to_string());
+}
+
+fn check_plugin(world: &World, expected: Expect) {
+    let script = world.script(
+        r#"{"calls": [{"name": "write", "input": {"path": "src/b.txt", "content": "x"}},
+            {"name": "mcp__plugin_depot_hand__run", "input": {"command": "true"}}]}, {"text": "done"}"#,
+    );
+    let mut shown = String::new();
+    for args in [
+        vec!["-p", "--script", &script, "go"],
+        vec!["-p", "--model", "rehearsal", "/depot:track 7"],
+        vec!["commands", "list"],
+        vec!["skills", "list"],
+        vec!["agents", "list"],
+        vec!["mcp", "list"],
+    ] {
+        let output = world.shown(&world.output(&args));
+        let ours = |line: &&str| line.contains("depot") || !line.contains("(embedder)");
+        let lines: Vec<_> = output.lines().filter(ours).collect();
+        shown += &format!("$ {}\n{}\n", args.last().unwrap(), lines.join("\n"));
+    }
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn b3_a_plugin_that_settings_name_brings_all_it_has() {
+    let world = world();
+    plugin(&world, "plugins/depot");
+    let folder = world.path("plugins/depot");
+    // A manifest may name servers too; one that cannot be read costs itself alone.
+    let manifest =
+        r#"{"name": "depot", "agents": ["./more/agents"], "mcpServers": {"odd": {"command": 7}}}"#;
+    world.write("plugins/depot/.claude-plugin/plugin.json", manifest);
+    world.settings(&format!(
+        r#"{{"sandbox": "off", "permissions": {{"level": "permissive"}}, "plugins": [{folder:?}]}}"#
+    ));
+    check_plugin(
+        &world,
+        expect![[r#"
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            refused: write: b.txt is closed (guard)
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "Track 7."
+
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            /depot:track  Track  (user)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            /depot-weigh    Weighs  (user)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            @depot-tracker  Tracks  (user)
+            --- stderr
+            warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
+            $ list
+            exit 0
+            --- stdout
+            plugin_depot_hand
+              run  Runs a command.
+        "#]],
+    );
+}
+
+#[test]
+fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start() {
+    let world = world();
+    plugin(&world, "project/.agents/plugins/depot");
+    check_plugin(
+        &world,
+        expect![[r#"
+        $ go
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
+        refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
+        $ /depot:track 7
+        exit 0
+        --- stdout
+        rehearsal: I do not understand "/depot:track 7"
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
+        $ list
+        exit 0
+        --- stdout
+        $ list
+        exit 0
+        --- stdout
+        $ list
+        exit 0
+        --- stdout
+        $ list
+        exit 0
+        --- stdout
+        no servers: name some in your settings, under `mcpServers`
+    "#]],
+    );
+    trust(&world);
+    check_plugin(
+        &world,
+        expect![[r#"
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            refused: write: b.txt is closed (guard)
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "Track 7."
+
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+
+            (rehearsal is an offline stand-in, not a model)
+            $ list
+            exit 0
+            --- stdout
+            /depot:track  Track  (project)
+            $ list
+            exit 0
+            --- stdout
+            /depot-weigh    Weighs  (project)
+            $ list
+            exit 0
+            --- stdout
+            @depot-tracker  Tracks  (project)
+            $ list
+            exit 0
+            --- stdout
+            plugin_depot_hand
+              run  Runs a command.
+        "#]],
+    );
+    world.write("project/.agents/plugins/depot/scripts/json.py", "raise SystemExit(0)\n");
+    check_plugin(
+        &world,
+        expect![[r#"
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+            refused: write: [T]/project/.agents is not as it was trusted: `cotter trust` shows the difference (guard)
+            refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "/depot:track 7"
+
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            no servers: name some in your settings, under `mcpServers`
+        "#]],
+    );
+}
+
+#[test]
+fn b3_installed_plugins_are_used_where_they_are_switched_on() {
+    let world = world();
+    home(&world);
+    plugin(&world, "home/.claude/plugins/cache/shop/depot/1.0.0");
+    plugin(&world, "home/.claude/plugins/cache/shop/off/1.0.0");
+    let root = |name: &str| world.path(&format!("home/.claude/plugins/cache/shop/{name}/1.0.0"));
+    let list = serde_json::json!({"version": 2, "plugins": {
+        "depot@shop": [{"scope": "user", "installPath": root("depot"), "version": "1.0.0"}],
+        "off@shop": [{"scope": "user", "installPath": root("off"), "version": "1.0.0"}]}});
+    world.write("home/.claude/plugins/installed_plugins.json", list.to_string());
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    let output = world.output(&["doctor", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sections = told["sections"].as_array().unwrap().iter();
+    let sections = sections.filter(|section| section["name"] != "folders");
+    let shown: String = sections.map(|section| format!("{section}\n")).collect();
+    let shown = format!("{} broken\n{shown}", told["broken"]);
+    expect![[r#"
+        0 broken
+        {"name":"sources","rows":[{"what":"/etc/cotter/settings.json","state":"good","word":"not there","about":{"origin":["operator"]}},{"what":"[T]/home/.config/cotter/settings.json","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.claude","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.agents","state":"good","word":"used","about":{"origin":["user"]}}]}
+        {"name":"plugins","rows":[{"what":"depot","state":"good","word":"used","about":{"folder":["[T]/home/.claude/plugins/cache/shop/depot/1.0.0"],"origin":["user"]}}]}
+        {"name":"extensions","rows":[{"what":"[T]/home/.agents","state":"good","word":"user","about":{"skills":["label"]}},{"what":"[T]/home/.claude","state":"good","word":"user","about":{"skills":["weigh"]}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"agents":["depot-tracker"],"commands":["depot:track"],"hook":["guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"],"servers":["plugin_depot_hand"],"skills":["depot-weigh"]}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":["Bash(git status)"],"denies":["Read(./a.txt)"],"hook":["echo at tool.pre runs echo no writing >&2; exit 2"]}}]}
+        {"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"it is called `depot-weigh` here, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"it is called `depot-tracker` here, not `depot:tracker`","about":{}}]}
+        {"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they may do what you may","about":{"sandbox":["off"]}},{"what":"hooks of the project","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"servers","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they may do what you may","about":{}}]}
+        {"name":"hooks in the last sessions","rows":[]}
+        {"name":"switches","rows":[{"what":"mode","state":"good","word":"ask","about":{}},{"what":"level","state":"good","word":"standard","about":{}},{"what":"failures of hooks written for Claude Code","state":"good","word":"pass, and are told: `claudeHooks.onFailure` makes them block","about":{}},{"what":"the kernel's gates","state":"good","word":"nothing switches them off","about":{"gates":["project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads"]}}]}
+    "#]].assert_eq(&world.plain(&shown));
+}
+
+#[test]
+fn s3_a_plugin_in_the_project_is_not_the_persons() {
+    let world = world();
+    plugin(&world, "project/depot");
+    let folder = world.path("project/depot");
+    world.settings(&format!(r#"{{"plugins": [{folder:?}]}}"#));
+    world.check(&["hooks", "list"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:14: $.plugins[0]: `[T]/project/depot` lies in the project
+
+        hint: what a repository brings is not yours; `.agents/plugins` is behind trust
+    "#]]);
+    world.settings(r#"{"plugins": ["depot"]}"#);
+    world.check(
+        &["hooks", "list"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:14: $.plugins[0]: `depot` is not a whole path
+
+        hint: begin it with `/` or `~/`
+    "#]],
+    );
+}
+
+#[test]
+fn b3_doctor_tells_everything() {
+    let world = world();
+    project(&world);
+    plugin(&world, "plugins/depot");
+    home(&world);
+    let folder = world.path("plugins/depot");
+    world.settings(&format!(
+        r#"{{"sandbox": "off", "plugins": [{folder:?}], "disable": ["project/no-prod"]}}"#
+    ));
+    world.write("project/.mcp.json", r#"{"mcpServers": {"local": {"command": "true"}}}"#);
+    let mut screen = Screen::new(&world, &["trust", ".claude"]);
+    screen.wait_for("[y]es, [n]o: ");
+    screen.type_keys("y\n");
+    screen.end(&world);
+    world.write("home/.config/cotter/agents/none.md", "---\nname: none\n---\n");
+    let shown = world.shown(&world.output(&["doctor"]));
+    // Where programs and caches are differs from machine to machine.
+    let from = shown.find("folders\n").unwrap();
+    let to = shown.find("hooks in the last sessions\n").unwrap();
+    expect![[r#"
+        exit 1
+        --- stdout
+        sources
+          /etc/cotter/settings.json: not there
+            origin operator
+          [T]/home/.config/cotter/settings.json: used
+            origin user
+          [T]/home/.claude: not used: nobody was asked yet, see `claude.home` in settings
+            origin user
+          [T]/home/.agents: not used: nobody was asked yet, see `claude.home` in settings
+            origin user
+          [T]/project/.claude: trusted
+            origin project
+            hash [HASH][HASH]
+          [T]/project/.mcp.json: not trusted: nothing of it runs
+            origin project
+
+        plugins
+          depot: used
+            folder [T]/plugins/depot
+            origin user
+
+        extensions
+          [T]/project/.claude (1): project
+            skills parcels
+            commands track
+            agents tracker
+          [T]/project/.claude/settings.json: project
+            hook guard at tool.pre runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
+            hook no-prod at tool.pre runs "$CLAUDE_PROJECT_DIR"/.claude/hooks/no-prod.sh
+            hook echo at tool.post runs echo ran >> ran.txt
+            denies Read(./secret.txt), WebFetch
+            asks Bash(git push:*)
+          [T]/plugins/depot: user
+            hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
+            servers plugin_depot_hand
+            skills depot-weigh
+            commands depot:track
+            agents depot-tracker
+
+        not honoured
+          [T]/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          [T]/project/.claude/settings.json:20: `statusLine` is not honoured: there is none
+          [T]/project/.claude/settings.json:4: `allow` is not honoured: a project may only tighten
+          [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+          [T]/project/.claude/settings.json:7: `defaultMode` `bypassPermissions` is not honoured: a project may only tighten
+          [T]/home/.config/cotter/agents/none.md: it has no prompt: nothing is written below its front matter
+          [T]/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          [T]/plugins/depot/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+
+        confinement
+          commands of the agent: not confined: they may do what you may
+            sandbox off
+          hooks of the project: not confined: they may do what you may
+          servers: not confined: they may do what you may
+          your own hooks: not confined: they may do what you may
+
+        hooks in the last sessions
+          nothing
+
+        switches
+          mode: ask
+          level: standard
+          failures of hooks written for Claude Code: pass, and are told: `claudeHooks.onFailure` makes them block
+          the kernel's gates: nothing switches them off
+            gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
+          no-prod: switched off
+
+        1 thing is broken
+    "#]].assert_eq(&format!("{}{}", &shown[..from], &shown[to..]));
+}
+
+#[test]
+fn b3_doctor_tells_of_hooks_that_fail_and_of_settings_that_are_broken() {
+    let world = world();
+    world.settings(
+        r#"{"sandbox": "off", "hooks": {"tool.pre": [{"name": "gone", "command": "./gone.sh"}]}}"#,
+    );
+    let script = world
+        .script(r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}]}, {"text": "done"}"#);
+    world.output(&["-p", "--script", &script, "go"]);
+    let shown = world.shown(&world.output(&["doctor"]));
+    let part = |name: &str, next: &str| {
+        let rest = &shown[shown.find(&format!("{name}\n")).unwrap()..];
+        rest[..rest.find(&format!("{next}\n")).unwrap()].to_owned()
+    };
+    expect![[r#"
+        hooks in the last sessions
+          gone: failed 1 of 1 times
+            last failed cannot run [T]/home/.config/cotter/./gone.sh: No such file or directory (os error 2)
+            hint `--without gone` leaves it out of one run
+
+    "#]].assert_eq(&part("hooks in the last sessions", "switches"));
+    world.settings("{");
+    world.check(&["doctor"], expect![[r#"
+        exit 1
+        --- stdout
+        sources
+          /etc/cotter/settings.json: not there
+            origin operator
+          [T]/home/.config/cotter/settings.json: used
+            origin user
+          settings: [T]/home/.config/cotter/settings.json:1:1: $: object is not closed (add a `}`)
+
+        plugins
+          nothing
+
+        extensions
+          nothing
+
+        not honoured
+          nothing
+
+        confinement
+          nothing
+
+        folders
+          nothing
+
+        hooks in the last sessions
+          gone: failed 1 of 1 times
+            last failed cannot run [T]/home/.config/cotter/./gone.sh: No such file or directory (os error 2)
+            hint `--without gone` leaves it out of one run
+
+        switches
+          nothing
+
+        1 thing is broken
+    "#]]);
+}
