@@ -99,7 +99,7 @@ impl<'a> Trusted<'a> {
     fn of(found: &'a Found) -> Option<Self> {
         let (copy, rewrite, current) = match &found.standing {
             Standing::Trusted { copy, grants, .. } => (copy, grants.rewrite, true),
-            Standing::Changed { copy, .. } | Standing::Gone { copy } => (copy, false, false),
+            Standing::Changed { copy, .. } | Standing::Gone { copy, .. } => (copy, false, false),
             _ => return None,
         };
         // A copy goes by its hash.

@@ -35,27 +35,26 @@ pub(crate) fn change(
         return Err(unchanged());
     }
     home::write_private(&path, after.as_bytes())?;
-    *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(after);
     Ok(path)
 }
 
-/// What this process wrote last.
-static WRITTEN: Mutex<Option<String>> = Mutex::new(None);
+/// The allow rules that a person had this process write: nobody needs to be asked about them again.
+static SAID: Mutex<Vec<String>> = Mutex::new(vec![]);
 
-/// Whether these are the words that a person had this process write: nobody needs to be asked about them
-/// again.
-pub(crate) fn is_written_here(text: &str) -> bool {
-    let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
-    written.as_deref() == Some(text)
+/// Those rules.
+pub(crate) fn said() -> Vec<String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Adds allow rules. Those that are there already are not added again.
 pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, Failure> {
     let has = |list: &[Written], rule: &String| list.iter().any(|known| known.text == *rule);
-    change(
+    let path = change(
         |text| with_rules(text, rules),
         |settings| rules.iter().all(|rule| has(&settings.permissions.allow, rule)),
-    )
+    )?;
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(rules);
+    Ok(path)
 }
 
 /// Takes an allow rule out, wherever it stands in the list.

@@ -3,6 +3,7 @@
 
 use std::{
     future::Future,
+    io,
     path::{Path, PathBuf, absolute},
     pin::Pin,
     sync::Arc,
@@ -13,10 +14,11 @@ use cotter::{
     command_hook::Starts,
     ext::{Change, HooksOff, RegisterError, Reload},
     files::{Diagnostic, Severity, TakenNames, Watch},
+    permission::Mode,
     points::Power,
     settings::Values,
     text,
-    trust::{Hash, Record},
+    trust::{Hash, Record, Standing},
 };
 
 use crate::{
@@ -24,11 +26,11 @@ use crate::{
     cli::RunArgs,
     extensions::{self, Extensions},
     failure::Failure,
-    home,
+    home, own_settings,
     setup::Files,
     spaces::Spaces,
     switches,
-    trust::{self, Standings},
+    trust::{self, Found, Standings},
 };
 
 /// Everything that is loaded together, whose it is, and what is to be said about it.
@@ -128,14 +130,43 @@ impl<'a> Units<'a> {
         }
     }
 
+    /// A person agreed to this already, in these words, and to the rules that they had written down.
+    fn agree_to(&mut self, looser: Vec<String>) {
+        let said = own_settings::said().into_iter();
+        let said = said.map(|rule| format!("new: rule `allow {rule}`"));
+        let change = std::mem::take(&mut self.change);
+        self.change = change.agreed_to(looser.into_iter().chain(said));
+    }
+
     /// Makes it so.
     pub(crate) fn apply(self) -> Result<Reload, RegisterError> {
         self.agent.apply(self.change)
     }
 }
 
+/// What the command line says, which stands over every file.
+#[derive(Clone)]
+pub(crate) struct Flags {
+    mode: Option<Mode>,
+    without: Vec<String>,
+}
+
+impl Flags {
+    pub(crate) fn of(args: &RunArgs) -> Self {
+        Flags { mode: args.mode, without: args.without.clone() }
+    }
+
+    /// The last of all that is loaded: of what several say, the nearest counts.
+    pub(crate) fn load_into(&self, units: &mut Units<'_>) {
+        units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
+            self.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
+            self.without.iter().for_each(|name| _ = unit.switch_off(name.as_str()));
+        });
+    }
+}
+
 /// What is watched while a run goes on: the person's own extensions, the project's, and who is trusted.
-pub(crate) fn watched(place: &Place, named: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn watch(place: &Place, named: Option<&Path>) -> io::Result<Watch> {
     let own = home::config().into_iter().flat_map(|folder| {
         ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
             .map(|name| folder.join(name))
@@ -144,9 +175,9 @@ pub(crate) fn watched(place: &Place, named: Option<&Path>) -> Vec<PathBuf> {
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
     watched.extend(claude::watched(place));
-    watched.extend(trust::possible_sources(place));
     watched.extend(named.and_then(|path| absolute(path).ok()));
-    watched
+    // A link that a repository brings leads nowhere.
+    Watch::new(watched, trust::possible_sources(place))
 }
 
 /// Takes up changes of files while a run goes on.
@@ -166,12 +197,16 @@ pub(crate) struct Reloader {
     /// What a run keeps as it began.
     values: Values,
     records: Vec<Record>,
+    flags: Flags,
+    /// What would loosen, as it was told last.
+    waits: Vec<String>,
 }
 
 /// What waits for the person's word.
 struct Waiting {
     answer: Pin<Box<dyn Future<Output = bool> + Send>>,
-    files: Files,
+    /// What they were shown.
+    looser: Vec<String>,
 }
 
 impl Reloader {
@@ -185,7 +220,7 @@ impl Reloader {
         args: &RunArgs,
     ) -> Self {
         owners.retain(|owner| owner.unit != extensions::MEMORY);
-        let records = records(&agent);
+        let records = records(&agent).unwrap_or_default();
         Reloader {
             agent,
             starts,
@@ -197,6 +232,8 @@ impl Reloader {
             told,
             values: files.values(),
             records,
+            flags: Flags::of(args),
+            waits: vec![],
         }
     }
 
@@ -204,35 +241,34 @@ impl Reloader {
     pub(crate) async fn run(mut self, mut watch: Watch) {
         let mut waiting: Option<Waiting> = None;
         loop {
-            tokio::select! {
-                () = watch.changed() => {
-                    // What changed again is asked about anew.
-                    waiting = None;
-                    match self.reload() {
-                        Ok(held) => waiting = held.and_then(|(files, looser)| self.ask(files, &looser)),
-                        Err(failure) => self.tell([format!(
-                            "{}; what was in force before stays",
-                            failure.in_short()
-                        )]),
-                    }
+            let agreed_to = tokio::select! {
+                () = watch.changed() => vec![],
+                agreed = answer(&mut waiting) => match waiting.take() {
+                    Some(waiting) if agreed => waiting.looser,
+                    _ => continue,
+                },
+            };
+            // What changed again is asked about anew.
+            waiting = match self.reload(agreed_to) {
+                Ok(looser) => self.ask(looser),
+                Err(failure) => {
+                    let words = failure.in_short();
+                    self.tell([format!("{words}; what was in force before stays")]);
+                    None
                 }
-                agreed = answer(&mut waiting) => {
-                    if let (true, Some(Waiting { files, .. })) = (agreed, waiting.take()) {
-                        self.agree(&files);
-                    }
-                }
-            }
+            };
         }
     }
 
-    /// Loads everything again. What would loosen is given back, with the files that it is in.
-    fn reload(&mut self) -> Result<Option<(Files, Vec<String>)>, Failure> {
+    /// Loads everything again. Gives what would loosen, but for what a person agreed to in these words.
+    fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, Failure> {
         let place = self.agent.place();
         let standings = match self.safe_mode {
             true => Standings::nothing(),
             false => trust::standing_now(place, &self.hashes),
         };
-        let records = records(&self.agent);
+        // Records that cannot be read decide nothing.
+        let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
         let files = Files::load(self.named.as_deref(), place, &standings)?;
         let extensions = Extensions::load(&files, place, &standings).of_a_run();
         let extensions = if self.safe_mode { extensions.safe() } else { extensions };
@@ -242,13 +278,18 @@ impl Reloader {
         let mut spaces = shelf.read_again(&standings)?;
         let places = spaces.places();
         let now = records.clone();
-        let is_said = move |owner: &Owner| is_decided(owner, &places, &before, &now);
+        let is_said = |owner: &Owner| {
+            is_decided(owner, &places, &before, &now)
+                || self.hashes.is_empty() && before != now && is_forgotten(owner, &standings)
+        };
         let owners = self.with_owners(spaces.owners());
         let mut units = Units::new(&agent, self.starts.clone(), &owners, is_said)?;
         files.load_into(&mut units)?;
         extensions.load_into(&mut units);
         spaces.load_into(&mut units);
+        self.flags.load_into(&mut units);
         units.drop_others(&owners);
+        units.agree_to(agreed_to);
         let (owners, mut told) = (units.owners.clone(), units.told.clone());
         let done = units.apply()?;
         drop(spaces);
@@ -265,8 +306,8 @@ impl Reloader {
         self.owners = owners.iter().chain(held).cloned().collect();
         self.tell(told);
         Ok(match done {
-            Reload::Held { looser } => Some((files, looser)),
-            _ => None,
+            Reload::Held { looser } => looser,
+            _ => vec![],
         })
     }
 
@@ -278,31 +319,29 @@ impl Reloader {
         self.owners.iter().cloned().chain(new.collect::<Vec<_>>()).collect()
     }
 
-    /// Asks the person, where there is one.
-    fn ask(&mut self, files: Files, looser: &[String]) -> Option<Waiting> {
-        let list: String = looser.iter().map(|line| format!("\n  {line}")).collect();
-        let ui = self.agent.ui().clone();
-        if !ui.present() {
-            let words =
-                "settings changed, and some of it would loosen this run; that waits for the next";
-            self.tell([format!("{words}:{list}")]);
+    /// Asks the person, where there is one. Without one, what waits is told once.
+    fn ask(&mut self, looser: Vec<String>) -> Option<Waiting> {
+        if looser.is_empty() {
             return None;
         }
+        let list = |lines: &[String]| lines.iter().map(|line| format!("\n  {line}")).collect();
+        let ui = self.agent.ui().clone();
+        if !ui.present() {
+            let is_new = |line: &&String| !self.waits.contains(line);
+            let new: Vec<_> = looser.iter().filter(is_new).cloned().collect();
+            let list: String = list(&new);
+            let words =
+                "settings changed, and some of it would loosen this run; that waits for the next";
+            if !new.is_empty() {
+                ui.notify(&format!("warning: {}", text::show(&format!("{words}:{list}"))));
+            }
+            self.waits = looser;
+            return None;
+        }
+        let list: String = list(&looser);
         let question =
             format!("Settings changed, and some of it would loosen this run:{list}\nLet it?");
-        Some(Waiting { answer: Box::pin(async move { ui.confirm(&question).await }), files })
-    }
-
-    /// A person said yes to files as they were shown.
-    fn agree(&mut self, files: &Files) {
-        let units = Units::new(&self.agent, self.starts.clone(), &self.owners, |_| true);
-        let done = units.and_then(|mut units| {
-            files.load_into(&mut units)?;
-            Ok(units.apply()?)
-        });
-        if let Err(failure) = done {
-            self.tell([failure.in_short()]);
-        }
+        Some(Waiting { answer: Box::pin(async move { ui.confirm(&question).await }), looser })
     }
 
     /// Says what was not said before.
@@ -323,9 +362,19 @@ async fn answer(waiting: &mut Option<Waiting>) -> bool {
     }
 }
 
-fn records(agent: &Agent) -> Vec<Record> {
-    let store = trust::store(agent.place().project()).ok();
-    store.and_then(|store| store.list().ok()).unwrap_or_default()
+/// Who is trusted; `None` where that cannot be told.
+fn records(agent: &Agent) -> Option<Vec<Record>> {
+    // Who takes trust back leaves a file that says so.
+    home::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
+    trust::store(agent.place().project()).ok()?.list().ok()
+}
+
+/// Whether nobody trusts what an owner was loaded from any longer, as far as can be told.
+fn is_forgotten(owner: &Owner, standings: &Standings) -> bool {
+    let unit = Path::new(owner.unit.as_str());
+    let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
+    let is_unknown = |found: &Found| matches!(found.standing, Standing::Unknown { word: None });
+    owner.origin == Origin::Project && found.is_some_and(is_unknown)
 }
 
 /// Whether a person trusted what an owner is loaded from, or took that back, since it was loaded.

@@ -38,8 +38,7 @@ use crate::{
     failure::Failure,
     home,
     models::{Answering, ModelNames},
-    own_settings,
-    reload::{Reloader, Units},
+    reload::{Flags, Reloader, Units},
     roots, screen,
     sessions::{FromFirstWord, Sessions},
     spaces::{self, Spaces},
@@ -74,8 +73,6 @@ struct File {
     servers: Servers,
     /// Hooks that it declares and switches off.
     off: Vec<CommandHook>,
-    /// Whether it is as this process wrote it when a person said so.
-    written_here: bool,
     /// Of a file that was written for another program: the folders it brings, and what is not honoured.
     others: Option<(Vec<Brings>, Vec<Diagnostic>)>,
 }
@@ -89,7 +86,6 @@ impl File {
             settings: Settings::default(),
             servers: Servers::default(),
             off: vec![],
-            written_here: false,
             others: None,
         }
     }
@@ -113,9 +109,7 @@ impl File {
     fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
         let Some(document) = Document::load(path)? else { return Ok(None) };
         let owner = Owner::new(origin, path.display().to_string());
-        let mut file = File::read(path, &document, source, owner, folder_of(path)?)?;
-        file.written_here = own_settings::is_written_here(document.text());
-        Ok(Some(file))
+        Ok(Some(File::read(path, &document, source, owner, folder_of(path)?)?))
     }
 
     fn read(
@@ -204,7 +198,7 @@ impl File {
 fn kept(found: &Found) -> Option<(&PathBuf, Grants)> {
     match &found.standing {
         Standing::Trusted { copy, grants, .. } => Some((copy, *grants)),
-        Standing::Changed { copy, .. } | Standing::Gone { copy } if found.is_folder() => {
+        Standing::Changed { copy, .. } | Standing::Gone { copy, .. } if found.is_folder() => {
             Some((copy, Grants::default()))
         }
         _ => None,
@@ -374,7 +368,7 @@ impl Files {
 
     /// Adds every file's permissions and hooks to what is loaded.
     pub(crate) fn load_into(&self, units: &mut Units<'_>) -> Result<(), Failure> {
-        for file @ File { owner, base, settings, written_here, .. } in &self.0 {
+        for file @ File { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             check_examples(&settings.permissions, units.agent)?;
             let unknown = about_unknown_tools(&settings.permissions, units.agent);
@@ -390,7 +384,7 @@ impl Files {
             }
             let confined = command_hook::is_confined(owner);
             let base = Base { folder: base.clone(), confined, starts: units.starts.clone() };
-            units.load(owner, *written_here, |unit| {
+            units.load(owner, false, |unit| {
                 fill(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &base);
                 settings.disable.iter().for_each(|name| _ = unit.switch_off(name.text.as_str()));
@@ -790,10 +784,7 @@ impl Setup {
             units.told.extend(about_missing(chosen, &agent));
         }
         told.append(&mut units.told);
-        units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
-            args.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
-            args.without.iter().for_each(|name| _ = unit.switch_off(name.as_str()));
-        });
+        Flags::of(args).load_into(&mut units);
         let _ = units.apply()?;
         args.without.iter().try_for_each(|name| check_without(&agent, name))?;
         told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);

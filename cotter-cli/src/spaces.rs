@@ -138,7 +138,7 @@ impl Spaces {
             let folder = match &found.standing {
                 Standing::Trusted { copy, .. }
                 | Standing::Changed { copy, .. }
-                | Standing::Gone { copy } => copy,
+                | Standing::Gone { copy, .. } => copy,
                 _ => &found.source,
             };
             let ids = ids_in(&folder.join("spaces"));
@@ -157,7 +157,7 @@ impl Spaces {
         let state = match standing {
             Standing::Trusted { copy, grants, .. } => State::Trusted(copy, grants),
             Standing::Changed { copy, .. } => State::Hooks(copy, "changed since it was trusted"),
-            Standing::Gone { copy } => State::Hooks(copy, "was trusted, and is gone"),
+            Standing::Gone { copy, .. } => State::Hooks(copy, "was trusted, and is gone"),
             Standing::Unknown { word } => State::Nothing(word),
             _ => State::Nothing(None),
         };
@@ -420,7 +420,7 @@ fn of_project(id: &str, project: &Standings) -> Option<At> {
             Standing::Changed { copy, .. } if is_there(copy) => {
                 State::Hooks(copy.join(&within), "changed since it was trusted")
             }
-            Standing::Gone { copy } if is_there(copy) => {
+            Standing::Gone { copy, .. } if is_there(copy) => {
                 State::Hooks(copy.join(&within), "was trusted, and is gone")
             }
             Standing::Unknown { word } if is_there(&found.source) => State::Nothing(word.clone()),

@@ -124,6 +124,7 @@ impl Standings {
                 Standing::Changed { .. } => Some(format!(
                     "{source} changed since it was trusted: {stays} (`cotter trust` shows how it changed)"
                 )),
+                Standing::Gone { why: Some(why), .. } => Some(format!("{why}: {stays}")),
                 Standing::Gone { .. } => Some(format!(
                     "{source} was trusted, and is gone: {stays} (`cotter untrust` forgets it)"
                 )),
@@ -184,7 +185,12 @@ fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, Failure>) -> Vec<Looke
             (false, Err(_)) => continue,
             (true, store) => match (Snapshot::take(&source), store) {
                 (Ok(snapshot), _) if snapshot.is_empty() && !was_trusted => continue,
-                (Err(error), _) => (unknown(&error.into()), None),
+                (Err(error), store) => {
+                    let failure = Failure::from(error);
+                    let store = store.as_ref().ok().filter(|_| was_trusted);
+                    let kept = store.and_then(|s| s.unreadable(&source, failure.in_short()));
+                    (kept.unwrap_or_else(|| unknown(&failure)), None)
+                }
                 (Ok(_), Err(failure)) => (unknown(failure), None),
                 (Ok(snapshot), Ok(store)) => (store.standing(&snapshot), Some(snapshot)),
             },
@@ -311,6 +317,7 @@ fn left_out(space: &Found) -> Option<String> {
         Standing::Changed { .. } => {
             format!("{source} changed since it was trusted (`cotter trust {source}` shows how)")
         }
+        Standing::Gone { why: Some(why), .. } => why.clone(),
         Standing::Gone { .. } => format!("{source} was trusted, and is gone"),
         Standing::Unknown { word: Some(word) } => format!("nothing of {source} is used: {word}"),
         _ => format!("nobody trusts {source} yet (`cotter trust {source}` shows it)"),

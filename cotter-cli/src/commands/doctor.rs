@@ -182,6 +182,7 @@ fn sources(sight: &Sight) -> Vec<Row> {
             Standing::Changed { .. } => {
                 (State::Note, "changed since it was trusted".into(), String::new())
             }
+            Standing::Gone { why: Some(why), .. } => (State::Broken, why.clone(), String::new()),
             Standing::Gone { .. } => (State::Note, "trusted, and gone".into(), String::new()),
             Standing::Unknown { word: Some(word) } => (State::Broken, word.clone(), String::new()),
             _ => (State::Note, "not trusted: nothing of it runs".into(), String::new()),

@@ -62,7 +62,7 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
     let place = place(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
-    let watch = Watch::new(reload::watched(&place, args.settings.as_deref()));
+    let watch = reload::watch(&place, args.settings.as_deref());
     let spaces = Spaces::new(&place, &args.spaces, &args.trust.hashes, args.safe_mode);
     let standings = match args.safe_mode {
         true => Standings::nothing(),

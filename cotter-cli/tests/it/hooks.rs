@@ -422,6 +422,14 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
     assert!(!world.path("project/prod.txt").exists());
+    // What cannot be looked at is not what was trusted either.
+    fs::create_dir(world.path("project/.cotter")).unwrap();
+    std::os::unix::fs::symlink("/tmp", world.path("project/.cotter/out")).unwrap();
+    let unreadable = world.output(&run(&[], prompt));
+    let unreadable = world.shown(&unreadable);
+    assert!(unreadable.contains("refused: write: this would change production"), "{unreadable}");
+    assert!(unreadable.contains(".cotter/out"), "{unreadable}");
+    fs::remove_dir_all(world.path("project/.cotter")).unwrap();
     // Nothing shows where the project begins, but that something of it was trusted.
     fs::remove_dir_all(world.path("project/.git")).unwrap();
     let below = world.output(&run(&["--cwd", "src"], prompt));

@@ -210,6 +210,91 @@ fn s2_hot_reload_that_loosens_is_asked_about() {
     assert!(screen.end(&world).contains("Let it?"));
 }
 
+/// What a no held is not let in by an "always" about something else, nor by words that were written once.
+#[test]
+fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.settings(r#"{"permissions": {"deny": ["read(./a.txt)"], "level": "paranoid"}}"#);
+    let read = r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}], "delayMs": 50}"#;
+    let other = r#"{"calls": [{"name": "read", "input": {"path": "src/b.txt"}}]}"#;
+    let script = world.script(&[vec![read; 60], vec![other], vec![read; 900]].concat().join(","));
+    let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
+    wait_for_refusal(&world, true);
+    world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
+    screen.wait_for("Let it?");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    screen.type_keys("n\n");
+    screen.wait_for("[a]lways");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    screen.type_keys("a\n");
+    screen.wait_for("kept in");
+    let before = refusals(&world).len();
+    wait_until(|| refusals(&world).len() > before + 10, "calls go on");
+    assert!(refusals(&world)[before + 2..].iter().all(|refused| *refused));
+    screen.type_keys("\u{3}");
+    screen.end(&world);
+}
+
+/// Looser words in a file that was not there, over a flag, or under a stricter file, loosen nothing.
+#[test]
+fn s2_a_looser_level_or_mode_waits_wherever_it_is_said() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let run = Running::new(&world, &["--permission-mode", "plan"]);
+    wait_for_refusal(&world, false);
+    world.settings(r#"{"permissions": {"mode": "accept-edits", "level": "permissive"}}"#);
+    run.wait_for("level");
+    run.end(expect![[""]]);
+}
+
+/// Records that cannot be read are nobody's word: what was trusted stays.
+#[test]
+fn s2_hot_reload_with_records_that_cannot_be_read() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", DENY);
+    trust(&world);
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, true);
+    let records = world.path("home/.local/share/cotter/trust/trust.json");
+    let text = fs::read_to_string(&records).unwrap();
+    fs::write(&records, "{").unwrap();
+    run.wait_for("trust.json");
+    wait_for_refusal(&world, true);
+    fs::remove_file(&records).unwrap();
+    wait_for_refusal(&world, true);
+    fs::write(&records, text).unwrap();
+    wait_for_refusal(&world, true);
+    run.end(expect![[""]]);
+}
+
+/// A link that a repository brings is not followed, and keeps nobody from watching the rest.
+#[test]
+fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    std::os::unix::fs::symlink("/", world.path("project/.cotter")).unwrap();
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.settings(DENY);
+    wait_for_refusal(&world, true);
+    run.end(expect![[""]]);
+}
+
+/// A person's own folder may be a link that is led elsewhere, or be put in the place of another.
+#[test]
+fn hot_reload_of_a_folder_that_is_put_in_the_place_of_another() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("dotfiles/one/settings.json", "{}");
+    world.write("dotfiles/two/settings.json", DENY);
+    fs::create_dir_all(world.path("home/.config")).unwrap();
+    let link = world.path("home/.config/cotter");
+    std::os::unix::fs::symlink(world.path("dotfiles/one"), &link).unwrap();
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(world.path("dotfiles/two"), &link).unwrap();
+    wait_for_refusal(&world, true);
+    run.end(expect![[""]]);
+}
+
 /// What runs is what was trusted, whatever is swapped, slipped in beside it or put before it on the way.
 #[test]
 fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {

@@ -67,12 +67,19 @@ impl Meta {
 
     /// Whether `other` guards at least what this one does, as far as a description tells.
     pub(crate) fn guards_as(&self, other: &Meta) -> bool {
-        let globs = |meta: &Meta| meta.tools.as_ref().map(|filter| filter.globs.clone());
+        let covers = |ours: &ToolFilter, theirs: &ToolFilter| {
+            ours.globs.iter().all(|glob| theirs.globs.contains(glob))
+        };
+        let as_wide = match (&self.tools, &other.tools) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(ours), Some(theirs)) => covers(ours, theirs),
+        };
         self.name == other.name
             && self.point == other.point
             && self.power == other.power
             && self.definition == other.definition
-            && (other.tools.is_none() || globs(self) == globs(other))
+            && as_wide
     }
 }
 

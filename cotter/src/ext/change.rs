@@ -3,12 +3,18 @@
 
 use std::fmt::Write as _;
 
+use smol_str::SmolStr;
+
 use super::{
     generation::Unit,
     origin::{Origin, Owner},
     registry::{Item, RegisterError, Registry},
 };
-use crate::{permission::Policy, points::Power, text};
+use crate::{
+    permission::{Level, Mode, Policy},
+    points::Power,
+    text,
+};
 
 /// What one or several owners register instead of what they had. Applied by
 /// [`Agent::apply`](crate::Agent::apply) in one step: no run ever sees a part of it.
@@ -19,6 +25,7 @@ use crate::{permission::Policy, points::Power, text};
 pub struct Change {
     pub(super) units: Vec<(Registry, bool)>,
     pub(super) of_files: bool,
+    pub(super) agreed_to: Vec<String>,
 }
 
 impl Change {
@@ -45,6 +52,12 @@ impl Change {
     /// subagents as before, for its prompt cache, and is told of the difference.
     pub fn of_files(mut self) -> Self {
         self.of_files = true;
+        self
+    }
+
+    /// A person agreed to what [`Reload::Held`] listed in these words. Whatever else would loosen waits.
+    pub fn agreed_to(mut self, looser: impl IntoIterator<Item = String>) -> Self {
+        self.agreed_to.extend(looser);
         self
     }
 
@@ -86,28 +99,155 @@ pub enum Reload {
     },
 }
 
-/// What an owner has after a change that nobody agreed to, and what of it waits.
-pub(super) fn tightened(old: Vec<Item>, new: Unit, in_force: &Policy) -> (Unit, Vec<String>) {
-    let looser = loosened(&old, &new.items, in_force);
+/// Puts the units of a change, each with whether a person agreed to it, in the place of what their owners
+/// had. Gives what waits.
+pub(super) fn apply(
+    changed: &[(Unit, bool)],
+    agreed_to: &[String],
+    units: &mut Vec<Unit>,
+) -> Vec<String> {
+    let (mut looser, mut held) = (vec![], vec![]);
+    // As it would be with what was agreed to and nothing else.
+    let mut agreed = units.clone();
+    for (index, (new, is_agreed)) in changed.iter().enumerate() {
+        let (at, old) = match take(units, &new.owner) {
+            Some((at, old)) => (Some(at), old),
+            None => (None, vec![]),
+        };
+        let others = changed.iter().filter(|(other, _)| !other.owner.is(&new.owner));
+        let others = others.filter(|(other, _)| other.owner.origin == new.owner.origin);
+        let elsewhere: Vec<_> = others.flat_map(|(other, _)| other.items.clone()).collect();
+        let next = match is_agreed {
+            true => new.clone(),
+            false => {
+                let (next, waits) = tightened(old, new.clone(), &elsewhere, agreed_to);
+                held.extend((!waits.is_empty()).then(|| new.owner.clone()));
+                looser.extend(waits);
+                next
+            }
+        };
+        let later: Vec<_> = changed[index + 1..].iter().map(|(later, _)| &later.owner).collect();
+        if *is_agreed {
+            let before = take(&mut agreed, &new.owner);
+            place(&mut agreed, before.map(|(at, _)| at), new.clone(), &later);
+        }
+        place(units, at, next, &later);
+    }
+    wait_for_names(units, &held, &mut looser);
+    hold_modes(units, &agreed, changed, agreed_to, &mut looser);
+    looser
+}
+
+/// Takes out what an owner has: where it stood, and what it was.
+fn take(units: &mut Vec<Unit>, owner: &Owner) -> Option<(usize, Vec<Item>)> {
+    let at = units.iter().position(|unit| unit.owner.is(owner))?;
+    let theirs = units.extract_if(.., |unit| unit.owner.is(owner));
+    let items = theirs.flat_map(|unit| unit.items).collect();
+    Some((at, items))
+}
+
+/// Puts a unit where its owner stood. A new owner stands before those of the same origin that come later in
+/// the change: of what several say, the nearest counts.
+fn place(units: &mut Vec<Unit>, at: Option<usize>, unit: Unit, later: &[&Owner]) {
+    if unit.items.is_empty() {
+        return;
+    }
+    let is_later = |other: &Unit| {
+        let same = other.owner.origin == unit.owner.origin;
+        same && later.iter().any(|owner| owner.is(&other.owner))
+    };
+    let at = at.or_else(|| units.iter().position(is_later)).unwrap_or(units.len());
+    units.insert(at.min(units.len()), unit);
+}
+
+/// Where mode or level come to less than they would without what nobody agreed to, those of the changed
+/// units stay as they were.
+fn hold_modes(
+    units: &mut Vec<Unit>,
+    agreed: &[Unit],
+    changed: &[(Unit, bool)],
+    agreed_to: &[String],
+    looser: &mut Vec<String>,
+) {
+    let ((mode, level), (before, level_before)) = (settled(units), settled(agreed));
+    let words = [
+        (mode < before, format!("new: mode `{}`", mode.as_str())),
+        (level < level_before, format!("new: level `{}`", level.as_str())),
+    ];
+    let waits = words.map(|(is_looser, words)| {
+        let waits = is_looser && !agreed_to.contains(&words);
+        looser.extend(waits.then_some(words));
+        waits
+    });
+    let is_it = |item: &Item| match item {
+        Item::Mode(_) => waits[0],
+        Item::Level(_) => waits[1],
+        _ => false,
+    };
+    if !waits.contains(&true) {
+        return;
+    }
+    for (new, _) in changed.iter().filter(|(_, is_agreed)| !is_agreed) {
+        let old = agreed.iter().find(|unit| unit.owner.is(&new.owner));
+        let kept = old.iter().flat_map(|unit| &unit.items).filter(|item| is_it(item)).cloned();
+        let kept: Vec<_> = kept.collect();
+        match units.iter_mut().find(|unit| unit.owner.is(&new.owner)) {
+            Some(unit) => {
+                unit.items.retain(|item| !is_it(item));
+                unit.items.extend(kept);
+            }
+            None if !kept.is_empty() => {
+                let at = agreed.iter().position(|unit| unit.owner.is(&new.owner));
+                place(units, at, Unit { owner: new.owner.clone(), items: kept }, &[]);
+            }
+            None => {}
+        }
+    }
+    units.retain(|unit| !unit.items.is_empty());
+}
+
+/// What an owner has after a change that nobody agreed to, and what of it waits. What is strict elsewhere
+/// is not lost. Modes and levels are judged by what they come to, all of them together.
+pub(super) fn tightened(
+    old: Vec<Item>,
+    new: Unit,
+    elsewhere: &[Item],
+    agreed_to: &[String],
+) -> (Unit, Vec<String>) {
+    let mut looser = loosened(&old, &new.items, elsewhere);
+    looser.retain(|line| !agreed_to.contains(line));
     if looser.is_empty() {
         return (new, looser);
     }
     let Unit { owner, items: new } = new;
+    let is_set = |item: &Item| matches!(item, Item::Mode(_) | Item::Level(_));
     // What was switched off and is no longer is stricter.
-    let stays = |item: &Item| !matches!(item, Item::Off(_)) || has_same(&new, item);
+    let stays = |item: &Item| match item {
+        Item::Off(_) => has_same(&new, item),
+        item => !is_set(item),
+    };
     let mut items: Vec<_> = old.into_iter().filter(stays).collect();
-    let added: Vec<_> = new.into_iter().filter(|item| tightens(item, &items)).collect();
+    let added: Vec<_> =
+        new.into_iter().filter(|item| is_set(item) || tightens(item, &items)).collect();
     items.extend(added);
     (Unit { owner, items }, looser)
 }
 
-/// What was there that is no longer (what can block, rules, a mode or level as strict), and what would
-/// let pass that nobody let pass before.
-fn loosened(old: &[Item], new: &[Item], in_force: &Policy) -> Vec<String> {
-    let gone = old.iter().filter(|item| !is_kept(item, new));
-    let gone = gone.map(|item| format!("gone: {}", describe(item)));
-    let come = new.iter().filter(|item| loosens(item, old, in_force));
-    gone.chain(come.map(|item| format!("new: {}", describe(item)))).collect()
+/// What was there that is no longer (what can block, rules), and what would let pass that nobody let pass
+/// before.
+fn loosened(old: &[Item], new: &[Item], elsewhere: &[Item]) -> Vec<String> {
+    let is_gone = |item: &&Item| !is_kept(item, new) && !is_kept(item, elsewhere);
+    let gone = old.iter().filter(is_gone).map(|item| format!("gone: {}", describe(item)));
+    let come = new.iter().filter(|item| loosens(item, old));
+    let come = come.map(|item| format!("new: {}", describe(item)));
+    let mut lines = vec![];
+    for line in gone.chain(come) {
+        // A hook that may change something is there twice.
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// Whether something as strict is there.
@@ -119,8 +259,7 @@ fn is_kept(item: &Item, new: &[Item]) -> bool {
         Item::Guard(guard) => {
             new.iter().any(|other| matches!(other, Item::Guard(g) if guard.is_kept_by(g)))
         }
-        Item::Mode(mode) => new.iter().any(|other| matches!(other, Item::Mode(m) if m >= mode)),
-        Item::Level(level) => new.iter().any(|other| matches!(other, Item::Level(l) if l >= level)),
+        Item::Mode(_) | Item::Level(_) => true,
         Item::Tool { .. } | Item::Called(_) | Item::Section(_) | Item::Off(_) => true,
         // What it registered is judged item by item.
         Item::Hook(_) => true,
@@ -128,19 +267,11 @@ fn is_kept(item: &Item, new: &[Item]) -> bool {
 }
 
 /// Whether it would let something pass that did not pass before.
-fn loosens(item: &Item, old: &[Item], in_force: &Policy) -> bool {
+fn loosens(item: &Item, old: &[Item]) -> bool {
     match item {
         Item::Handler { meta, .. } => meta.power == Power::Answer && !has_same(old, item),
         Item::Rule(rule) => rule.loosens() && !has_same(old, item),
         Item::Off(_) => !has_same(old, item),
-        Item::Mode(mode) => {
-            let before = |old: &Item| matches!(old, Item::Mode(old) if old <= mode);
-            *mode < in_force.mode() && !old.iter().any(before)
-        }
-        Item::Level(level) => {
-            let before = |old: &Item| matches!(old, Item::Level(old) if old <= level);
-            *level < in_force.level() && !old.iter().any(before)
-        }
         _ => false,
     }
 }
@@ -155,14 +286,52 @@ fn tightens(item: &Item, beside: &[Item]) -> bool {
         Item::Guard(guard) => !beside
             .iter()
             .any(|other| matches!(other, Item::Guard(known) if guard.is_kept_by(known))),
-        Item::Mode(mode) => beside.iter().all(|other| !matches!(other, Item::Mode(m) if m >= mode)),
-        Item::Level(level) => {
-            beside.iter().all(|other| !matches!(other, Item::Level(l) if l >= level))
-        }
-        Item::Tool { .. } | Item::Called(_) | Item::Section(_) | Item::Off(_) | Item::Hook(_) => {
-            false
+        _ => false,
+    }
+}
+
+/// Which hooks of a unit have the name of one that another unit of the origin keeps: they wait with it.
+pub(super) fn wait_for_names(units: &mut [Unit], held: &[Owner], waiting: &mut Vec<String>) {
+    let mut kept: Vec<(Origin, SmolStr, Owner)> = vec![];
+    for unit in units.iter().filter(|unit| held.iter().any(|owner| owner.is(&unit.owner))) {
+        let names = unit.items.iter().filter_map(|item| match item {
+            Item::Handler { meta, .. } if meta.named => Some(meta.name.clone()),
+            _ => None,
+        });
+        let origin = &unit.owner.origin;
+        kept.extend(names.map(|name| (origin.clone(), name, unit.owner.clone())));
+    }
+    for unit in units.iter_mut().filter(|unit| !held.iter().any(|owner| owner.is(&unit.owner))) {
+        let owner = unit.owner.clone();
+        unit.items.retain(|item| {
+            let Item::Handler { meta, .. } = item else { return true };
+            let is_it = |(origin, name, _): &&(Origin, SmolStr, Owner)| {
+                *origin == owner.origin && *name == meta.name
+            };
+            let clash = kept.iter().find(is_it).is_some();
+            if clash && meta.named {
+                waiting.push(format!("new: {}", describe(item)));
+            }
+            !clash
+        });
+    }
+}
+
+/// The mode and level that units come to.
+pub(super) fn settled(units: &[Unit]) -> (Mode, Level) {
+    let mut policy = Policy::default();
+    let mut units: Vec<_> = units.iter().collect();
+    units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
+    for unit in units {
+        for item in &unit.items {
+            match item {
+                Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
+                Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
+                _ => {}
+            }
         }
     }
+    (policy.mode(), policy.level())
 }
 
 fn has_same(items: &[Item], item: &Item) -> bool {

@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 
 use super::{
     chain::{Chain, Meta},
-    change::{self, Change, Reload, is_called, tightened},
+    change::{self, Change, Reload, is_called},
     directory::{Called, Directory, Kind, is_built_in},
     handler::HandlerId,
     origin::{Origin, Owner},
@@ -333,23 +333,13 @@ impl Live {
     /// Puts units in the place of what their owners had, all of them or none. What would loosen and
     /// nobody agreed to is held.
     pub(crate) fn apply(&self, change: Change) -> Result<Reload, RegisterError> {
-        let by_hand = !change.of_files;
+        let (by_hand, agreed_to) = (!change.of_files, change.agreed_to.clone());
         let mut changed = change::units(change)?;
         let looser = self.publish_by(by_hand, |writing, units| {
-            let policy = &self.current().policy;
-            let mut looser = vec![];
-            for (new, agreed) in &mut changed {
+            for (new, _) in &mut changed {
                 writing.number_handlers(&mut new.items);
-                let (at, old) = take(units, &new.owner);
-                let (next, waits) = match *agreed {
-                    true => (new.clone(), vec![]),
-                    false => tightened(old, new.clone(), policy),
-                };
-                looser.extend(waits);
-                if !next.items.is_empty() {
-                    units.insert(at, next);
-                }
             }
+            let looser = change::apply(&changed, &agreed_to, units);
             self.check_names(units)?;
             Ok(looser)
         })?;
@@ -485,14 +475,6 @@ impl Writing {
     }
 }
 
-/// Takes out what an owner has: where it stood, and what it was.
-fn take(units: &mut Vec<Unit>, owner: &Owner) -> (usize, Vec<Item>) {
-    let at = units.iter().position(|unit| unit.owner.is(owner)).unwrap_or(units.len());
-    let theirs = units.extract_if(.., |unit| unit.owner.is(owner));
-    let items = theirs.flat_map(|unit| unit.items).collect();
-    (at, items)
-}
-
 /// Within one origin the second of a name is refused; tools are never shadowed.
 fn check_names(units: &[Unit]) -> Result<(), RegisterError> {
     let mut tools = BTreeMap::new();
@@ -524,7 +506,8 @@ fn check_names(units: &[Unit]) -> Result<(), RegisterError> {
             };
             if let Some((kind, name, owner)) = clash {
                 let message = format!("{kind} `{name}` is already registered by {owner}");
-                return Err(RegisterError::new(message));
+                let error = RegisterError::new(message);
+                return Err(error.with_hint("give one of them another name"));
             }
         }
     }

@@ -471,6 +471,11 @@ impl RegisterError {
         RegisterError { message: message.into(), hint: None }
     }
 
+    pub(super) fn with_hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
     /// The way out, where there is one.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()

@@ -251,11 +251,13 @@ fn entries(folder: &Path) -> Result<Vec<(OsString, Entry)>, Diagnostic> {
     let rejected = |why: String| Diagnostic::new(folder, None, Severity::Rejected, why);
     let cannot = |cause: io::Error| rejected(format!("it cannot be read: {cause}"));
     let real = match fs::canonicalize(folder) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && !folder.is_symlink() => {
+            return Ok(vec![]);
+        }
         real => real.map_err(cannot)?,
     };
     if !real.is_dir() {
-        return Ok(vec![]);
+        return Err(rejected("it is no folder".into()));
     }
     let names = names(&real).map_err(cannot)?;
     if names.len() > MOST_NAMES {

@@ -1,9 +1,10 @@
 //! Waits for files to change: for what they hold, not for how often they are written.
 
 use std::{
-    io,
+    collections::BTreeSet,
+    fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -29,15 +30,22 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// quiet for a tenth of a second, or after a second in any case, and only where what they hold is another than
 /// when it was told last. The first is told whatever it is. Dropped, nothing is watched any longer.
 pub struct Watch {
-    targets: Vec<PathBuf>,
+    /// What is somebody's own: links in it and on the way to it are followed.
+    own: Vec<PathBuf>,
+    /// What others brought.
+    brought: Vec<PathBuf>,
     watcher: RecommendedWatcher,
     events: Arc<Notify>,
-    /// What is watched by itself, with all that is below it or without.
-    armed: Vec<(PathBuf, RecursiveMode)>,
+    about: Arc<Mutex<Vec<PathBuf>>>,
+    /// The folders that are watched, each by itself.
+    armed: BTreeSet<PathBuf>,
     held: Option<Vec<Held>>,
     /// Whether something happened that nobody was told of.
     stirred: bool,
 }
+
+/// The most folders that are watched below one target.
+const MOST_FOLDERS: usize = 4096;
 
 /// What a target holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,20 +57,34 @@ enum Held {
 }
 
 impl Watch {
-    /// Begins to watch. An error is the operating system's: it watches only so many.
-    pub fn new(targets: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
-        let targets: Vec<_> = targets.into_iter().flat_map(with_its_source).collect();
+    /// Begins to watch what is somebody's own, where links count as what they lead to, and what others
+    /// brought, where they lead nowhere. An error is the operating system's, about what is somebody's own: it
+    /// watches only so many. What others brought is watched as far as that goes.
+    pub fn new(
+        own: impl IntoIterator<Item = PathBuf>,
+        brought: impl IntoIterator<Item = PathBuf>,
+    ) -> io::Result<Self> {
         let events = Arc::new(Notify::new());
-        let (told, about) = (events.clone(), targets.clone());
+        let about = Arc::new(Mutex::new(vec![]));
+        let (told, targets) = (events.clone(), about.clone());
         let told = move |event: notify::Result<Event>| {
-            if event.map_or(true, |event| is_about(&event, &about)) {
+            let targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
+            if event.map_or(true, |event| is_about(&event, &targets)) {
                 told.notify_one();
             }
         };
         let config = Config::default().with_follow_symlinks(false);
         let watcher = RecommendedWatcher::new(told, config).map_err(io::Error::other)?;
-        let mut watch =
-            Watch { targets, watcher, events, armed: vec![], held: None, stirred: false };
+        let mut watch = Watch {
+            own: own.into_iter().collect(),
+            brought: brought.into_iter().collect(),
+            watcher,
+            events,
+            about,
+            armed: BTreeSet::new(),
+            held: None,
+            stirred: false,
+        };
         watch.arm()?;
         Ok(watch)
     }
@@ -80,8 +102,8 @@ impl Watch {
             }
             // What came to be meanwhile is watched first: what changes after that is an event.
             let armed = self.arm();
-            let targets = self.targets.clone();
-            let held = tokio::task::spawn_blocking(move || hold(&targets)).await.ok();
+            let (own, brought) = (self.own.clone(), self.brought.clone());
+            let held = tokio::task::spawn_blocking(move || hold(&own, &brought)).await.ok();
             let is_known = held.as_ref().is_some_and(|held| !held.contains(&Held::Something));
             self.stirred = false;
             if armed.is_ok() && is_known && held == self.held {
@@ -92,41 +114,72 @@ impl Watch {
         }
     }
 
-    /// Watches each target that is there, and for each the folder in which it would come to be.
+    /// Watches each target that is there with the folders in it, and every folder on the way to it: any of
+    /// them may be put in the place of another.
     fn arm(&mut self) -> io::Result<()> {
-        let mut wanted = vec![];
-        for target in &self.targets {
-            let around = target.ancestors().skip(1).find(|folder| folder.is_dir());
-            wanted.extend(around.map(|folder| (folder.to_owned(), RecursiveMode::NonRecursive)));
-            if target.is_dir() {
-                wanted.push((target.clone(), RecursiveMode::Recursive));
+        let mut own: Vec<_> = self.own.clone();
+        for target in &self.own {
+            let real = target.canonicalize().ok();
+            // A link on the way may be led elsewhere.
+            own.extend(target.ancestors().filter(|way| way.is_symlink()).map(Path::to_owned));
+            own.extend(real.filter(|real| real != target));
+        }
+        let about = own.iter().chain(&self.brought).cloned().collect();
+        *self.about.lock().unwrap_or_else(PoisonError::into_inner) = about;
+        let mut wanted = BTreeSet::new();
+        let around = |target: &PathBuf, wanted: &mut BTreeSet<PathBuf>| {
+            let folders = target.ancestors().skip(1).filter(|folder| folder.is_dir());
+            wanted.extend(folders.map(Path::to_owned));
+        };
+        for target in &own {
+            around(target, &mut wanted);
+            if !target.is_symlink() {
+                wanted.extend(folders_below(target));
             }
         }
-        // One folder is watched in one way; the wider of two is wanted last.
-        wanted.sort_by_key(|(_, mode)| *mode == RecursiveMode::Recursive);
-        for (folder, mode) in &wanted {
-            // A folder that was taken away and came back is another one.
-            self.watcher.watch(folder, *mode).map_err(io::Error::other)?;
+        for folder in &wanted {
+            self.watch(folder).map_err(io::Error::other)?;
         }
-        let is_wanted = |folder: &PathBuf| wanted.iter().any(|(wanted, _)| wanted == folder);
-        for (folder, _) in self.armed.iter().filter(|(folder, _)| !is_wanted(folder)) {
+        for target in &self.brought.clone() {
+            let mut brought = folders_below(target);
+            brought.retain(|folder| !wanted.contains(folder));
+            let mut above = BTreeSet::new();
+            around(target, &mut above);
+            brought.extend(above);
+            brought.retain(|folder| self.watch(folder).is_ok());
+            wanted.extend(brought);
+        }
+        for folder in self.armed.difference(&wanted) {
             let _ = self.watcher.unwatch(folder);
         }
         self.armed = wanted;
         Ok(())
     }
-}
 
-/// A target, and what it leads to where it is a link.
-fn with_its_source(target: PathBuf) -> Vec<PathBuf> {
-    match target.canonicalize() {
-        Ok(source) if source != target => vec![target, source],
-        _ => vec![target],
+    /// A folder that was taken away and came back is another one: it is watched anew.
+    fn watch(&mut self, folder: &Path) -> notify::Result<()> {
+        self.watcher.watch(folder, RecursiveMode::NonRecursive)
     }
 }
 
-fn hold(targets: &[PathBuf]) -> Vec<Held> {
-    let held = |target: &PathBuf| match target.canonicalize() {
+/// A folder and those in it, nearest first, without following a link, as many as are watched.
+fn folders_below(target: &Path) -> Vec<PathBuf> {
+    let is_folder = target.symlink_metadata().is_ok_and(|about| about.is_dir());
+    let mut folders: Vec<_> = is_folder.then(|| target.to_owned()).into_iter().collect();
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).filter(|_| folders.len() < MOST_FOLDERS) {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_FOLDERS);
+        let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let inner: Vec<_> = inner.map(|entry| entry.path()).collect();
+        folders.extend(inner);
+        next += 1;
+    }
+    folders.truncate(MOST_FOLDERS);
+    folders
+}
+
+fn hold(own: &[PathBuf], brought: &[PathBuf]) -> Vec<Held> {
+    let held = |target: io::Result<PathBuf>| match target {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Held::Nothing,
         Err(_) => Held::Something,
         Ok(source) => match Snapshot::watched(&source) {
@@ -134,7 +187,9 @@ fn hold(targets: &[PathBuf]) -> Vec<Held> {
             Err(_) => Held::Something,
         },
     };
-    targets.iter().map(held).collect()
+    let there = |target: &PathBuf| target.symlink_metadata().map(|_| target.clone());
+    let own = own.iter().map(|target| held(target.canonicalize()));
+    own.chain(brought.iter().map(|target| held(there(target)))).collect()
 }
 
 /// Whether it is about one of the targets or what is below. What was only read is no change.
@@ -155,8 +210,6 @@ fn is_about(event: &Event, targets: &[PathBuf]) -> bool {
 mod tests {
     use super::*;
 
-    use std::fs;
-
     /// Waits for a change that must come.
     async fn comes(watch: &mut Watch) {
         let come = timeout(Duration::from_secs(20), watch.changed()).await;
@@ -173,7 +226,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let (file, extensions) = (root.join("home/settings.json"), root.join("p/.cotter"));
         fs::create_dir(root.join("p")).unwrap();
-        let mut watch = Watch::new([file.clone(), extensions.clone()]).unwrap();
+        let mut watch = Watch::new([file.clone()], [extensions.clone()]).unwrap();
         // A folder on the way comes to be, then the file in it.
         fs::create_dir(root.join("home")).unwrap();
         comes(&mut watch).await;
@@ -204,7 +257,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let file = root.join("settings.json");
-        let mut watch = Watch::new([file.clone()]).unwrap();
+        let mut watch = Watch::new([file.clone()], []).unwrap();
         fs::write(&file, "1").unwrap();
         comes(&mut watch).await;
         fs::write(&file, "1").unwrap();
@@ -223,7 +276,7 @@ mod tests {
         fs::create_dir_all(root.join("dotfiles")).unwrap();
         fs::write(root.join("dotfiles/s.json"), "1").unwrap();
         std::os::unix::fs::symlink(root.join("dotfiles/s.json"), root.join("s.json")).unwrap();
-        let mut watch = Watch::new([root.join("s.json")]).unwrap();
+        let mut watch = Watch::new([root.join("s.json")], []).unwrap();
         fs::write(root.join("dotfiles/s.json"), "2").unwrap();
         comes(&mut watch).await;
         fs::write(root.join("dotfiles/s.json"), "2").unwrap();

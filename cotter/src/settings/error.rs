@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, io, sync::Arc};
 
 use super::scan;
+use crate::text;
 
 /// A settings file's name and text, kept by every [`Place`] in it.
 #[derive(PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl Place {
         SettingsError {
             file: Arc::clone(&self.source.file),
             place: Some(self.clone()),
-            message: message.into(),
+            message: text::show_line(&message.into()).into_owned(),
             hint: None,
             source: None,
         }

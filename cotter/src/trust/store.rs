@@ -71,10 +71,12 @@ pub enum Standing {
         /// The folder with what was trusted: what it forbids may go on being forbidden.
         copy: PathBuf,
     },
-    /// It was trusted, and is gone.
+    /// It was trusted, and is gone, or cannot be looked at any more.
     Gone {
         /// The folder with what was trusted.
         copy: PathBuf,
+        /// Why it cannot be looked at, where it is there.
+        why: Option<String>,
     },
     /// It is what was trusted.
     Trusted {
@@ -152,13 +154,23 @@ impl TrustStore {
 
     /// How a source stands that is not there: `None` where nobody ever trusted it.
     pub fn missing(&self, source: &Path) -> Option<Standing> {
+        self.unseen(source, None)
+    }
+
+    /// How a source stands that is there and cannot be looked at, for this reason: what was trusted of it
+    /// stays what was trusted. `None` where nobody ever trusted it.
+    pub fn unreadable(&self, source: &Path, why: impl Into<String>) -> Option<Standing> {
+        self.unseen(source, Some(why.into()))
+    }
+
+    fn unseen(&self, source: &Path, why: Option<String>) -> Option<Standing> {
         let records = match self.records() {
             Ok(records) => records,
             Err(error) => return Some(Standing::Unknown { word: Some(error.in_short()) }),
         };
         let hash = records.get(source)?.hash;
         Some(match self.copies().read(hash) {
-            Ok((copy, _)) => Standing::Gone { copy },
+            Ok((copy, _)) => Standing::Gone { copy, why },
             Err(error) => Standing::Unknown {
                 word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
             },

@@ -32,7 +32,8 @@ fn words(standing: &Standing) -> String {
         Standing::Unknown { word: None } => "none yet".into(),
         Standing::Unknown { word: Some(word) } => format!("none: {}", text::show_line(word)),
         Standing::Changed { .. } => "none: it changed since it was trusted".into(),
-        Standing::Gone { .. } => "none: it was trusted, and is gone".into(),
+        Standing::Gone { why: None, .. } => "none: it was trusted, and is gone".into(),
+        Standing::Gone { why: Some(why), .. } => format!("none: {}", text::show_line(why)),
         Standing::Trusted { grants: Grants { rewrite: false }, .. } => "yes".into(),
         Standing::Trusted { .. } => "yes, and its hooks may rewrite".into(),
     }

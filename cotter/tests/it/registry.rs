@@ -478,6 +478,72 @@ fn several_units_change_in_one_step() {
     assert_eq!(names(&agent), "three b");
 }
 
+/// SECURITY 2: mode and level are judged by what they come to.
+#[test]
+fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
+    let owner = |name: &str| Owner::new(Origin::User, name);
+    let level = |level: Level| move |unit: &mut Registry| _ = unit.level(level);
+    let agent = plain().build().unwrap();
+    let load = |units: &[(&str, Option<Level>)], agreed_to: &[&str]| {
+        let mut change = Change::new().agreed_to(agreed_to.iter().map(ToString::to_string));
+        for (name, said) in units {
+            match said {
+                Some(said) => change.load(owner(name), level(*said)),
+                None => change.load(owner(name), |_| {}),
+            };
+        }
+        let held = match agent.apply(change).unwrap() {
+            Reload::Applied => "applied".to_owned(),
+            Reload::Held { looser } => looser.join(", "),
+            other => format!("{other:?}"),
+        };
+        format!("{held}; {}", agent.policy().level().as_str())
+    };
+    use Level::{Paranoid, Permissive, Standard, Strict};
+    let cases: [(&[(&str, Option<Level>)], &[&str], &str); 9] = [
+        // Nobody said anything before.
+        (&[("user", Some(Permissive))], &[], "new: level `permissive`; standard"),
+        (&[("user", Some(Strict))], &[], "applied; strict"),
+        // A nearer file loosens, or tightens.
+        (&[("user", Some(Strict)), ("file", Some(Standard))], &[], "new: level `standard`; strict"),
+        (&[("user", Some(Strict)), ("file", Some(Paranoid))], &[], "applied; paranoid"),
+        // Gone, it would be looser; agreed to, it is.
+        (&[("user", Some(Strict)), ("file", None)], &[], "new: level `strict`; paranoid"),
+        (&[("user", Some(Strict)), ("file", None)], &["new: level `strict`"], "applied; strict"),
+        // A farther one that comes later stands before the nearer.
+        (&[("user", None), ("file", Some(Strict))], &[], "applied; strict"),
+        (&[("user", Some(Standard)), ("file", Some(Strict))], &[], "applied; strict"),
+        (&[("user", Some(Standard)), ("file", Some(Paranoid))], &[], "applied; paranoid"),
+    ];
+    for (units, agreed_to, expected) in cases {
+        assert_eq!(load(units, agreed_to), expected, "{units:?}");
+    }
+}
+
+/// A gate may move from one file to another; one that became another waits, and nothing else waits for it.
+#[test]
+fn s2_a_gate_moves_from_unit_to_unit() {
+    let owner = |name: &str| Owner::new(Origin::User, name);
+    let agent = plain().build().unwrap();
+    agent.extend(owner("settings"), gate).unwrap();
+    let mut change = Change::new();
+    change.load(owner("settings"), |_| {}).load(owner("hooks"), gate);
+    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    let narrower = |unit: &mut Registry| {
+        unit.on(ToolPre, named("gate", |_: &ToolCalled| Verdict::block("no")).tools(["write"]));
+    };
+    let mut change = Change::new();
+    change.load(owner("settings"), narrower).load(owner("hooks"), |unit| {
+        unit.rule(rule(RuleKind::Deny, "push"));
+    });
+    let Ok(Reload::Held { looser }) = agent.apply(change) else { panic!("it must be held") };
+    expect![[r#"["gone: gate `gate` at `tool.pre`", "new: gate `gate` at `tool.pre`"]"#]]
+        .assert_eq(&format!("{looser:?}"));
+    let hooks = agent.hooks().into_iter().filter(|hook| hook.name == "gate");
+    let hooks: Vec<_> = hooks.map(|hook| (hook.owner.unit.to_string(), hook.tools)).collect();
+    assert_eq!(hooks, [("hooks".to_owned(), None)]);
+}
+
 /// What is loaded again stays where it stood: the nearest of two modes is still the nearest.
 #[test]
 fn what_is_loaded_again_keeps_its_place() {
