@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     claude,
-    commands::hooks::log,
+    commands::{hooks::log, redactor},
     extensions::OF_OTHERS,
     failure::Failure,
     home, say,
@@ -102,7 +102,7 @@ pub(crate) fn doctor(json: bool, when: When) -> Result<ExitCode, Failure> {
         true => in_json(&sections, broken),
         false => in_text(&sections, broken, Style::on_stdout(when)),
     };
-    let said = say(&out);
+    let said = say(&redactor().redact(&out));
     Ok(if broken > 0 { ExitCode::FAILURE } else { said })
 }
 
