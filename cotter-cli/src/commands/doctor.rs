@@ -30,8 +30,11 @@ use crate::{
     trust::{self, Standings},
 };
 
+/// What a section tells of what was seen.
+type Tells = fn(&Sight) -> Vec<Row>;
+
 /// The sections, in the order in which they are told.
-const SECTIONS: [(&str, fn(&Sight) -> Vec<Row>); 8] = [
+const SECTIONS: [(&str, Tells); 8] = [
     ("sources", sources),
     ("plugins", plugins),
     ("extensions", extensions),

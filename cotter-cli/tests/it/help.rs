@@ -17,10 +17,11 @@ fn help_shows_what_works() {
 
         Commands:
           skills       List skills, look at one, see which a task brings in
-          hooks        List the hooks at every point of a run, check the files that declare them
+          hooks        List the hooks at every point of a run, try them, see what they did, check the files that declare them
           commands     List what may be typed after a slash
           agents       List the subagents the model may call
           models       List the models that can answer
+          doctor       What was found where, what is trusted, used, not honoured, confined or slow
           explain      What would happen to a call, and why, without running it
           mcp          List what MCP servers offer, and accept what changed
           permissions  List the rules in force, and take one back

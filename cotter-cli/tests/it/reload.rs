@@ -249,5 +249,8 @@ fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
     for words in ["swapped", "slipped in", "put before it"] {
         assert!(!session.contains(words), "{words}: {session}");
     }
-    run.end(expect![[""]]);
+    run.end(expect![[r#"
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        error: the run was aborted
+    "#]]);
 }

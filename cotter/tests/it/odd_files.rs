@@ -172,6 +172,7 @@ fn c13_odd_commands_are_read_or_told() {
 /// Walks the folder that `COTTER_COLLECTIONS` names, a collection per folder in it, and prints what became
 /// of their files.
 #[test]
+#[expect(clippy::print_stdout, reason = "whoever names collections wants to read about them")]
 fn b3_collections_that_are_at_hand_are_walked() {
     let Some(root) = env::var_os("COTTER_COLLECTIONS") else {
         println!("skipped: `COTTER_COLLECTIONS` names no folder of collections");
