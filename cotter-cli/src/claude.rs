@@ -237,6 +237,12 @@ fn named_plugin(written: &Written, place: &Place) -> Result<Part, Failure> {
         let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
         return Err(error.with_hint(hint).into());
     }
+    if !root.is_dir() {
+        let error = written.place.error(format!("there is no folder `{}`", written.text));
+        return Err(error
+            .with_hint("a gate may have been in it: take it out to go on without")
+            .into());
+    }
     own_plugin(&root, Origin::User)
 }
 
@@ -266,6 +272,10 @@ fn of_plugin(
     let mut part = Part::new(shown, origin.clone());
     let plugin = match plugin {
         Ok(plugin) => plugin,
+        // With a manifest that cannot be read it may have held a gate.
+        Err(told) if told.path != shown && told.path != folder => {
+            return Err(Failure::new(told.to_string()));
+        }
         Err(told) => {
             part.told.push(told);
             return Ok(part);
