@@ -119,7 +119,7 @@ impl<'a> Trusted<'a> {
 }
 
 /// What a project's `.claude` or `.agents` brings, where somebody trusts it.
-pub(crate) fn of_project(found: &Found, home: bool) -> Result<Vec<Part>, Failure> {
+pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec<Part>, Failure> {
     let Some(trusted) = Trusted::of(found) else { return Ok(vec![]) };
     let mut parts = vec![];
     match found.place() {
@@ -135,7 +135,7 @@ pub(crate) fn of_project(found: &Found, home: bool) -> Result<Vec<Part>, Failure
                 parts.push(part);
             }
             if home && trusted.current {
-                parts.extend(switched_on_by_project(&enabled)?);
+                parts.extend(switched_on_by_project(&enabled, place)?);
             }
         }
         Where::Agents => {
@@ -193,7 +193,7 @@ pub(crate) fn of_person(
         }
         for (id, root) in installed(&folder) {
             if enabled.get(&id).copied().unwrap_or(false) {
-                parts.push(own_plugin(&root, Origin::User)?);
+                parts.push(installed_plugin(&root, Origin::User, place)?);
             }
         }
     }
@@ -237,7 +237,24 @@ fn named_plugin(written: &Written, place: &Place) -> Result<Part, Failure> {
         let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
         return Err(error.with_hint(hint).into());
     }
+    if !root.is_dir() {
+        let error = written.place.error(format!("there is no folder `{}`", written.text));
+        return Err(error
+            .with_hint("a gate may have been in it: take it out to go on without")
+            .into());
+    }
     own_plugin(&root, Origin::User)
+}
+
+/// One that Claude Code installed. What lies in the project is not the person's, whatever a list says.
+fn installed_plugin(root: &Path, origin: Origin, place: &Place) -> Result<Part, Failure> {
+    if !home::leads_through(root, place.project()) {
+        return own_plugin(root, origin);
+    }
+    let mut part = Part::new(root, origin);
+    let why = "it lies in the project, and is not used as one of yours";
+    part.told.push(Diagnostic::new(root, None, Severity::Rejected, why));
+    Ok(part)
 }
 
 fn own_plugin(root: &Path, origin: Origin) -> Result<Part, Failure> {
@@ -255,6 +272,10 @@ fn of_plugin(
     let mut part = Part::new(shown, origin.clone());
     let plugin = match plugin {
         Ok(plugin) => plugin,
+        // With a manifest that cannot be read it may have held a gate.
+        Err(told) if told.path != shown && told.path != folder => {
+            return Err(Failure::new(told.to_string()));
+        }
         Err(told) => {
             part.told.push(told);
             return Ok(part);
@@ -358,7 +379,10 @@ fn installed(folder: &Path) -> Vec<(String, PathBuf)> {
 }
 
 /// Plugins of the person's that a trusted project switches on: they may no more than the project may.
-fn switched_on_by_project(enabled: &BTreeMap<String, bool>) -> Result<Vec<Part>, Failure> {
+fn switched_on_by_project(
+    enabled: &BTreeMap<String, bool>,
+    place: &Place,
+) -> Result<Vec<Part>, Failure> {
     let Some(folder) = home::folder().map(|home| home.join(".claude")) else { return Ok(vec![]) };
     let own = |name: &str| {
         let value = Document::load(&folder.join(name)).ok().flatten()?.root().to_json();
@@ -369,7 +393,7 @@ fn switched_on_by_project(enabled: &BTreeMap<String, bool>) -> Result<Vec<Part>,
     let is_said = |id: &str| own.iter().any(|said| said.contains_key(id));
     let on = installed(&folder).into_iter();
     let on = on.filter(|(id, _)| enabled.get(id).copied().unwrap_or(false) && !is_said(id));
-    on.map(|(_, root)| own_plugin(&root, Origin::Project)).collect()
+    on.map(|(_, root)| installed_plugin(&root, Origin::Project, place)).collect()
 }
 
 /// The names of folders in a folder, in order, hidden ones left out.
@@ -528,14 +552,17 @@ pub(crate) fn settle<'a>(
     units: impl Iterator<Item = (Origin, &'a mut Vec<CommandHook>)>,
     on_failure: OnFailure,
 ) {
-    let mut earlier: Vec<CommandHook> = vec![];
+    let mut earlier: Vec<(Origin, CommandHook)> = vec![];
     let mut names: Vec<(Origin, smol_str::SmolStr)> = vec![];
     for (origin, hooks) in units {
         if on_failure == OnFailure::Block {
             let theirs = hooks.iter_mut().filter(|hook| is_claude(hook));
             theirs.for_each(|hook| hook.on_failure = OnFailure::Block);
         }
-        *hooks = claude::without_repeats(&earlier, std::mem::take(hooks));
+        // Whoever else has the same: what one origin switches off, another keeps.
+        let same: Vec<_> = earlier.iter().filter(|(of, _)| *of == origin).collect();
+        let same: Vec<_> = same.into_iter().map(|(_, hook)| hook.clone()).collect();
+        *hooks = claude::without_repeats(&same, std::mem::take(hooks));
         for hook in hooks.iter_mut() {
             let taken = |name: &str| names.iter().any(|(of, known)| *of == origin && known == name);
             if is_claude(hook) && taken(&hook.name) {
@@ -546,7 +573,7 @@ pub(crate) fn settle<'a>(
             }
             names.push((origin.clone(), hook.name.clone()));
         }
-        earlier.extend(hooks.iter().cloned());
+        earlier.extend(hooks.iter().map(|hook| (origin.clone(), hook.clone())));
     }
 }
 

@@ -237,7 +237,7 @@ impl Files {
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(File::of_others));
         for found in &standings.0 {
-            files.extend(claude::of_project(found, home)?.into_iter().map(File::of_others));
+            files.extend(claude::of_project(found, home, place)?.into_iter().map(File::of_others));
             let file = File::of_project(found)?;
             file.iter().try_for_each(|file| tightens(file, &files))?;
             files.extend(file);

@@ -604,7 +604,7 @@ mod tests {
             r#"{"theme": "dark"}"#,
             expect![[r#"
                 error: settings.json:1:2: $.theme: unknown key `theme`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
         );
         check(
             r#"{"limits": {"max-turns": 3}}"#,
@@ -616,7 +616,7 @@ mod tests {
             "{\"a\\u001b[31m\u{202e}\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["a\u001b[31m\u{202e}"]: unknown key `a\u{1b}[31m\u{202e}`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
         );
     }
 
@@ -654,15 +654,35 @@ mod tests {
             };
             expected.assert_eq(&outcome(settings.map(shown)));
         };
-        check("{}", expect![[""]]);
+        check("{}", expect!["Foreign { home: None, on_failure: None } []"]);
         check(
             r#"{"claude": {"home": true}, "claudeHooks": {"onFailure": "block"}, "plugins": ["~/a"]}"#,
-            expect![[""]],
+            expect![[r#"Foreign { home: Some(true), on_failure: Some(Block) } ["~/a"]"#]],
         );
-        check(r#"{"claude": {"home": "yes"}}"#, expect![[""]]);
-        check(r#"{"claude": {"hom": true}}"#, expect![[""]]);
-        check(r#"{"claudeHooks": {"onFailure": "warn"}}"#, expect![[""]]);
-        check(r#"{"plugins": [""]}"#, expect![[""]]);
+        check(
+            r#"{"claude": {"home": "yes"}}"#,
+            expect![
+                "error: settings.json:1:21: $.claude.home: expected `true` or `false`, found the string `yes`"
+            ],
+        );
+        check(
+            r#"{"claude": {"hom": true}}"#,
+            expect![[r#"
+            error: settings.json:1:13: $.claude.hom: unknown key `hom`
+            hint: did you mean `home`?"#]],
+        );
+        check(
+            r#"{"claudeHooks": {"onFailure": "warn"}}"#,
+            expect![
+                "error: settings.json:1:31: $.claudeHooks.onFailure: expected one of `block`, `pass`, found the string `warn`"
+            ],
+        );
+        check(
+            r#"{"plugins": [""]}"#,
+            expect![
+                "error: settings.json:1:14: $.plugins[0]: expected a string that is not empty, found an empty string"
+            ],
+        );
     }
 
     fn check_hooks(hooks: &str, expected: Expect) {
@@ -1149,7 +1169,7 @@ mod tests {
             "{\"日本\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["日本"]: unknown key `日本`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
         );
     }
 

@@ -177,7 +177,6 @@ struct Command {
 /// An agent that the model may call: the front matter of `agents/NAME.md`, or `agents/NAME.yaml`.
 #[derive(JsonSchema)]
 #[schemars(title = "Front matter of an agent", rename_all = "camelCase")]
-#[schemars(transform = refuse_what_is_not_kept)]
 struct Agent {
     /// What it is called by; without it, `name` where that can be one, else the file's name.
     id: Option<Id>,
@@ -191,22 +190,18 @@ struct Agent {
     body: Option<String>,
     /// The tools it may call of those its caller has, as globs over their names; without it, all.
     #[schemars(extend("examples" = [["read", "grep"]]))]
-    tools: Option<SomeWords>,
+    tools: Option<Words>,
+    /// The tools it may not call, whatever else says that it may.
+    #[schemars(extend("examples" = [["bash"]]))]
+    disallowed_tools: Option<Words>,
+    /// `plan`: it only looks. Any other has no effect.
+    #[schemars(extend("examples" = ["plan"]))]
+    permission_mode: Option<Text>,
     /// The skills it may use; without it, all.
     #[schemars(extend("examples" = [["house-style"]]))]
-    skills: Option<SomeWords>,
+    skills: Option<Words>,
     /// Who answers for it, as `provider/model`; without it, or with `inherit`, who answers its caller.
     model: Option<ModelName>,
     /// What its texts find in `{{mode}}`.
     mode: Option<Text>,
-}
-
-/// Keys of other programs that would narrow what an agent may do, and are not kept here.
-fn refuse_what_is_not_kept(schema: &mut Schema) {
-    for key in ["disallowedTools", "disallowed-tools", "blocked_tools", "permissionMode"] {
-        let refused = json_schema!({
-            "description": "Not kept here: `tools` names what it may call.", "not": {}, "doNotSuggest": true,
-        });
-        crate::shape::properties(schema).insert(key.into(), refused.into());
-    }
 }

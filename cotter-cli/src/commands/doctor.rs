@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     claude,
-    commands::hooks::log,
+    commands::{hooks::log, redactor},
     extensions::OF_OTHERS,
     failure::Failure,
     home, say,
@@ -30,8 +30,11 @@ use crate::{
     trust::{self, Standings},
 };
 
+/// What a section tells of what was seen.
+type Tells = fn(&Sight) -> Vec<Row>;
+
 /// The sections, in the order in which they are told.
-const SECTIONS: [(&str, fn(&Sight) -> Vec<Row>); 8] = [
+const SECTIONS: [(&str, Tells); 8] = [
     ("sources", sources),
     ("plugins", plugins),
     ("extensions", extensions),
@@ -102,7 +105,7 @@ pub(crate) fn doctor(json: bool, when: When) -> Result<ExitCode, Failure> {
         true => in_json(&sections, broken),
         false => in_text(&sections, broken, Style::on_stdout(when)),
     };
-    let said = say(&out);
+    let said = say(&redactor().redact(&out));
     Ok(if broken > 0 { ExitCode::FAILURE } else { said })
 }
 

@@ -848,3 +848,119 @@ fn b3_doctor_tells_of_hooks_that_fail_and_of_settings_that_are_broken() {
         1 thing is broken
     "#]]);
 }
+
+/// A plugin that Claude Code is said to have installed.
+fn installed(world: &World, root: &str) {
+    plugin(world, root);
+    let list = serde_json::json!({"version": 2, "plugins": {
+        "depot@shop": [{"scope": "user", "installPath": world.path(root), "version": "1.0.0"}]}});
+    world.write("home/.claude/plugins/installed_plugins.json", list.to_string());
+}
+
+/// The plugins that `doctor` tells of, and what it says of them.
+fn plugins(world: &World) -> String {
+    let shown = world.shown(&world.output(&["doctor"]));
+    let part = |from: &str, to: &str| {
+        let rest = &shown[shown.find(from).unwrap()..];
+        rest[..rest.find(to).unwrap()].trim_end().to_owned() + "\n"
+    };
+    part("plugins\n", "extensions\n") + &part("not honoured\n", "confinement\n")
+}
+
+#[test]
+fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_project() {
+    let world = world();
+    installed(&world, "home/.claude/plugins/cache/shop/depot/1.0.0");
+    let settings = r#"{"enabledPlugins": {"depot@shop": true, "none@shop": true}}"#;
+    world.write("project/.claude/settings.json", settings);
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    expect![[r#"
+        plugins
+          nothing
+        not honoured
+          nothing
+    "#]]
+    .assert_eq(&plugins(&world));
+    trust(&world);
+    expect![[r#"
+        plugins
+          depot: used
+            folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
+            origin project
+        not honoured
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+    "#]].assert_eq(&plugins(&world));
+    // The person's own word stands over the project's.
+    world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
+    expect![[r#"
+        plugins
+          nothing
+        not honoured
+          nothing
+    "#]]
+    .assert_eq(&plugins(&world));
+    // Without the home folder nothing of it is used.
+    fs::remove_file(world.path("home/.claude/settings.json")).unwrap();
+    world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
+    expect![[r#"
+        plugins
+          nothing
+        not honoured
+          nothing
+    "#]]
+    .assert_eq(&plugins(&world));
+}
+
+#[test]
+fn s3_an_installed_plugin_that_lies_in_the_project_is_not_the_persons() {
+    let world = world();
+    installed(&world, "project/depot");
+    world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    expect![[r#"
+        plugins
+          nothing
+        not honoured
+          [T]/project/depot: it lies in the project, and is not used as one of yours
+    "#]]
+    .assert_eq(&plugins(&world));
+}
+
+#[test]
+fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
+    let world = world();
+    let root = world.path("plugins/depot");
+    world.settings(&format!(r#"{{"sandbox": "off", "plugins": [{root:?}]}}"#));
+    // What leads out is not read, and what is not there is told.
+    world.write(
+        "plugins/depot/.plugin/plugin.json",
+        r#"{"name": "The Depot", "skills": ["../../home", "/etc", 7], "commands": {"a": {}},
+            "hooks": ["./none.json", {"x": 1}], "mcpServers": "./none.json", "outputStyles": "./s"}"#,
+    );
+    expect![[r#"
+        plugins
+          The-Depot: used
+            folder [T]/plugins/depot
+            origin user
+        not honoured
+          [T]/plugins/depot/.plugin/plugin.json:1: `../../home` does not lead to something in the plugin
+          [T]/plugins/depot/.plugin/plugin.json:1: `/etc` does not lead to something in the plugin
+          [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found the number 7
+          [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found an object
+          [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
+          [T]/plugins/depot/.plugin/plugin.json:2: expected a string, found an object
+          [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
+          [T]/plugins/depot/.plugin/plugin.json:2: `outputStyles` is not honoured
+          [T]/plugins/depot/: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
+    "#]].assert_eq(&plugins(&world));
+    // A manifest that is none, hooks that are none, no folder: nothing starts without them.
+    world.write("plugins/depot/.plugin/plugin.json", "{");
+    world.check(&["hooks", "list"], expect![[""]]);
+    world.write("plugins/depot/.plugin/plugin.json", r#"{"name": "depot"}"#);
+    world.write("plugins/depot/hooks/hooks.json", r#"{"hooks": {"PreToolUse": ["#);
+    world.check(&["hooks", "list"], expect![[""]]);
+    fs::remove_dir_all(&root).unwrap();
+    world.check(&["hooks", "list"], expect![[""]]);
+}

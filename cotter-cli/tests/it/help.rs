@@ -22,6 +22,7 @@ fn help_shows_what_works() {
           agents       List the subagents the model may call, and profiles
           models       List the models that can answer
           spaces       Add spaces, folders that are an extension, and begin one
+          doctor       What was found where, what is trusted, used, not honoured, confined or slow
           explain      What would happen to a call, and why, without running it
           mcp          List what MCP servers offer, and accept what changed
           permissions  List the rules in force, and take one back

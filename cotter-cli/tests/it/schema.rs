@@ -691,6 +691,9 @@ fn c9_front_matter_is_what_the_schema_says() {
         agent: {"tools":"["}: `tools`: error parsing glob '[': unclosed character class; missing ']'
         agent: {"tools":["["]}: `tools`: error parsing glob '[': unclosed character class; missing ']'
         agent: {"tools":["["]}: `tools`: error parsing glob '[': unclosed character class; missing ']'
+        agent: {"disallowedTools":"["}: `disallowedTools`: error parsing glob '[': unclosed character class; missing ']'
+        agent: {"disallowedTools":["["]}: `disallowedTools`: error parsing glob '[': unclosed character class; missing ']'
+        agent: {"disallowedTools":["["]}: `disallowedTools`: error parsing glob '[': unclosed character class; missing ']'
     "#]].assert_eq(&only_schema);
 }
 

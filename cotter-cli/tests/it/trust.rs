@@ -620,18 +620,18 @@ fn s6_a_folder_that_brings_nothing_asks_for_nothing() {
     world.check(
         &["trust"],
         expect![[r#"
-        exit 0
-        --- stdout
-        nothing here asks for trust: there is neither a `.cotter` folder with files nor `.mcp.json`
-    "#]],
+            exit 0
+            --- stdout
+            nothing here asks for trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`
+        "#]],
     );
     world.check(
         &["trust", "--print"],
         expect![[r#"
-        exit 0
-        --- stdout
-        nothing here asks for trust: there is neither a `.cotter` folder with files nor `.mcp.json`
-    "#]],
+            exit 0
+            --- stdout
+            nothing here asks for trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`
+        "#]],
     );
     world.check(
         &run(&["--require-trust"]),
@@ -652,7 +652,7 @@ fn s6_a_folder_that_brings_nothing_asks_for_nothing() {
             --- stderr
             error: there is no folder nowhere
 
-            hint: name a folder of a project, a `.cotter` folder or a `.mcp.json`
+            hint: name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`
         "#]],
     );
     world.check(

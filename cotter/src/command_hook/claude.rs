@@ -32,6 +32,7 @@ use std::{
 };
 
 pub(super) use self::asks::register;
+pub(crate) use self::tools::our_tools;
 pub use self::{
     entries::{read, without_repeats},
     events::Event,

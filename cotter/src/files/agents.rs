@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     agents::AgentConfig,
+    command_hook::claude::our_tools,
     ext::{Kind, check_name, tool_globs},
     profile::{Leave, Profile},
     settings::Document,
@@ -206,7 +207,14 @@ impl Limits<'_> {
                         tool
                     }
                 };
+                // What does the same under another name goes with it.
+                tools.extend(our_tools(tool).into_iter().map(str::to_owned));
+                if ours(tool) == "bash" {
+                    tools.push("bash_background".into());
+                }
                 tools.push(ours(tool));
+                tools.sort();
+                tools.dedup();
             }
             tools = self.check(tools, key)?;
         }

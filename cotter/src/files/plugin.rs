@@ -253,12 +253,17 @@ impl Plugin {
     }
 
     fn say(&mut self, path: &Path, line: Option<usize>, severity: Severity, what: String) {
-        let path = self.root.join(path);
+        let path = self.path(path);
         self.diagnostics.push(Diagnostic::new(&path, line, severity, what));
     }
 
     fn rejected(&self, path: &Path, line: Option<usize>, why: String) -> Diagnostic {
-        Diagnostic::new(&self.root.join(path), line, Severity::Rejected, why)
+        Diagnostic::new(&self.path(path), line, Severity::Rejected, why)
+    }
+
+    /// A path in it. Joining nothing would end it in a slash.
+    fn path(&self, inside: &Path) -> PathBuf {
+        if inside.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inside) }
     }
 
     /// Its skills, commands and agents, read from the folder itself or from a copy of it, under the names

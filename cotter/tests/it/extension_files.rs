@@ -212,13 +212,13 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
               "no"
             command sub:x "D" Some("[a] [b]") None
               "Do $1"
-            agent call "d" tools ["-"] skills [] model None mode code
+            agent call "d" tools ["-"] without [] skills [] model None mode code
               "Work."
-            agent empty "d" tools ["-"] skills [] model None mode code
+            agent empty "d" tools ["-"] without [] skills [] model None mode code
               "Work."
-            agent less "d" tools [] skills [] model None mode code
+            agent less "d" tools [] without ["bash"] only looks skills [] model None mode code
               "Work."
-            agent ok "d" tools ["read", "grep"] skills [] model None mode code
+            agent ok "d" tools ["read", "grep"] without [] skills [] model None mode code
               "Work."
             repaired: skills/a/SKILL.md:3: it is not YAML; read with its values in quotes
             ok: skills/a/SKILL.md:2: it is called by its folder's name, `/a`, whatever `name` says
@@ -256,9 +256,9 @@ fn c15_agents_are_files_of_two_kinds() {
             ("agents/review.md", "---\nname: reviewer\ndescription: Reads.\n---\nYou read.\n"),
         ],
         expect![[r#"
-            agent coder "Writes code." tools ["read", "file_*"] skills ["docker-deploy"] model Some("openai/gpt-9") mode build
+            agent coder "Writes code." tools ["read", "file_*"] without [] skills ["docker-deploy"] model Some("openai/gpt-9") mode build
               "You write code."
-            agent reviewer "Reads." tools [] skills [] model None mode code
+            agent reviewer "Reads." tools [] without [] skills [] model None mode code
               "You read."
         "#]],
     );

@@ -143,7 +143,7 @@ pub(super) fn their_names(ours: &str) -> Vec<&'static str> {
 }
 
 /// The tools of ours that a name of theirs is told of.
-pub(super) fn our_tools(theirs: &str) -> Vec<&'static str> {
+pub(crate) fn our_tools(theirs: &str) -> Vec<&'static str> {
     let ours = SHAPES.iter().map(|shape| shape.ours).chain(["ask_user"]);
     ours.filter(|ours| their_names(ours).contains(&theirs)).collect()
 }
