@@ -953,14 +953,34 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
           [T]/plugins/depot/.plugin/plugin.json:2: expected a string, found an object
           [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
           [T]/plugins/depot/.plugin/plugin.json:2: `outputStyles` is not honoured
-          [T]/plugins/depot/: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
+          [T]/plugins/depot: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
     "#]].assert_eq(&plugins(&world));
     // A manifest that is none, hooks that are none, no folder: nothing starts without them.
     world.write("plugins/depot/.plugin/plugin.json", "{");
-    world.check(&["hooks", "list"], expect![[""]]);
+    world.check(
+        &["hooks", "list"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/plugins/depot/.plugin/plugin.json:1: object is not closed
+    "#]],
+    );
     world.write("plugins/depot/.plugin/plugin.json", r#"{"name": "depot"}"#);
     world.write("plugins/depot/hooks/hooks.json", r#"{"hooks": {"PreToolUse": ["#);
-    world.check(&["hooks", "list"], expect![[""]]);
+    world.check(
+        &["hooks", "list"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/plugins/depot/hooks/hooks.json:1: list is not closed
+    "#]],
+    );
     fs::remove_dir_all(&root).unwrap();
-    world.check(&["hooks", "list"], expect![[""]]);
+    world.check(&["hooks", "list"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:32: $.plugins[0]: there is no folder `[T]/plugins/depot`
+
+        hint: a gate may have been in it: take it out to go on without
+    "#]]);
 }

@@ -216,7 +216,7 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
               "Work."
             agent empty "d" tools ["-"] without [] skills [] model None mode code
               "Work."
-            agent less "d" tools [] without ["bash"] only looks skills [] model None mode code
+            agent less "d" tools [] without ["bash", "bash_background"] only looks skills [] model None mode code
               "Work."
             agent ok "d" tools ["read", "grep"] without [] skills [] model None mode code
               "Work."
