@@ -314,6 +314,7 @@ fn b3_a_name_of_ours_stands_before_one_of_theirs() {
         /skills    Lists the skills there are  (embedder)
         /agents    Lists the subagents the model may call  (embedder)
         /commands  Lists the commands there are  (embedder)
+        /spaces    Lists spaces, loads and unloads them: /spaces [load|unload|switch ID]  (embedder)
         /track       (project)
         --- stderr
         warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`

@@ -119,8 +119,18 @@ pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, BrokenHooks> {
 /// The same of what was read already: what [`load_hooks`] gives of a copy of it.
 #[cfg(unix)]
 pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, BrokenHooks> {
-    whole(Ok(Shelf::of_snapshot(snapshot)))
+    let told = || {
+        let path = snapshot.source().join(FOLDER);
+        Diagnostic::new(&path, None, Severity::Rejected, NO_FOLDER)
+    };
+    match snapshot.file(Path::new(FOLDER)) {
+        Some(_) => whole(Err(told())),
+        None => whole(Ok(Shelf::of_snapshot(snapshot))),
+    }
 }
+
+/// What is wrong where folders are looked for.
+const NO_FOLDER: &str = "it is no folder";
 
 fn whole(shelf: Result<Shelf<'_>, Diagnostic>) -> Result<HookFiles, BrokenHooks> {
     let (files, diagnostics) = match shelf {
@@ -257,7 +267,7 @@ fn entries(folder: &Path) -> Result<Vec<(OsString, Entry)>, Diagnostic> {
         real => real.map_err(cannot)?,
     };
     if !real.is_dir() {
-        return Err(rejected("it is no folder".into()));
+        return Err(rejected(NO_FOLDER.into()));
     }
     let names = names(&real).map_err(cannot)?;
     if names.len() > MOST_NAMES {

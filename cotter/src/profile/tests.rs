@@ -522,6 +522,8 @@ fn l15_a_profile_says_who_an_agent_is() {
                 "read",
                 "mcp__*",
             ],
+            without_tools: [],
+            looks_only: false,
             skills: [
                 "style",
             ],

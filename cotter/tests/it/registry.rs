@@ -226,14 +226,12 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
         looser,
         plain(),
         expect![[r#"
-        gone: rule `deny rm`
-        gone: rule `ask push`
-        gone: mode `plan`
-        gone: level `strict`
-        new: rule `allow push`
-        new: mode `ask`
-        new: level `standard`
-    "#]],
+            gone: rule `deny rm`
+            gone: rule `ask push`
+            new: rule `allow push`
+            new: mode `ask`
+            new: level `standard`
+        "#]],
     );
 }
 

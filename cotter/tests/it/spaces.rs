@@ -305,7 +305,7 @@ fn c14_a_name_that_is_built_in_is_left_out_and_the_rest_is_loaded() {
     let (agent, _) = agent([]);
     let space = Space::read(folder.path()).unwrap();
     expect![[r#"
-        rejected: skills/broken.md:2: `[` cannot be the name of a skill; an `id` of letters, digits, `_` and `-` gives it one
+        rejected: skills/broken.md:2: `[` cannot be the name of a skill; letters, digits, `_` and `-` can be one
     "#]].assert_eq(&told(folder.path(), space.diagnostics()));
     let _ = agent.load_space(space, starts(&Diary::default(), "")).unwrap();
     assert!(!of_spaces(&agent).contains("command own"));

@@ -93,7 +93,12 @@ fn c14_the_file_beside_runs_where_no_command_is_named() {
         "#]],
     );
     check(&[], expect![""]);
-    check(&[("hooks", "a file")], expect![""]);
+    check(
+        &[("hooks", "a file")],
+        expect![[r#"
+        rejected: hooks: it is no folder
+    "#]],
+    );
 }
 
 #[test]
