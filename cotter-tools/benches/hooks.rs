@@ -81,26 +81,22 @@ mod linux {
         let hook = |number: usize| json!({"name": format!("h{number}"), "command": "./check"});
         let hooks = |count: usize| (0..count).map(hook).collect::<Vec<_>>();
         let agents = [0, 1, GUARDS].map(|count| agent(folder, &hooks(count), ROUNDS));
-        let (mut alone, mut took, mut cpu) = (vec![], [vec![], vec![], vec![]], Duration::ZERO);
+        let (mut alone, mut all, mut took) = (vec![], vec![], [vec![], vec![], vec![]]);
         let mut input = tempfile::tempfile().expect("a file");
         input.write_all(TOLD.as_bytes()).expect("room");
         for _ in 0..ROUNDS {
-            let before = children();
-            alone.push(bare(&script, &input));
-            cpu += children() - before;
+            alone.push(bare(&script, &input, 1));
+            all.push(bare(&script, &input, GUARDS));
             for (agent, took) in agents.iter().zip(&mut took) {
                 took.push(run(agent).await);
             }
         }
         let [none, one, ten] = took.map(|mut took| median(&mut took));
-        let (alone, cpu) = (median(&mut alone), cpu / u32::try_from(ROUNDS).expect("few rounds"));
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let work = cpu * u32::try_from(GUARDS).expect("ten") / u32::try_from(cores).expect("few");
-        let floor = alone.max(work);
+        let (alone, all) = (median(&mut alone), median(&mut all));
         tell("the script, spawned by hand", alone, None);
         tell("a command hook adds", one.saturating_sub(none), Some((alone, 1.15)));
-        tell("max(the script, the CPU of ten by core)", floor, None);
-        tell("ten command hooks add", ten.saturating_sub(none), Some((floor, 1.4)));
+        tell("ten of them at once, spawned by hand", all, None);
+        tell("ten command hooks add", ten.saturating_sub(none), Some((all, 1.4)));
     }
 
     /// A hook that stays, beside a line to the same program and back.
@@ -170,12 +166,19 @@ mod linux {
         begun.elapsed()
     }
 
-    fn bare(script: &Path, mut input: &fs::File) -> Duration {
+    /// So many of a script, all there at once, each with what it is told.
+    fn bare(script: &Path, mut input: &fs::File, count: usize) -> Duration {
         input.rewind().expect("a file");
-        let stdin = input.try_clone().expect("a file");
         let begun = Instant::now();
-        let done = Command::new(script).stdin(stdin).output().expect("the script");
-        assert!(done.status.success());
+        let started = (0..count).map(|_| {
+            let stdin = input.try_clone().expect("a file");
+            let mut command = Command::new(script);
+            command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("the script")
+        });
+        for child in started.collect::<Vec<_>>() {
+            assert!(child.wait_with_output().expect("its end").status.success());
+        }
         begun.elapsed()
     }
 
@@ -212,16 +215,6 @@ mod linux {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-    }
-
-    /// The time that children who have ended had on a core.
-    fn children() -> Duration {
-        let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
-        let (_, fields) = stat.rsplit_once(") ").expect("its form");
-        let ticks =
-            fields.split(' ').skip(13).take(2).filter_map(|field| field.parse::<u64>().ok());
-        // A tick is a hundredth of a second; over all rounds that is fine enough.
-        Duration::from_millis(ticks.sum::<u64>() * 10)
     }
 
     fn tell(what: &str, took: Duration, beside: Option<(Duration, f64)>) {
