@@ -632,6 +632,16 @@ fn of_hook(of: &str, hook: CommandHook) -> Declared {
         _ => hook.point.name(),
     };
     let what = format!("hook {} at {event}{of}", hook.name);
+    let asked = match &hook.dialect {
+        Dialect::Claude(entry) => {
+            entry.address().map(|(url, named)| (url.to_owned(), named.join(", ")))
+        }
+        _ => None,
+    };
+    if let Some((url, named)) = asked {
+        let given = if named.is_empty() { named } else { format!(", given {named}") };
+        return Declared::new(what + &given, Invocation::Told(url));
+    }
     let command = match hook.command {
         CommandLine::Words(words) if words.is_empty() => Invocation::Elsewhere("a model".into()),
         CommandLine::Words(words) => Invocation::Words(words),

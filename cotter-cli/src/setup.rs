@@ -34,6 +34,7 @@ use crate::{
     agents::{Chosen, about_missing},
     claude::{self, Brings},
     cli::RunArgs,
+    commands::redactor,
     extensions::{Extensions, named_as_found},
     failure::Failure,
     home,
@@ -691,7 +692,7 @@ pub(crate) fn seen(place: Place) -> Result<Seen, Failure> {
     let builder = builder(Answering::nobody().0, place, &runner, &spaces)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = builder.build()?;
-    let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner)))?;
+    let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner, redactor())?))?;
     files.load_into(&mut units)?;
     extensions.load_into(&mut units);
     let (mut told, diagnostics) = (units.told.clone(), units.diagnostics.clone());
@@ -769,7 +770,7 @@ impl Setup {
             None => builder.store(MemoryStore::new()),
         };
         let agent = builder.build()?;
-        let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner));
+        let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner, self.redactor.clone())?);
         let mut units = Units::at_the_start(&agent, starts.clone())?;
         self.files.load_into(&mut units)?;
         extensions.load_into(&mut units);

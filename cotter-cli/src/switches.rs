@@ -11,6 +11,9 @@ const DISABLE: &str = "COTTER_DISABLE_HOOKS";
 const COMMANDS: &str = "COTTER_ALLOW_COMMAND_HOOKS";
 const WEBHOOKS: &str = "COTTER_HOOK_WEBHOOK_ALLOWLIST";
 
+/// The variables, for whoever lists them.
+pub(crate) const VARIABLES: [&str; 3] = [DISABLE, COMMANDS, WEBHOOKS];
+
 /// What profiles may do.
 #[derive(Clone)]
 pub(crate) struct Switches {

@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf};
 
-use cotter::{AgentBuilder, Place, settings::Values, text};
+use cotter::{AgentBuilder, Place, redact::Redactor, settings::Values, text};
 use cotter_tools::{
     ask_user::AskUser,
     background::background,
@@ -13,9 +13,10 @@ use cotter_tools::{
     mcp::{Mcp, Servers, Surroundings},
     memory::{self, Memory},
     process::{Environment, Runner},
+    webhook::Webhooks,
 };
 
-use crate::{failure::Failure, home, roots};
+use crate::{failure::Failure, home, roots, switches::Switches};
 
 /// Gives an agent its tools, but for those of servers.
 pub(crate) fn furnish(
@@ -50,8 +51,10 @@ pub(crate) fn runner(values: &Values) -> Result<Runner, Failure> {
 }
 
 /// Who starts the programs of hooks.
-pub(crate) fn hooks(runner: &Runner) -> HookRunner {
-    HookRunner::new(runner.clone(), env::vars_os())
+pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, Failure> {
+    let webhooks = Switches::read()?.webhooks;
+    let hooks = HookRunner::new(runner.clone(), env::vars_os());
+    Ok(hooks.with_posts(Webhooks::clone(&webhooks), redactor))
 }
 
 /// The tools of servers. Those that were not seen before are started; what is the matter with one is

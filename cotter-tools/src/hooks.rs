@@ -16,13 +16,19 @@ use std::{
     },
 };
 
-use cotter::command_hook::{self, MAX_OUTPUT, MAX_STDERR, Ran, Server, Starts};
+use cotter::{
+    command_hook::{self, Letter, MAX_OUTPUT, MAX_STDERR, Ran, Reply, Server, Starts},
+    redact::Redactor,
+    text,
+};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 
 use crate::{
     confine::Confinement,
     environment::{Environment, find_program},
     process::{Exit, Job, Runner, Running, StartError, Stream},
+    webhook::Webhooks,
 };
 
 /// Starts the processes of hooks.
@@ -35,6 +41,8 @@ pub struct HookRunner {
     variables: Arc<[(OsString, OsString)]>,
     /// How many hooks run just now.
     under_way: Arc<AtomicUsize>,
+    /// Who asks addresses, and what takes secrets out of what they are told.
+    posts: Option<(Webhooks, Arc<Redactor>)>,
 }
 
 /// How long a program is there.
@@ -52,7 +60,33 @@ impl HookRunner {
     pub fn new(runner: Runner, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let own = Runner::direct_by_group();
         let variables = variables.into_iter().collect();
-        HookRunner { runner, own, variables, under_way: Arc::default() }
+        HookRunner { runner, own, variables, under_way: Arc::default(), posts: None }
+    }
+
+    /// The same, asking addresses too. Secrets are taken out of what they are told.
+    pub fn with_posts(mut self, webhooks: Webhooks, redactor: Redactor) -> Self {
+        self.posts = Some((webhooks, Arc::new(redactor)));
+        self
+    }
+
+    /// The headers of a letter, with the variables in them that may be.
+    fn headers(&self, letter: &Letter) -> Result<HeaderMap, String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &letter.headers {
+            let wrong = |_| format!("its header `{}` cannot be sent", text::show_line(name));
+            let value = filled(value, |variable| {
+                let known = letter.named.iter().any(|name| name == variable);
+                let mut set = self.variables.iter().filter(|(name, _)| known && name == variable);
+                set.next().and_then(|(_, value)| value.to_str()).unwrap_or_default()
+            });
+            let name =
+                HeaderName::try_from(name.as_str()).map_err(|cause| wrong(cause.to_string()))?;
+            let mut value =
+                HeaderValue::try_from(value).map_err(|cause| wrong(cause.to_string()))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(headers)
     }
 
     /// The program, its surroundings, and who starts it.
@@ -117,9 +151,50 @@ impl Starts for HookRunner {
         })
     }
 
+    fn post(&self, letter: Letter) -> Pin<Box<dyn Future<Output = Result<Reply, String>> + Send>> {
+        let hooks = self.clone();
+        Box::pin(async move {
+            let headers = hooks.headers(&letter)?;
+            let (webhooks, redactor) = hooks.posts.ok_or("nobody here asks an address")?;
+            let told = String::from_utf8_lossy(&letter.body).into_owned();
+            let mut body = serde_json::from_str(&told).map_err(|cause| cause.to_string())?;
+            redactor.redact_json(&mut body);
+            let body = body.to_string();
+            let scrubbed = body != told;
+            let asked = webhooks.ask(letter.url, headers, body.into_bytes().into(), MAX_OUTPUT);
+            let (status, body) = asked.await?;
+            Ok(Reply { status, body, scrubbed })
+        })
+    }
+
     fn serve(&self, job: command_hook::Job) -> Result<Box<dyn Server>, String> {
         Ok(Box::new(Stays { hooks: self.clone(), job, running: None }))
     }
+}
+
+/// A text with variables in it, `$NAME` and `${NAME}`, filled in.
+fn filled<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+        let (name, left) = match braced {
+            Some(found) => found,
+            None => after.split_at(after.find(|c| !is_name(c)).unwrap_or(after.len())),
+        };
+        match !name.is_empty() && name.chars().all(is_name) {
+            true => {
+                out.push_str(value(name));
+                rest = left;
+            }
+            false => {
+                out.push('$');
+                rest = after;
+            }
+        }
+    }
+    out + rest
 }
 
 /// Starts a program on another thread. Whoever starts one stands still until it is there; the hooks of one

@@ -4,17 +4,32 @@
 //! goes to those and to no other. This machine and the network it is in are closed, but for hosts that the
 //! operator lists. No redirect is followed, and nothing is read from the environment, no proxy and no cookie.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use cotter::{
     permission::Zone,
     profile::{Posting, Posts},
     text,
 };
-use reqwest::{Client, header::CONTENT_TYPE, redirect::Policy};
+use reqwest::{
+    Client, Response,
+    header::{CONTENT_TYPE, HeaderMap},
+    redirect::Policy,
+};
 use rustls::ClientConfig;
 
 use crate::fetch::{Pinned, address::Address, tls, words};
+
+/// Whether a letter may go without TLS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plain {
+    Never,
+    /// Where the operator lists the host.
+    Listed,
+}
 
 /// Posts to hosts that may be posted to.
 #[derive(Clone, Default)]
@@ -39,10 +54,18 @@ impl Webhooks {
     }
 
     /// The address, and how far a letter to it may reach.
-    fn admitted(&self, url: &str) -> Result<(Address, Zone), String> {
+    fn admitted(&self, url: &str, plain: Plain) -> Result<(Address, Zone), String> {
         let address = Address::parse(url)?;
-        if address.url.scheme() != "https" {
-            return Err("only https addresses are posted to".into());
+        let is_open = plain == Plain::Listed && self.listed.is_some();
+        match address.url.scheme() {
+            "https" => {}
+            "http" if is_open => {}
+            _ if plain == Plain::Listed => {
+                return Err(
+                    "only https addresses are asked, but for those on the operator's list".into()
+                );
+            }
+            _ => return Err("only https addresses are posted to".into()),
         }
         let Some(listed) = &self.listed else {
             return match address.zone() {
@@ -58,7 +81,41 @@ impl Webhooks {
     }
 
     async fn send(self, url: String, body: Arc<[u8]>) -> Result<(), String> {
-        let (address, zone) = self.admitted(&url)?;
+        let (address, sent) = self.sent(&url, HeaderMap::new(), body, Plain::Never).await?;
+        match sent.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!("{} answered {status}", address.host())),
+        }
+    }
+
+    /// Asks an address and gives the status and what was said, as much of it as counts: for hooks, whose
+    /// addresses may be without TLS where the operator lists them.
+    pub(crate) async fn ask(
+        self,
+        url: String,
+        headers: HeaderMap,
+        body: Arc<[u8]>,
+        most: usize,
+    ) -> Result<(u16, Vec<u8>), String> {
+        let (_, mut sent) = self.sent(&url, headers, body, Plain::Listed).await?;
+        let mut said = vec![];
+        while said.len() <= most
+            && let Some(chunk) = sent.chunk().await.map_err(|cause| words(&cause.without_url()))?
+        {
+            said.extend_from_slice(&chunk);
+        }
+        said.truncate(most + 1);
+        Ok((sent.status().as_u16(), said))
+    }
+
+    async fn sent(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Arc<[u8]>,
+        plain: Plain,
+    ) -> Result<(Address, Response), String> {
+        let (address, zone) = self.admitted(url, plain)?;
         let found = address.resolve().await?;
         address.admit(&found, zone)?;
         let tls = self.roots.get_or_init(|| tls(true)).clone()?;
@@ -66,27 +123,31 @@ impl Webhooks {
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .no_proxy()
-            .https_only(true)
+            .https_only(plain == Plain::Never || address.url.scheme() == "https")
             .dns_resolver(Arc::new(Pinned(found)))
             .tls_backend_preconfigured(tls)
             .build()
             .map_err(|cause| words(&cause))?;
         let sent = client
             .post(address.url.clone())
+            .headers(headers)
             .header(CONTENT_TYPE, "application/json")
             .body(body.to_vec())
             .send();
         let answer = sent.await.map_err(|cause| words(&cause.without_url()))?;
-        match answer.status() {
-            status if status.is_success() => Ok(()),
-            status => Err(format!("{} answered {status}", address.host())),
-        }
+        Ok((address, answer))
+    }
+}
+
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhooks").field("listed", &self.listed).finish_non_exhaustive()
     }
 }
 
 impl Posts for Webhooks {
     fn admits(&self, url: &str) -> Result<(), String> {
-        self.admitted(url).map(drop)
+        self.admitted(url, Plain::Never).map(drop)
     }
 
     fn post(&self, url: &str, body: Arc<[u8]>) -> Posting {

@@ -54,6 +54,38 @@ pub trait Starts: Send + Sync + 'static {
 
     /// Starts a program that stays, to be asked line by line. `stdin` of the job is not used.
     fn serve(&self, job: Job) -> Result<Box<dyn Server>, String>;
+
+    /// Sends a letter and gives the reply. Who connects to nothing leaves this as it is. An error says why
+    /// there is none.
+    fn post(&self, letter: Letter) -> Pin<Box<dyn Future<Output = Result<Reply, String>> + Send>> {
+        let _ = letter;
+        Box::pin(std::future::ready(Err("nobody here asks an address".into())))
+    }
+}
+
+/// What a hook is told that is an address.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Letter {
+    /// Where it goes.
+    pub url: String,
+    /// What is said besides, by name. `$NAME` and `${NAME}` stand for a variable's value.
+    pub headers: Vec<(String, String)>,
+    /// The variables that may be said so, of the person's own.
+    pub named: Vec<String>,
+    /// What happens, as JSON.
+    pub body: Arc<[u8]>,
+}
+
+/// What comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// How it went, as HTTP has it.
+    pub status: u16,
+    /// What was said, at most [`MAX_OUTPUT`] and a byte.
+    pub body: Vec<u8>,
+    /// Whether secrets were taken out of what was told.
+    pub scrubbed: bool,
 }
 
 /// A program that stays. Dropped, it is ended with everything it started.

@@ -10,6 +10,7 @@ use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock, sync::OnceLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::text;
+use serde_json::Value;
 
 /// Takes secrets out of text, by value and by shape.
 #[derive(Clone, Default)]
@@ -60,6 +61,33 @@ impl Redactor {
         match self.redact_values(text) {
             Cow::Borrowed(text) => redact_shapes(text),
             Cow::Owned(text) => Cow::Owned(redact_shapes(&text).into_owned()),
+        }
+    }
+
+    /// The same for every text, name and number in a value.
+    pub fn redact_json(&self, value: &mut Value) {
+        match value {
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number) => {
+                let written = number.to_string();
+                let scrubbed = self.redact(&written);
+                if scrubbed != written {
+                    *value = scrubbed.into_owned().into();
+                }
+            }
+            Value::String(words) => {
+                if let Cow::Owned(scrubbed) = self.redact(words) {
+                    *words = scrubbed;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_json(item)),
+            Value::Object(members) => {
+                let scrubbed = std::mem::take(members).into_iter().map(|(key, mut value)| {
+                    self.redact_json(&mut value);
+                    (self.redact(&key).into_owned(), value)
+                });
+                *members = scrubbed.collect();
+            }
         }
     }
 

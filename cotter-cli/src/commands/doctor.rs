@@ -19,14 +19,16 @@ use cotter_tools::confine::confines;
 use serde_json::{Value, json};
 
 use crate::{
+    agents::{self, Listed},
     claude,
     commands::{hooks::log, redactor},
     extensions::OF_OTHERS,
     failure::Failure,
     home, say,
     setup::{self, Seen},
+    spaces::{At, Spaces},
     style::{Style, When},
-    tools,
+    switches, tools,
     trust::{self, Standings},
 };
 
@@ -34,9 +36,11 @@ use crate::{
 type Tells = fn(&Sight) -> Vec<Row>;
 
 /// The sections, in the order in which they are told.
-const SECTIONS: [(&str, Tells); 8] = [
+const SECTIONS: [(&str, Tells); 10] = [
     ("sources", sources),
     ("plugins", plugins),
+    ("spaces", spaces),
+    ("profiles", profiles),
     ("extensions", extensions),
     ("not honoured", not_honoured),
     ("confinement", confinement),
@@ -207,6 +211,38 @@ fn plugins(sight: &Sight) -> Vec<Row> {
             .with("origin", owner.origin.to_string())
     });
     rows.collect()
+}
+
+/// The spaces that can be loaded by name.
+fn spaces(sight: &Sight) -> Vec<Row> {
+    let all = Spaces::new(&sight.place, &[], &[], false).all(&sight.standings);
+    let row = |at: &At| {
+        let state = if at.word() == "trusted" { State::Good } else { State::Note };
+        let origin = if at.of_project { Origin::Project } else { Origin::User };
+        Row::new(at.id.as_str(), state, at.word())
+            .with("folder", trust::shown(&at.source))
+            .with("origin", origin.to_string())
+    };
+    all.iter().map(row).collect()
+}
+
+/// The profiles that can be run by name, and what they would tell or start.
+fn profiles(sight: &Sight) -> Vec<Row> {
+    let listed = match agents::profiles(&sight.place, &sight.standings) {
+        Ok(listed) => listed,
+        Err(failure) => return vec![Row::new("profiles", State::Broken, failure.in_short())],
+    };
+    let row = |listed: &Listed| match &listed.profile {
+        Err(failure) => Row::new(&listed.name, State::Broken, failure.in_short()),
+        Ok(profile) => {
+            let actions: Vec<_> =
+                profile.actions.iter().map(|action| action.name.to_string()).collect();
+            Row::new(&listed.name, State::Good, "runs with `--agent`")
+                .with("file", trust::shown(&listed.path))
+                .with("actions", actions.join(", "))
+        }
+    };
+    listed.iter().map(row).collect()
 }
 
 /// What each owner brings, and what it runs.
@@ -380,5 +416,9 @@ fn switches(sight: &Sight) -> Vec<Row> {
             .with("gates", kernel.join(", ")),
     ];
     rows.extend(off);
+    for name in switches::VARIABLES {
+        let said = home::text_variable(name);
+        rows.extend(said.map(|said| Row::new(name, State::Note, said)));
+    }
     rows
 }

@@ -1,6 +1,16 @@
 //! Hooks written for Claude Code, in python and in shell, as real processes: the same verdicts here.
 
-use std::{ffi::OsString, fmt::Write, fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsString,
+    fmt::Write,
+    fs,
+    io::{BufRead, BufReader, Read, Write as _},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    thread,
+};
 
 use cotter::{
     Agent, AgentConfig, FnTool, Mention, Origin, Owner, Place, Reason, Registry, ToolError,
@@ -10,12 +20,13 @@ use cotter::{
         claude::{self, Pinned, Plugin, Source},
     },
     permission::{Rule, RuleKind, Zone},
+    redact::Redactor,
     settings::Document,
     tool::Facts,
     trust::Snapshot,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
-use cotter_tools::{bash::Bash, hooks::HookRunner, process::Runner};
+use cotter_tools::{bash::Bash, hooks::HookRunner, process::Runner, webhook::Webhooks};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -26,6 +37,8 @@ struct Machine {
     scratch: Scratch,
     runner: Runner,
     variables: Vec<(OsString, OsString)>,
+    /// The hosts that the operator lists.
+    listed: Option<String>,
 }
 
 /// What is done with hooks of somebody's.
@@ -78,11 +91,19 @@ impl Machine {
         let runner = runner().with_temp_below(&scratch.path().join("temp"));
         // A python in somebody's home folder would be out of reach for what is closed off.
         let variables = vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())];
-        Machine { scratch, runner, variables }
+        Machine { scratch, runner, variables, listed: None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
+    }
+
+    fn posting(&self, hooks: HookRunner) -> HookRunner {
+        let webhooks = match &self.listed {
+            Some(host) => Webhooks::only([host.as_str()]).unwrap(),
+            None => Webhooks::new(),
+        };
+        hooks.with_posts(webhooks, Redactor::new().with_secret("TOKEN", "sesame-open-sesame"))
     }
 
     /// A program in the project's folder of hooks.
@@ -126,7 +147,7 @@ impl Machine {
         source.plugin = case.plugin;
         let (hooks, _) = claude::read(&document, &source);
         let starts: Arc<dyn Starts> =
-            Arc::new(HookRunner::new(self.runner.clone(), self.variables.clone()));
+            Arc::new(self.posting(HookRunner::new(self.runner.clone(), self.variables.clone())));
         let confined = command_hook::is_confined(&case.owner);
         let base = Base { folder: self.path(".claude"), confined, starts };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
@@ -438,14 +459,14 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
         .check(
             Case::new(http.clone(), [bash("ls")]),
             expect![[r#"
-        result c1.1: ran {"command":"ls"}
-        told: hook `PreToolUse` failed and passes: handlers `http` are not honoured yet
-    "#]],
+                result c1.1: ran {"command":"ls"}
+                told: hook `PreToolUse` failed and passes: `x`: relative URL without a base
+            "#]],
         )
         .await;
     let strict = Case { on_failure: OnFailure::Block, ..Case::new(http, [bash("ls")]) };
     machine.check(strict, expect![[r#"
-        result c1.1 (denied): Hook "PreToolUse" blocked the action: handlers `http` are not honoured yet
+        result c1.1 (denied): Hook "PreToolUse" blocked the action: `x`: relative URL without a base
     "#]]).await;
 }
 
@@ -791,4 +812,120 @@ async fn b3_subagents_are_told_and_sent_on() {
         )
         .await;
     assert_eq!(fs::read_to_string(machine.path("stops.txt")).unwrap(), "stop\n");
+}
+
+/// Answers each letter with the next of these, and keeps what it was told: header and body.
+fn address(replies: Vec<(u16, &'static str)>) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let told = Arc::new(Mutex::new(vec![]));
+    let heard = told.clone();
+    thread::spawn(move || {
+        for (status, reply) in replies {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut lines, mut length) = (vec![], 0);
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                let line = line.trim_end().to_owned();
+                if line.is_empty() {
+                    break;
+                }
+                if let Some(rest) = line.to_lowercase().strip_prefix("content-length: ") {
+                    length = rest.parse().unwrap();
+                }
+                lines.extend(line.starts_with("authorization").then_some(line));
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let shown =
+                format!("{} {} {}", body["hook_event_name"], body["tool_name"], body["tool_input"]);
+            heard.lock().unwrap().push(format!("{} {shown}", lines.join(" ")));
+            let length = reply.len();
+            let head = format!(
+                "HTTP/1.1 {status} x\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            stream.write_all((head + reply).as_bytes()).unwrap();
+        }
+    });
+    (host, told)
+}
+
+fn posted(url: &str) -> Value {
+    json!({"PreToolUse": [{"matcher": "Bash", "hooks": [{
+        "type": "http",
+        "url": url,
+        "headers": {"Authorization": "Bearer $KEY ${KEY} $HOME"},
+        "allowedEnvVars": ["KEY"],
+        "timeout": 10,
+    }]}]})
+}
+
+#[tokio::test]
+async fn b3_s34_an_address_is_asked_where_the_operator_lists_it() {
+    let deny = r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "not today"}}"#;
+    let change = r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "true"}}}"#;
+    let (host, told) = address(vec![
+        (200, ""),
+        (200, deny),
+        (200, "mind the tide"),
+        (500, "no"),
+        (200, change),
+        (200, change),
+        (200, "{"),
+    ]);
+    let mut machine = Machine::new();
+    machine.listed = Some(host.clone());
+    machine.variables.push(("KEY".into(), "k1".into()));
+    let calls =
+        ["one", "two", "three", "four", "five", "six sesame-open-sesame", "seven"].map(bash);
+    let case = Case::new(posted(&format!("http://{host}/hook")), calls);
+    machine.check(case, expect![[r#"
+        result c1.1: ran {"command":"one"}
+        result c2.1 (denied): Hook "PreToolUse" blocked the action: not today
+        result c3.1: ran {"command":"three"}
+        note: From hook "PreToolUse": mind the tide
+        result c4.1: ran {"command":"four"}
+        result c5.1: ran {"command":"true"}
+        result c6.1: ran {"command":"six sesame-open-sesame"}
+        result c7.1: ran {"command":"seven"}
+        told: hook `PreToolUse` failed and passes: it answered with status 500
+        told: hook `PreToolUse` failed and passes: secrets were taken out of what it was told, so it can change nothing
+        told: hook `PreToolUse` failed and passes: what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1
+    "#]]).await;
+    expect![[r#"
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"one"}
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"two"}
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"three"}
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"four"}
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"five"}
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"six [redacted TOKEN]"}
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"seven"}"#]].assert_eq(&told.lock().unwrap().join("\n"));
+}
+
+#[tokio::test]
+async fn s34_no_address_of_this_machine_is_asked_unlisted_and_none_without_tls() {
+    let (host, told) = address(vec![(200, "")]);
+    for (url, on_failure, expected) in [
+        (format!("http://{host}/hook"), OnFailure::Pass, expect![[r#"
+            result c1.1: ran {"command":"one"}
+            told: hook `PreToolUse` failed and passes: only https addresses are asked, but for those on the operator's list
+        "#]]),
+        (format!("https://{host}/hook"), OnFailure::Block, expect![[r#"
+            result c1.1 (denied): Hook "PreToolUse" blocked the action: it is this machine or the network it is in
+        "#]]),
+        ("http://hooks.example.com/".into(), OnFailure::Block, expect![[r#"
+            result c1.1 (denied): Hook "PreToolUse" blocked the action: only https addresses are asked, but for those on the operator's list
+        "#]]),
+        ("file:///etc/passwd".into(), OnFailure::Block, expect![[r#"
+            result c1.1 (denied): Hook "PreToolUse" blocked the action: only http and https addresses are fetched
+        "#]]),
+    ] {
+        let machine = Machine::new();
+        let case = Case { on_failure, ..Case::new(posted(&url), [bash("one")]) };
+        expected.assert_eq(&machine.run(case).await.replace(&host, "[HOST]"));
+    }
+    assert_eq!(told.lock().unwrap().len(), 0);
 }

@@ -101,6 +101,15 @@ pub struct Entry {
     rewakes: bool,
 }
 
+/// An address that is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Http {
+    url: String,
+    headers: Vec<(String, String)>,
+    /// The variables that headers may have in them.
+    named: Vec<String>,
+}
+
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Handler {
@@ -108,11 +117,21 @@ enum Handler {
     Command,
     /// A model.
     Prompt(Prompt),
+    /// An address.
+    Http(Http),
     /// Nobody can be, for this reason: it fails each time.
     Nothing(String),
 }
 
 impl Entry {
+    /// The address that is asked, where it is one, and the variables it is told.
+    pub fn address(&self) -> Option<(&str, &[String])> {
+        match &self.handler {
+            Handler::Http(http) => Some((&http.url, &http.named)),
+            _ => None,
+        }
+    }
+
     /// The event it is bound to.
     pub fn event(&self) -> Event {
         self.event

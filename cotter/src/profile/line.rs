@@ -75,27 +75,17 @@ fn without(payload: &Value, why: &str) -> Value {
 
 /// Takes secrets out of every text and name, and cuts what is long.
 fn scrub(value: &mut Value, redactor: &Redactor) {
+    // Before it is cut: half a secret would not be known.
+    redactor.redact_json(value);
+    shorten(value);
+}
+
+fn shorten(value: &mut Value) {
     match value {
-        Value::Null | Value::Bool(_) => {}
-        Value::Number(number) => {
-            let written = number.to_string();
-            let scrubbed = redactor.redact(&written);
-            if scrubbed != written {
-                *value = scrubbed.into_owned().into();
-            }
-        }
-        Value::String(words) => {
-            // Before it is cut: half a secret would not be known.
-            *words = text::cut(&redactor.redact(words), TEXT_BYTES);
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| scrub(item, redactor)),
-        Value::Object(members) => {
-            let scrubbed = std::mem::take(members).into_iter().map(|(key, mut value)| {
-                scrub(&mut value, redactor);
-                (redactor.redact(&key).into_owned(), value)
-            });
-            *members = scrubbed.collect();
-        }
+        Value::String(words) => *words = text::cut(words, TEXT_BYTES),
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(members) => members.values_mut().for_each(shorten),
+        _ => {}
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     tools,
 };
 use crate::{
-    command_hook::{Base, CommandHook, Job, SLACK},
+    command_hook::{Base, CommandHook, Exit, Job, Letter, Ran, Reply, SLACK},
     cx::Cx,
     ext::{
         Registry,
@@ -136,13 +136,23 @@ impl Asks {
         match &self.entry.handler {
             Handler::Nothing(why) => Err(why.clone()),
             Handler::Prompt(prompt) => prompt::ask(prompt, event, told, &asked.cx).await,
+            Handler::Command | Handler::Http(_) if let Err(why) = self.check().await => {
+                Ok(match event.is_gate() {
+                    true => Said { block: Some(why), ..Said::default() },
+                    false => Said { tells: vec![why], ..Said::default() },
+                })
+            }
+            Handler::Http(http) => {
+                let body = Value::Object(told.fields.clone()).to_string().into_bytes();
+                let letter = Letter {
+                    url: http.url.clone(),
+                    headers: http.headers.clone(),
+                    named: http.named.clone(),
+                    body: body.into(),
+                };
+                replied(event, &self.hook.name, self.base.starts.post(letter).await?)
+            }
             Handler::Command => {
-                if let Err(why) = self.check().await {
-                    return Ok(match event.is_gate() {
-                        true => Said { block: Some(why), ..Said::default() },
-                        false => Said { tells: vec![why], ..Said::default() },
-                    });
-                }
                 let ran = self.base.starts.run(self.job(asked, told)).await?;
                 for remark in &ran.remarks {
                     asked.cx.notify(&format!("hook `{}`: {remark}", self.hook.name));
@@ -236,6 +246,26 @@ impl Asks {
             Change::Input(input) => input != before,
             _ => false,
         });
+    }
+}
+
+/// What the reply of an address means: as what a command says that ends well. Plain words are told to the
+/// model.
+fn replied(event: Event, name: &str, reply: Reply) -> Result<Said, String> {
+    let Reply { status, body, scrubbed } = reply;
+    if !(200..300).contains(&status) {
+        return Err(format!("it answered with status {status}"));
+    }
+    let ran = Ran { exit: Exit::Code(0), stdout: body, stderr: vec![], remarks: vec![] };
+    let mut said = hear(event, name, &ran)?;
+    let words = String::from_utf8_lossy(&ran.stdout);
+    let words = words.trim();
+    if !words.is_empty() && !words.starts_with('{') && said == Said::default() {
+        said.context.push(words.to_owned());
+    }
+    match scrubbed && (said.input.is_some() || said.output.is_some()) {
+        true => Err("secrets were taken out of what it was told, so it can change nothing".into()),
+        false => Ok(said),
     }
 }
 

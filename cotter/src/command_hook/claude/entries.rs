@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use smol_str::SmolStr;
 
-use super::{Entry, Handler, Prompt, Source, events, events::Event, matcher::Matcher, tools};
+use super::{Entry, Handler, Http, Prompt, Source, events, events::Event, matcher::Matcher, tools};
 use crate::{
     command_hook::{
         CommandHook, CommandLine, Dialect, OnFailure,
@@ -90,6 +90,9 @@ const HANDLER_KEYS: &[&str] = &[
     "onFailure",
     "prompt",
     "continueOnBlock",
+    "url",
+    "headers",
+    "allowedEnvVars",
     "once",
     "description",
 ];
@@ -100,7 +103,7 @@ const LEFT_ALONE: &[(&str, &str)] = &[
 ];
 
 /// Handlers that nobody asks yet.
-const NOT_YET: [&str; 3] = ["http", "mcp_tool", "agent"];
+const NOT_YET: [&str; 2] = ["mcp_tool", "agent"];
 
 impl<'a> Reader<'a> {
     fn document(&mut self, document: &Document) -> Result<(), SettingsError> {
@@ -250,6 +253,7 @@ impl<'a> Reader<'a> {
                 Ok((Handler::Prompt(prompt), CommandLine::Words(vec![])))
             }
             "prompt" => Err(format!("a model is not asked at `{}`", event.name())),
+            "http" => Ok((Handler::Http(http(object).map_err(words)?), CommandLine::Words(vec![]))),
             kind if NOT_YET.contains(&kind) => {
                 Err(format!("handlers `{kind}` are not honoured yet"))
             }
@@ -466,6 +470,25 @@ impl Found {
             dialect: Dialect::Claude(Arc::new(entry)),
         }
     }
+}
+
+/// An address, with what it is told besides. A header that is no text is none to be left out: it may be what
+/// lets us in.
+fn http(object: &Object<'_>) -> Result<Http, SettingsError> {
+    let text = |node: Node<'_>| node.string().map(str::to_owned);
+    let headers = match object.get("headers") {
+        Some(node) => {
+            let headers = node.object()?.members();
+            let headers = headers.map(|(name, value)| Ok((name.to_owned(), text(value)?)));
+            headers.collect::<Result<Vec<_>, SettingsError>>()?
+        }
+        None => vec![],
+    };
+    let named = match object.get("allowedEnvVars") {
+        Some(node) => node.list()?.map(text).collect::<Result<Vec<_>, _>>()?,
+        None => vec![],
+    };
+    Ok(Http { url: object.require("url")?.non_empty_string()?.to_owned(), headers, named })
 }
 
 impl Entry {

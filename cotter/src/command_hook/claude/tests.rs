@@ -993,6 +993,7 @@ fn hook_line(hook: &CommandHook) -> String {
     let Dialect::Claude(entry) = &hook.dialect else { return "another dialect".into() };
     let run = match (&entry.handler, &hook.command) {
         (super::Handler::Nothing(why), _) => format!("nobody ({why})"),
+        (super::Handler::Http(http), _) => format!("{} {:?}", http.url, http.headers),
         (super::Handler::Prompt(prompt), _) => format!("a model ({})", prompt.text),
         (super::Handler::Command, CommandLine::Shell(line)) => format!("sh: {line}"),
         (super::Handler::Command, CommandLine::Words(words)) => format!("{words:?}"),
@@ -1041,7 +1042,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
     check(
         r#"{"hooks": {
             "PreToolUse": [
-                {"matcher": "Bash", "hooks": [{"type": "http", "url": "http://localhost/x"}]},
+                {"matcher": "Bash", "hooks": [{"type": "mcp_tool", "server": "x"}]},
                 {"matcher": "(?!Read).*", "hooks": [{"type": "command", "command": "./guard"}]},
                 {"matcher": "Bash", "hooks": [{"type": "command"}]},
                 {"matcher": "Bash", "hooks": "x"},
@@ -1061,7 +1062,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             "SessionStart": [{"hooks": [{"type": "prompt", "prompt": "fine?"}]}]
         }}"#,
         expect![[r#"
-            PreToolUse at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `http` are not honoured yet)
+            PreToolUse at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `mcp_tool` are not honoured yet)
             guard at PreToolUse [all] 600s: sh: ./guard
             PreToolUse#2 at PreToolUse [Bash bash bash_background] 600s: nobody (missing key `command`)
             PreToolUse#3 at PreToolUse [Bash bash bash_background] 600s: nobody (its entry cannot be read: expected a list, found the string `x`)
@@ -1073,8 +1074,8 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             y at PreToolUse [all] 600s: sh: ./y, failing blocks
             z at PreToolUse [MultiEdit] 600s: sh: ./z
             Stop at Stop [all] 600s: nobody (its entry cannot be read: expected a list, found an object)
-            .claude/settings.json:3: `url` is not known and left alone [ok]
-            .claude/settings.json:3: handlers `http` are not honoured yet [rejected]
+            .claude/settings.json:3: `server` is not known and left alone [ok]
+            .claude/settings.json:3: handlers `mcp_tool` are not honoured yet [rejected]
             .claude/settings.json:4: the matcher cannot be read and matches everything: look-around, including look-ahead and look-behind, is not supported [repaired]
             .claude/settings.json:5: missing key `command` [rejected]
             .claude/settings.json:6: expected a list, found the string `x` [rejected]
