@@ -298,7 +298,7 @@ impl Spaces {
         let starts = self.starts()?;
         let mut named = self.named();
         let Chosen { space, told } = self.read(id, &self.project())?;
-        let words = format!("space `{id}` is loaded: {}", counted(&space));
+        let words = format!("space `{id}` is loaded until this run ends: {}", counted(&space));
         let source = Some(space.source().to_owned());
         let done = agent.load_space(space, starts.clone())?;
         named.retain(|named| named.id != id);
@@ -336,7 +336,8 @@ impl Spaces {
         *named = vec![Named { id: id.into(), source: Some(space.source().to_owned()) }];
         let gone: String =
             others.iter().map(|named| format!("space `{}` is unloaded\n", named.id)).collect();
-        let words = format!("{gone}space `{id}` is loaded: {}", counted(&space));
+        let words =
+            format!("{gone}space `{id}` is loaded until this run ends: {}", counted(&space));
         Ok(with(words, told, &done))
     }
 }

@@ -350,7 +350,7 @@ impl Whole {
 fn shown(question: &Question, style: Style) -> String {
     let mut out = String::new();
     if question.agent != "main" {
-        out += &format!("for the subagent {}:\n", text::show_line(&question.agent));
+        out += &format!("for the agent {}:\n", text::show_line(&question.agent));
     }
     for (index, call) in question.calls.iter().enumerate() {
         let AskedCall { name, asks, offer, .. } = call;

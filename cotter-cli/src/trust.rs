@@ -10,7 +10,7 @@ use cotter::{
     command_hook::{CommandHook, CommandLine},
     files::{HookFile, hooks_of},
     profile::{Does, Leave, Profile},
-    settings::{Document, Node, SettingsError},
+    settings::{Document, Node, Settings, SettingsError, Source},
     space::{self, Space},
     text,
     trust::{Declared, Grants, Hash, Invocation, Snapshot, Standing, TrustStore, view},
@@ -116,8 +116,8 @@ impl Standings {
         self.0.iter().filter_map(|found| {
             let source = shown(&found.source);
             let stays = match found.is_folder() {
-                true => "the hooks and rules that were trusted stay, nothing else of it is used",
-                false => "nothing of it is used",
+                true => "the hooks and rules that were trusted stay, nothing else of it runs",
+                false => "nothing of it runs",
             };
             match &found.standing {
                 Standing::Trusted { .. } => None,
@@ -129,10 +129,10 @@ impl Standings {
                     "{source} was trusted, and is gone: {stays} (`cotter untrust` forgets it)"
                 )),
                 Standing::Unknown { word: Some(word) } => {
-                    Some(format!("nothing of {source} is used: {word}"))
+                    Some(format!("nothing of {source} runs: {word}"))
                 }
                 _ => Some(format!(
-                    "nothing of {source} is used: nobody trusts it yet (`cotter trust` shows it)"
+                    "nothing of {source} runs: nobody trusts it yet (`cotter trust` shows it)"
                 )),
             }
         })
@@ -384,6 +384,10 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         };
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
         let object = document.root().object()?;
+        if name == "settings.json" {
+            // What would stop every run is told before it is trusted.
+            Settings::from_document(&document, Source::Project)?;
+        }
         if let Some(node) = object.get("hooks").filter(|_| name == "settings.json") {
             declared_hooks(node, &mut declared)?;
         }

@@ -43,6 +43,8 @@ use crate::{
 pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The most that is kept of what a hook says on standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
+/// How the remark of a hook begins whose failure passes: its verdict alone would not tell.
+pub const FAILED: &str = "failed and passes: ";
 /// How much longer than its limit a hook is waited for whose failure passes.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -234,6 +236,7 @@ impl CommandHook {
         match (said, self.on_failure) {
             (Err(why), OnFailure::Pass) => {
                 cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
+                cx.remark(&format!("{FAILED}{why}"));
                 Ok(T::default())
             }
             (said, _) => said,

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use cotter::{
     Origin, Place,
-    command_hook::CommandLine,
+    command_hook::{CommandLine, FAILED},
     ext::Kind,
     files::{Diagnostic, Severity},
     permission::{RuleKind, Zone},
@@ -376,6 +376,9 @@ fn ran(sight: &Sight) -> Vec<Row> {
         if matches!(word("verdict"), "failed" | "panicked" | "timed_out" | "cancelled") {
             sum.failed += 1;
             sum.last = format!("{} {}", word("verdict"), word("reason")).trim().to_owned();
+        } else if let Some(why) = word("stderr").strip_prefix(FAILED) {
+            sum.failed += 1;
+            sum.last = format!("failed and passed: {why}");
         }
     }
     let rows = sums.into_iter().filter(|(_, sum)| sum.failed > 0 || sum.slowest >= SLOW);

@@ -112,10 +112,10 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
         two (trusted)
           []
         > /spaces load one
-        space `one` is loaded: 1 hook, 1 skill
+        space `one` is loaded until this run ends: 1 hook, 1 skill
           ["space:one/gate", "space:one/same"]
         > /spaces load two
-        space `two` is loaded: 1 hook, 1 skill
+        space `two` is loaded until this run ends: 1 hook, 1 skill
           ["space:one/gate", "space:two/gate", "space:one/same", "space:two/same"]
         > /spaces
         one (trusted, loaded)
@@ -127,11 +127,11 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
           ["space:one/gate", "space:two/gate", "space:one/same", "space:two/same"]
         > /spaces switch two
         space `one` is unloaded
-        space `two` is loaded: 1 hook, 1 skill
+        space `two` is loaded until this run ends: 1 hook, 1 skill
           ["space:two/gate", "space:two/same"]
         > /spaces switch one
         space `two` is unloaded
-        space `one` is loaded: 1 hook, 1 skill
+        space `one` is loaded until this run ends: 1 hook, 1 skill
           ["space:one/gate", "space:one/same"]
         > /spaces switch three
         command "/spaces" failed: space `three` is not loaded: nobody trusts it (`cotter trust [T]/spaces/three` shows it and asks; `--trust=HASH` trusts it for one run)
@@ -140,7 +140,7 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
         command "/spaces" failed: there is no space `nine` (`cotter spaces list` shows those there are)
           ["space:one/gate", "space:one/same"]
         > /spaces load one
-        space `one` is loaded: 1 hook
+        space `one` is loaded until this run ends: 1 hook
         warning: space `one` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/spaces/one` shows how it stands)
           ["space:one/gate"]
         > /spaces unload one

@@ -124,13 +124,13 @@ fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
         &world,
         &[],
         expect![[r#"
-        ran "write" "src/b.txt exists and was not read yet; read it first, so that nothing in it is lost"
-        ran "write" "created new.txt, 1 line"
-        ran "bash" "prod\n"
-        ran "bash" "test\n"
-        ran "read" "     1\tsecret\n"
-        warning: nothing of [T]/project/.claude is used: nobody trusts it yet (`cotter trust` shows it)
-    "#]],
+            ran "write" "src/b.txt exists and was not read yet; read it first, so that nothing in it is lost"
+            ran "write" "created new.txt, 1 line"
+            ran "bash" "prod\n"
+            ran "bash" "test\n"
+            ran "read" "     1\tsecret\n"
+            warning: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
+        "#]],
     );
     let script = world.script(r#"{"text": "done"}"#);
     world.check(&["-p", "--script", &script, "/parcels now"], expect![[r#"
@@ -138,20 +138,20 @@ fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
         --- stdout
         done
         --- stderr
-        warning: nothing of [T]/project/.claude is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
     assert!(!world.path("project/ran.txt").exists(), "nothing ran");
     // At a terminal nobody is asked for trust who did not ask for it.
     let mut screen = Screen::new(&world, &["-p", "--script", &script, "--ask", "go"]);
     screen.type_keys("");
     let shown = screen.end(&world);
-    assert!(shown.contains(".claude is used: nobody trusts it yet"), "{shown}");
+    assert!(shown.contains(".claude runs: nobody trusts it yet"), "{shown}");
     assert!(!world.path("project/ran.txt").exists(), "nothing ran");
     world.check(&["-p", "--require-trust", "--script", &script, "go"], expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.claude is used: nobody trusts it yet (`cotter trust` shows it)
+          caused by: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -236,28 +236,28 @@ fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
         &world,
         &[],
         expect![[r#"
-        refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
-        refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
-        refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
-        refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
-        refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
-        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
-        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-    "#]],
+            refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+            refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+            refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+            refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+            refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
+            warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+            warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+        "#]],
     );
     fs::remove_dir_all(world.path("project/.claude")).unwrap();
     verdicts(
         &world,
         &[],
         expect![[r#"
-        refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
-        refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
-        refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
-        refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
-        refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
-        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
-        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-    "#]],
+            refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+            refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+            refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+            refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+            refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
+            warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+            warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+        "#]],
     );
 }
 
@@ -533,37 +533,37 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
     check_plugin(
         &world,
         expect![[r#"
-        $ go
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
-        refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
-        $ /depot:track 7
-        exit 0
-        --- stdout
-        rehearsal: I do not understand "/depot:track 7"
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: nothing of [T]/project/.agents runs: nobody trusts it yet (`cotter trust` shows it)
+            refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "/depot:track 7"
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: nothing of [T]/project/.agents is used: nobody trusts it yet (`cotter trust` shows it)
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        $ list
-        exit 0
-        --- stdout
-        no servers: name some in your settings, under `mcpServers`
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: nothing of [T]/project/.agents runs: nobody trusts it yet (`cotter trust` shows it)
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            $ list
+            exit 0
+            --- stdout
+            no servers: name some in your settings, under `mcpServers`
+        "#]],
     );
     trust(&world);
     check_plugin(
@@ -612,7 +612,7 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
             --- stdout
             done
             --- stderr
-            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
             refused: write: [T]/project/.agents is not as it was trusted: `cotter trust` shows the difference (guard)
             refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
             $ /depot:track 7
@@ -624,7 +624,7 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
             $ list
             exit 0
             --- stdout
@@ -664,6 +664,8 @@ fn b3_installed_plugins_are_used_where_they_are_switched_on() {
         0 broken
         {"name":"sources","rows":[{"what":"/etc/cotter/settings.json","state":"good","word":"not there","about":{"origin":["operator"]}},{"what":"[T]/home/.config/cotter/settings.json","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.claude","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.agents","state":"good","word":"used","about":{"origin":["user"]}}]}
         {"name":"plugins","rows":[{"what":"depot","state":"good","word":"used","about":{"folder":["[T]/home/.claude/plugins/cache/shop/depot/1.0.0"],"origin":["user"]}}]}
+        {"name":"spaces","rows":[]}
+        {"name":"profiles","rows":[]}
         {"name":"extensions","rows":[{"what":"[T]/home/.agents","state":"good","word":"user","about":{"skills":["label"]}},{"what":"[T]/home/.claude","state":"good","word":"user","about":{"skills":["weigh"]}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"agents":["depot-tracker"],"commands":["depot:track"],"hook":["guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"],"servers":["plugin_depot_hand"],"skills":["depot-weigh"]}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":["Bash(git status)"],"denies":["Read(./a.txt)"],"hook":["echo at tool.pre runs echo no writing >&2; exit 2"]}}]}
         {"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"it is called `depot-weigh` here, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"it is called `depot-tracker` here, not `depot:tracker`","about":{}}]}
         {"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they may do what you may","about":{"sandbox":["off"]}},{"what":"hooks of the project","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"servers","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they may do what you may","about":{}}]}
@@ -740,6 +742,12 @@ fn b3_doctor_tells_everything() {
           depot: used
             folder [T]/plugins/depot
             origin user
+
+        spaces
+          nothing
+
+        profiles
+          nothing
 
         extensions
           [T]/project/.claude (1): project
@@ -826,6 +834,12 @@ fn b3_doctor_tells_of_hooks_that_fail_and_of_settings_that_are_broken() {
         plugins
           nothing
 
+        spaces
+          nothing
+
+        profiles
+          nothing
+
         extensions
           nothing
 
@@ -878,6 +892,12 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
     expect![[r#"
         plugins
           nothing
+
+        spaces
+          nothing
+
+        profiles
+          nothing
         not honoured
           nothing
     "#]]
@@ -888,6 +908,12 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
           depot: used
             folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
             origin project
+
+        spaces
+          nothing
+
+        profiles
+          nothing
         not honoured
           [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
           [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
@@ -898,6 +924,12 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
     expect![[r#"
         plugins
           nothing
+
+        spaces
+          nothing
+
+        profiles
+          nothing
         not honoured
           nothing
     "#]]
@@ -907,6 +939,12 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
     world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
     expect![[r#"
         plugins
+          nothing
+
+        spaces
+          nothing
+
+        profiles
           nothing
         not honoured
           nothing
@@ -922,6 +960,12 @@ fn s3_an_installed_plugin_that_lies_in_the_project_is_not_the_persons() {
     world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
     expect![[r#"
         plugins
+          nothing
+
+        spaces
+          nothing
+
+        profiles
           nothing
         not honoured
           [T]/project/depot: it lies in the project, and is not used as one of yours
@@ -945,6 +989,12 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
           The-Depot: used
             folder [T]/plugins/depot
             origin user
+
+        spaces
+          nothing
+
+        profiles
+          nothing
         not honoured
           [T]/plugins/depot/.plugin/plugin.json:1: `../../home` does not lead to something in the plugin
           [T]/plugins/depot/.plugin/plugin.json:1: `/etc` does not lead to something in the plugin

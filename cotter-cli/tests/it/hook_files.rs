@@ -288,7 +288,7 @@ fn s6_a_projects_files_are_shown_before_they_run() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
     assert!(!world.path("project/audit.log").exists());
     // What cannot be read cannot be trusted.
@@ -314,11 +314,11 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
     world.check(&run(&[], "write y to ok.txt"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `write` {"path":"ok.txt","content":"y"} was refused: Hook "sign" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
+        rehearsal: `write` {"path":"ok.txt","content":"y"} was refused: Hook "sign" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: it may not change anything: its owner was not granted `rewrite` (sign)
+        refused: write: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it) (sign)
     "#]]);
     assert!(!world.path("project/ok.txt").exists());
     trust(&world, &["--rewrite"]);
@@ -394,7 +394,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: not in production (no-prod)
     "#]]);
     fs::remove_dir_all(world.path(&format!("{PROJECT}/hooks"))).unwrap();
@@ -405,7 +405,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: not in production (no-prod)
     "#]]);
     // Who only looks sees the same.
@@ -448,7 +448,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
         refused: write: not in production (no-prod)
     "#]]);
     expect![[r#"

@@ -210,8 +210,8 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
-        warning: nothing of [T]/project/.mcp.json is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
     world.check(&run(&[], "/sly read secret.txt"), expect![[r#"
         exit 0
@@ -221,8 +221,8 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
-        warning: nothing of [T]/project/.mcp.json is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
     world.check(&["hooks", "list"], expect![[r#"
         exit 0
@@ -248,8 +248,8 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
-          caused by: nothing of [T]/project/.mcp.json is used: nobody trusts it yet (`cotter trust` shows it)
+          caused by: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+          caused by: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -399,7 +399,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: this would change production; work on a copy instead (no-prod)
     "#]]);
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
@@ -410,14 +410,14 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
         refused: write: this would change production; work on a copy instead (no-prod)
     "#]]);
     world.check(&run(&["--require-trust"], prompt), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);

@@ -261,16 +261,17 @@ fn what_hooks_answer_at_other_points_is_told() {
         hooks,
         &["session.start"],
         expect![[r#"
-        exit 0
-        --- stdout
-        session.start
-        pass
+            exit 0
+            --- stdout
+            session.start
+            pass
 
-          lax  (user)  observe    seen in N ms
+              lax  (user)  observe    seen in N ms
+                stderr: failed and passes: it was ended by signal 9
 
-        you would be told
-          hook `lax` failed and passes: it was ended by signal 9
-    "#]],
+            you would be told
+              hook `lax` failed and passes: it was ended by signal 9
+        "#]],
     );
 }
 
@@ -442,7 +443,7 @@ fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
         pass
         no hook is at this point
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
     world.check(
         &["explain", "write", r#"{"path": "a", "content": "b"}"#, "--run-hooks", "--json"],

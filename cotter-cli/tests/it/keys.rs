@@ -157,7 +157,7 @@ fn s3_a_projects_file_of_keys_is_not_read() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
             error: [T]/project/.cotter/credentials.json lies in the project, and keys are not read there
 
             hint: keep your own files outside [T]/project

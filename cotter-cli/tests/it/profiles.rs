@@ -471,7 +471,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     world.check(&run(&[], "read a.txt"), expect![[r#"
         exit 3
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         error: the agent `audit` is the project's, and nobody trusts it
 
         hint: `cotter trust` shows what the project brings, and asks
@@ -482,7 +482,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     world.check(&named, expect![[r#"
         exit 3
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         error: [T]/project/.cotter/agents/audit/agent.json lies in the project, and nobody trusts it
 
         hint: `cotter trust` shows what the project brings, and asks
@@ -569,7 +569,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     world.check(&args, expect![[r#"
         exit 3
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         error: [T]/project/mine/agent.json lies in the project, and not where it could be trusted
 
         hint: a project's profiles are `.cotter/agents/NAME/agent.json`; keep your own outside [T]/project

@@ -144,8 +144,8 @@ fn s2_s8_hot_reload_of_what_a_project_brings() {
     assert!(untrusted.status.success(), "{untrusted:?}");
     wait_for_refusal(&world, false);
     run.end(expect![[r#"
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
         error: the run was aborted
     "#]]);
 }
@@ -163,8 +163,8 @@ fn s8_hot_reload_of_what_is_trusted_meanwhile() {
     trust(&world);
     wait_for_refusal(&world, false);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
         error: the run was aborted
     "#]]);
 }
@@ -182,7 +182,7 @@ fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
     run.wait_for("loosen");
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         warning: settings changed, and some of it would loosen this run; that waits for the next:
           gone: rule `deny read(./a.txt)`
         error: the run was aborted
@@ -266,13 +266,13 @@ fn s2_hot_reload_with_records_that_cannot_be_read() {
     fs::write(&records, text).unwrap();
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.agents is used: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
-        warning: nothing of [T]/project/.claude is used: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
-        warning: nothing of [T]/project/.cotter is used: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
-        warning: nothing of [T]/project/.mcp.json is used: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
+        warning: nothing of [T]/project/.agents runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
+        warning: nothing of [T]/project/.claude runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
+        warning: nothing of [T]/project/.cotter runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
+        warning: nothing of [T]/project/.mcp.json runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
         warning: settings changed, and some of it would loosen this run; that waits for the next:
           gone: rule `deny read(./a.txt)`
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         error: the run was aborted
     "#]]);
 }
@@ -287,7 +287,7 @@ fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {
     world.settings(DENY);
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.cotter is used: [T]/project/.cotter is a link (trust is given to folders and files themselves)
+        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter is a link (trust is given to folders and files themselves)
         error: the run was aborted
     "#]]);
 }
@@ -351,7 +351,7 @@ fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
         assert!(!session.contains(words), "{words}: {session}");
     }
     run.end(expect![[r#"
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
         error: the run was aborted
     "#]]);
 }

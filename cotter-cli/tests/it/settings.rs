@@ -79,7 +79,7 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
             error: .cotter/settings.json lies in the project, and a project's settings are not read
 
             hint: keep your own settings outside [T]/project
@@ -97,7 +97,7 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
             error: [T]/link.json lies in the project, and a project's settings are not read
 
             hint: keep your own settings outside [T]/project
@@ -111,7 +111,7 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
             error: way/named.json lies in the project, and a project's settings are not read
 
             hint: keep your own settings outside [T]/project
@@ -122,7 +122,7 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     world.check(&LIST, expect![[r#"
         exit 1
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         error: [T]/project/.cotter/settings.json lies in the project, and a project's settings are not read
 
         hint: keep your own settings outside [T]/project

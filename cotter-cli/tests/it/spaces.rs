@@ -545,13 +545,13 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
         &world,
         &run(&["--space", "my-space"], "write x to etc/b"),
         expect![[r#"
-        exit 3
-        --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
-        error: space `my-space` is not loaded: nobody trusts it
+            exit 3
+            --- stderr
+            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+            error: space `my-space` is not loaded: nobody trusts it
 
-        hint: `cotter trust [T]/project/.cotter` shows it and asks; `--trust=HASH` trusts it for one run
-    "#]],
+            hint: `cotter trust [T]/project/.cotter` shows it and asks; `--trust=HASH` trusts it for one run
+        "#]],
     );
     world.check(&["trust", "--print"], expect![[r#"
         exit 0
@@ -640,10 +640,10 @@ fn c14_spaces_come_and_go_by_a_command() {
     world.check(
         &run(&[], "/spaces load one"),
         expect![[r#"
-        exit 0
-        --- stdout
-        space `one` is loaded: 1 skill
-    "#]],
+            exit 0
+            --- stdout
+            space `one` is loaded until this run ends: 1 skill
+        "#]],
     );
     world.check(
         &run(&["--space", "one"], "/spaces"),
@@ -657,11 +657,11 @@ fn c14_spaces_come_and_go_by_a_command() {
     world.check(
         &run(&["--space", "one"], "/spaces switch two"),
         expect![[r#"
-        exit 0
-        --- stdout
-        space `one` is unloaded
-        space `two` is loaded: 1 skill
-    "#]],
+            exit 0
+            --- stdout
+            space `one` is unloaded
+            space `two` is loaded until this run ends: 1 skill
+        "#]],
     );
     world.check(
         &run(&["--space", "one"], "/spaces unload one"),

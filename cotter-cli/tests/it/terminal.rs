@@ -485,12 +485,12 @@ fn g16_subagents_that_ask_at_once_are_answered_one_after_the_other() {
         ],
         expect![[r#"
             exit 0
-            for the subagent general:
+            for the agent general:
             1. read {"path":"a.txt"}
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: n not that
             refused: read: not that (terminal)
-            for the subagent reviewer:
+            for the agent reviewer:
             1. read {"path":"src/b.txt"}
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: y

@@ -219,13 +219,13 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
     "#]]);
     world.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+          caused by: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -335,7 +335,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
 }
 
@@ -358,16 +358,16 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         &world,
         &run(&[]),
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
+            exit 0
+            --- stdout
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+        "#]],
     );
     without_terminal(
         &world,
@@ -385,13 +385,13 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         &world,
         &run(&["--require-trust"]),
         expect![[r#"
-        exit 3
-        --- stderr
-        error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            exit 3
+            --- stderr
+            error: not all that the project brings is trusted
+              caused by: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
 
-        hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
-    "#]],
+            hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
+        "#]],
     );
     let named = format!("--trust={}", hash(&world));
     without_terminal(
@@ -467,7 +467,7 @@ fn s8_a_bare_trust_asks_before_the_run() {
 
             Trust it as it is, and let it run?
             [y]es, [n]o: n
-            warning: nothing of [T]/project/.cotter is used: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
             rehearsal: `read` {"path":"a.txt"} gave 2 lines:
                  1	one
                  2	two
@@ -570,13 +570,13 @@ fn s6_what_cannot_be_trusted_is_told_by_its_place() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
     "#]]);
     link.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.cotter is used: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+          caused by: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -609,7 +609,7 @@ fn s6_what_cannot_be_trusted_is_told_by_its_place() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter is used: [T]/project/data/cotter/trust lies in the project, and trusts nothing in it (keep your own data outside [T]/project)
+        warning: nothing of [T]/project/.cotter runs: [T]/project/data/cotter/trust lies in the project, and trusts nothing in it (keep your own data outside [T]/project)
     "#]]);
 }
 
@@ -719,13 +719,13 @@ fn s6_trust_is_taken_back_by_name() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
     "#]]);
     world.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
-          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it is used (`cotter untrust` forgets it)
+          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -739,7 +739,7 @@ fn s6_trust_is_taken_back_by_name() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it is used (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
     "#]]);
     fs::remove_dir(world.path("project/.cotter")).unwrap();
     world.check(

@@ -465,9 +465,14 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
         )
         .await;
     let strict = Case { on_failure: OnFailure::Block, ..Case::new(http, [bash("ls")]) };
-    machine.check(strict, expect![[r#"
+    machine
+        .check(
+            strict,
+            expect![[r#"
         result c1.1 (denied): Hook "PreToolUse" blocked the action: `x`: relative URL without a base
-    "#]]).await;
+    "#]],
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -902,26 +907,43 @@ async fn b3_s34_an_address_is_asked_where_the_operator_lists_it() {
         authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"four"}
         authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"five"}
         authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"six [redacted TOKEN]"}
-        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"seven"}"#]].assert_eq(&told.lock().unwrap().join("\n"));
+        authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"seven"}"#]]
+    .assert_eq(&told.lock().unwrap().join("\n"));
 }
 
 #[tokio::test]
 async fn s34_no_address_of_this_machine_is_asked_unlisted_and_none_without_tls() {
     let (host, told) = address(vec![(200, "")]);
     for (url, on_failure, expected) in [
-        (format!("http://{host}/hook"), OnFailure::Pass, expect![[r#"
+        (
+            format!("http://{host}/hook"),
+            OnFailure::Pass,
+            expect![[r#"
             result c1.1: ran {"command":"one"}
             told: hook `PreToolUse` failed and passes: only https addresses are asked, but for those on the operator's list
-        "#]]),
-        (format!("https://{host}/hook"), OnFailure::Block, expect![[r#"
+        "#]],
+        ),
+        (
+            format!("https://{host}/hook"),
+            OnFailure::Block,
+            expect![[r#"
             result c1.1 (denied): Hook "PreToolUse" blocked the action: it is this machine or the network it is in
-        "#]]),
-        ("http://hooks.example.com/".into(), OnFailure::Block, expect![[r#"
+        "#]],
+        ),
+        (
+            "http://hooks.example.com/".into(),
+            OnFailure::Block,
+            expect![[r#"
             result c1.1 (denied): Hook "PreToolUse" blocked the action: only https addresses are asked, but for those on the operator's list
-        "#]]),
-        ("file:///etc/passwd".into(), OnFailure::Block, expect![[r#"
+        "#]],
+        ),
+        (
+            "file:///etc/passwd".into(),
+            OnFailure::Block,
+            expect![[r#"
             result c1.1 (denied): Hook "PreToolUse" blocked the action: only http and https addresses are fetched
-        "#]]),
+        "#]],
+        ),
     ] {
         let machine = Machine::new();
         let case = Case { on_failure, ..Case::new(posted(&url), [bash("one")]) };

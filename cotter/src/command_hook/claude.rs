@@ -101,6 +101,11 @@ pub struct Entry {
     rewakes: bool,
 }
 
+/// The point that an event of Claude Code is at here.
+pub(crate) fn point_of(event: &str) -> Option<crate::points::PointId> {
+    events::named(event).ok()?.row().points.first().copied()
+}
+
 /// An address that is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Http {

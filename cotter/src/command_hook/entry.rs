@@ -229,6 +229,9 @@ fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     }
     let shown = text::show_line(name);
     let error = node.error(format!("there is no point `{shown}`"));
+    if let Some(point) = super::claude::point_of(name) {
+        return error.with_hint(format!("what Claude Code calls so is `{point}` here"));
+    }
     match text::nearest(name, names()) {
         Some(near) => error.with_hint(format!("did you mean `{near}`?")),
         None => error.with_hint(format!("there are {}", names().collect::<Vec<_>>().join(", "))),
