@@ -23,7 +23,7 @@ use crate::{
     reload::Units,
     setup,
     switches::Switches,
-    trust::{Found, Standings, shown},
+    trust::{Found, Standings, Where, shown},
 };
 
 /// The file of a profile.
@@ -183,15 +183,15 @@ fn own(place: &Place) -> Option<PathBuf> {
     home::config().filter(|folder| !home::is_brought_by(folder, place.project()))
 }
 
-/// The folders that have agents, the nearest first.
+/// The folders that have agents: the person's own, of whose names no project takes one, then the nearest.
 fn places<'a>(standings: &'a Standings, own: Option<&'a Path>) -> Vec<Shelf<'a>> {
-    let folders = standings.0.iter().rev().filter(|found| found.is_folder());
+    let folders = standings.0.iter().rev().filter(|found| found.place() == Where::Cotter);
     let trusted = folders.filter_map(|found| {
         let read = copy_of(found)?;
         Some(Shelf { folder: &found.source, read, origin: Origin::Project })
     });
     let own = own.map(|folder| Shelf { folder, read: folder, origin: Origin::User });
-    trusted.chain(own).collect()
+    own.into_iter().chain(trusted).collect()
 }
 
 fn copy_of(found: &Found) -> Option<&Path> {

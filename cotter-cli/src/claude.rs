@@ -590,6 +590,15 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
         let (hooks, _) = claude::read(&document, &claude::Source::new(&path));
         declared.extend(hooks.into_iter().map(|hook| of_hook("", hook)));
+        let switched = document.root().object()?.get("enabledPlugins");
+        let switched = switched.and_then(|node| node.object().ok());
+        for (name, node) in switched.iter().flat_map(|plugins| plugins.members()) {
+            if node.bool().unwrap_or(true) {
+                let what = format!("plugin {name}, switched on");
+                let whose = "your home folder, if it is installed: its hooks and servers run";
+                declared.push(Declared::new(what, Invocation::Elsewhere(whose.into())));
+            }
+        }
     }
     for name in plugins_in(snapshot) {
         let within = Path::new("plugins").join(&name);

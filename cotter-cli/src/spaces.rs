@@ -27,7 +27,8 @@ use smol_str::SmolStr;
 use crate::{
     failure::Failure,
     reload::Units,
-    trust::{self, Standings, shown},
+    switches,
+    trust::{self, Standings, Where, shown},
 };
 
 /// The spaces of a run. Clones are the same.
@@ -296,6 +297,7 @@ impl Spaces {
 
     fn load(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
         let starts = self.starts()?;
+        check_switches()?;
         let mut named = self.named();
         let Chosen { space, told } = self.read(id, &self.project())?;
         let words = format!("space `{id}` is loaded until this run ends: {}", counted(&space));
@@ -393,6 +395,16 @@ impl At {
     }
 }
 
+/// What an operator switched off is not loaded by another door.
+fn check_switches() -> Result<(), Failure> {
+    match switches::hooks_off()? {
+        None => Ok(()),
+        Some(_) => Err(Failure::refused(
+            "hooks are switched off by `COTTER_DISABLE_HOOKS`, and a space has hooks",
+        )),
+    }
+}
+
 fn read(at: &At, copy: &Path) -> Result<Space, Failure> {
     let space = Space::read(copy).map_err(|mut broken| {
         crate::extensions::named_as_found(&mut broken.diagnostics, copy, &at.source);
@@ -408,7 +420,7 @@ fn read(at: &At, copy: &Path) -> Result<Space, Failure> {
 
 /// A space that a project brings, of the nearest folder that has it.
 fn of_project(id: &str, project: &Standings) -> Option<At> {
-    let folders = project.0.iter().rev().filter(|found| found.is_folder());
+    let folders = project.0.iter().rev().filter(|found| found.place() == Where::Cotter);
     for found in folders {
         let within = Path::new("spaces").join(id);
         let source = found.source.join(&within);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cotter::{ext::HooksOff, profile::Leave};
 use cotter_tools::webhook::Webhooks;
 
-use crate::{failure::Failure, home};
+use crate::failure::Failure;
 
 const DISABLE: &str = "COTTER_DISABLE_HOOKS";
 const COMMANDS: &str = "COTTER_ALLOW_COMMAND_HOOKS";
@@ -24,14 +24,15 @@ pub(crate) struct Switches {
 impl Switches {
     /// Reads the variables. What is not understood is an error: somebody meant something by it.
     pub(crate) fn read() -> Result<Self, Failure> {
-        let commands = match home::text_variable(COMMANDS).as_deref().map(str::trim) {
+        let commands = match said(COMMANDS)?.as_deref().map(str::trim) {
             None | Some("0") => false,
             Some("1") => true,
             Some(other) => return Err(strange(COMMANDS, other, "it is 1 or left out")),
         };
-        let webhooks = match std::env::var(WEBHOOKS) {
-            Err(_) => Webhooks::new(),
-            Ok(list) => {
+        let webhooks = match std::env::var_os(WEBHOOKS).map(|_| said(WEBHOOKS)).transpose()? {
+            None => Webhooks::new(),
+            Some(list) => {
+                let list = list.unwrap_or_default();
                 let hosts = list.split(',').map(str::trim).filter(|host| !host.is_empty());
                 Webhooks::only(hosts).map_err(|why| {
                     Failure::usage(format!("`{WEBHOOKS}`: {why}")).with_hint(
@@ -51,11 +52,23 @@ impl Switches {
 
 /// Which hooks of projects, spaces and profiles are left out.
 pub(crate) fn hooks_off() -> Result<Option<HooksOff>, Failure> {
-    match home::text_variable(DISABLE).as_deref().map(str::trim) {
+    match said(DISABLE)?.as_deref().map(str::trim) {
         None | Some("0") => Ok(None),
         Some("1") => Ok(Some(HooksOff::Observers)),
         Some("force") => Ok(Some(HooksOff::All)),
         Some(other) => Err(strange(DISABLE, other, "it is 1, force or left out")),
+    }
+}
+
+/// What a variable says. One that is no text meant something, and nobody knows what.
+fn said(variable: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(variable) {
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(Failure::usage(format!("`{variable}` is no text"))
+                .with_hint("write it in UTF-8, or leave it out"))
+        }
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Ok(value) => Ok(Some(value).filter(|value| !value.trim().is_empty())),
     }
 }
 

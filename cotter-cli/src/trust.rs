@@ -13,7 +13,7 @@ use cotter::{
     settings::{Document, Node, Settings, SettingsError, Source},
     space::{self, Space},
     text,
-    trust::{Declared, Grants, Hash, Invocation, Snapshot, Standing, TrustStore, view},
+    trust::{Declared, Grants, Hash, Invocation, Item, Snapshot, Standing, TrustStore, view},
     ui::Ui,
 };
 
@@ -270,7 +270,11 @@ impl Asking<'_> {
         self.unused.retain(|hash| *hash != snapshot.hash());
         match standing {
             trusted @ Standing::Trusted { .. } => Ok(trusted),
-            _ if self.args.hashes.contains(&snapshot.hash()) => Ok(store.admit(snapshot)?),
+            _ if self.args.hashes.contains(&snapshot.hash()) => {
+                // Whoever knows the hash was shown what it is of.
+                declared(snapshot)?;
+                Ok(store.admit(snapshot)?)
+            }
             standing if self.args.ask => {
                 let terminal = match self.terminal.take() {
                     Some(terminal) => terminal,
@@ -369,6 +373,7 @@ pub(crate) fn shown(path: &Path) -> String {
 /// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
 /// it would run.
 pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+    check_links(snapshot)?;
     if is_space(snapshot) {
         return declared_of_space(snapshot);
     }
@@ -405,6 +410,24 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
     }
     declared_spaces(snapshot, &mut declared)?;
     Ok(declared)
+}
+
+/// Refuses a link in the place of a folder that declares something: what is behind it could not be shown.
+fn check_links(snapshot: &Snapshot) -> Result<(), Failure> {
+    const DECLARE: [&str; 4] = ["hooks", "spaces", "plugins", "agents"];
+    let is_text = |path: &Path| {
+        path.extension().is_some_and(|end| end == "md" || end == "yaml" || end == "yml")
+    };
+    for (path, item) in snapshot.items() {
+        let top = path.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
+        let declares = DECLARE.contains(&top) && !(top == "agents" && is_text(path));
+        if matches!(item, Item::Link(_)) && declares && path.iter().count() <= 2 {
+            let shown = shown(&snapshot.source().join(path));
+            return Err(Failure::new(format!("{shown} is a link, and may declare something"))
+                .with_hint("put there what it leads to: all that would run has to be seen"));
+        }
+    }
+    Ok(())
 }
 
 /// What a profile would start, and whom it would tell.

@@ -133,13 +133,16 @@ fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
         "#]],
     );
     let script = world.script(r#"{"text": "done"}"#);
-    world.check(&["-p", "--script", &script, "/parcels now"], expect![[r#"
+    world.check(
+        &["-p", "--script", &script, "/parcels now"],
+        expect![[r#"
         exit 0
         --- stdout
         done
         --- stderr
         warning: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]]);
+    "#]],
+    );
     assert!(!world.path("project/ran.txt").exists(), "nothing ran");
     // At a terminal nobody is asked for trust who did not ask for it.
     let mut screen = Screen::new(&world, &["-p", "--script", &script, "--ask", "go"]);

@@ -280,7 +280,9 @@ fn s6_a_projects_files_are_shown_before_they_run() {
     );
     // Untrusted, nothing of it runs, also nothing that is broken.
     world.write(&format!("{PROJECT}/hooks/broken.yaml"), "id: broken\n");
-    world.check(&run(&[], "write x to prod.txt"), expect![[r#"
+    world.check(
+        &run(&[], "write x to prod.txt"),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} gave 1 line:
@@ -289,7 +291,8 @@ fn s6_a_projects_files_are_shown_before_they_run() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]]);
+    "#]],
+    );
     assert!(!world.path("project/audit.log").exists());
     // What cannot be read cannot be trusted.
     world.check(

@@ -436,7 +436,9 @@ fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
     );
     let script = world.path("project/.cotter/hooks/no-prod.sh");
     fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
-    world.check(&[&["hooks", "test"], &WRITE[..]].concat(), expect![[r#"
+    world.check(
+        &[&["hooks", "test"], &WRITE[..]].concat(),
+        expect![[r#"
         exit 0
         --- stdout
         tool.pre write {"path":"a.txt","content":"x"}
@@ -444,7 +446,8 @@ fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
         no hook is at this point
         --- stderr
         warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]]);
+    "#]],
+    );
     world.check(
         &["explain", "write", r#"{"path": "a", "content": "b"}"#, "--run-hooks", "--json"],
         expect![[r#"

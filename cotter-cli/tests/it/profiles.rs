@@ -468,25 +468,31 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
         "project/.cotter/agents/audit/check.sh",
         "#!/bin/sh\ncat > /dev/null\n[ -f agent.json ] || exit 1\n",
     );
-    world.check(&run(&[], "read a.txt"), expect![[r#"
+    world.check(
+        &run(&[], "read a.txt"),
+        expect![[r#"
         exit 3
         --- stderr
         warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         error: the agent `audit` is the project's, and nobody trusts it
 
         hint: `cotter trust` shows what the project brings, and asks
-    "#]]);
+    "#]],
+    );
     let path = "project/.cotter/agents/audit/agent.json";
     let file = world.path(path);
     let named = ["-p", "--model", "rehearsal", "--agent", file.to_str().unwrap(), "read a.txt"];
-    world.check(&named, expect![[r#"
+    world.check(
+        &named,
+        expect![[r#"
         exit 3
         --- stderr
         warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         error: [T]/project/.cotter/agents/audit/agent.json lies in the project, and nobody trusts it
 
         hint: `cotter trust` shows what the project brings, and asks
-    "#]]);
+    "#]],
+    );
     world.check(
         &["trust", "--print"],
         expect![[r#"

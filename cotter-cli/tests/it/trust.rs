@@ -326,7 +326,9 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
         hint: `cotter trust --list` shows everything that is
     "#]],
     );
-    world.check(&run(&[]), expect![[r#"
+    world.check(
+        &run(&[]),
+        expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"a.txt"} gave 2 lines:
@@ -336,7 +338,8 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -758,4 +761,44 @@ fn s6_trust_is_taken_back_by_name() {
         nothing is trusted
     "#]],
     );
+}
+
+/// What would run is shown, or nothing is trusted: nothing is declared behind a link.
+#[test]
+fn s6_what_is_declared_behind_a_link_cannot_be_trusted() {
+    for (link, to) in [
+        (".agents/plugins", "real"),
+        (".agents/plugins/p", "../real/p"),
+        (".cotter/spaces", "real"),
+        (".cotter/spaces/p", "../real/p"),
+        (".cotter/agents", "real"),
+        (".cotter/agents/p", "../real/p"),
+        (".cotter/hooks", "real"),
+    ] {
+        let world = World::new().with_env("NO_COLOR", "1");
+        let root = if link.starts_with(".agents") { ".agents" } else { ".cotter" };
+        world.write(&format!("project/{root}/real/p/hooks/hooks.json"), "{}");
+        let link = world.path("project").join(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(to, &link).unwrap();
+        let printed = world.output(&["trust", "--print"]);
+        let shown = world.shown(&printed);
+        assert!(
+            shown.contains("is a link, and may declare something"),
+            "{}: {shown}",
+            link.display()
+        );
+        assert_eq!(printed.status.code(), Some(1));
+    }
+}
+
+/// A plugin that a project switches on is named before it is trusted.
+#[test]
+fn s6_a_plugin_that_is_switched_on_is_shown() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let settings = r#"{"enabledPlugins": {"plug@m": true, "other@m": false}}"#;
+    world.write("project/.claude/settings.json", settings);
+    let shown = world.shown(&world.output(&["trust", "--print"]));
+    assert!(shown.contains("plugin plug@m, switched on"), "{shown}");
+    assert!(!shown.contains("other@m, switched on"), "{shown}");
 }

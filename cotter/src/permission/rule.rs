@@ -84,6 +84,12 @@ const TOUCHES: [(&str, Touch); 5] = [
     ("fetch", Touch::Fetches),
 ];
 
+/// Whether calls of a tool name nothing that a spec could be held against: skills, subagents, and what servers
+/// offer.
+fn is_blind(tool: &str) -> bool {
+    matches!(tool, "invoke_skill" | "invoke_subagent" | "delegate") || tool.starts_with("mcp__")
+}
+
 impl Rule {
     /// Reads a rule.
     pub fn parse(kind: RuleKind, text: &str) -> Result<Rule, RuleError> {
@@ -102,6 +108,12 @@ impl Rule {
             return Err(error("expected a tool's name, or a glob over names".into()));
         }
         let tool = our_name(tool).unwrap_or(tool);
+        // All that a server offers.
+        let server = tool.strip_prefix("mcp__").filter(|server| {
+            !server.is_empty() && !server.contains("__") && !server.contains(['*', '?', '[', '{'])
+        });
+        let whole = server.map(|server| format!("mcp__{server}{{,__*}}"));
+        let tool = whole.as_deref().unwrap_or(tool);
         let touch = TOUCHES.iter().find(|(name, _)| *name == tool).map(|(_, touch)| *touch);
         let path = |spec: &str| PathPattern::parse(spec, kind != RuleKind::Allow);
         let about = match (spec, touch) {
@@ -114,6 +126,8 @@ impl Rule {
                 About::Hosts(flat(&super::host::pattern(host)).map_err(error)?)
             }
             (Some(spec), Some(touch)) => About::Paths(touch, path(spec).map_err(error)?),
+            // What nothing is known to be touched by, it cannot be held against: it is about every call.
+            (Some(_), None) if kind != RuleKind::Allow && is_blind(tool) => About::Calls(None),
             (Some(spec), None) => {
                 About::Anything(path(spec).map_err(error)?, flat(spec).map_err(error)?)
             }
@@ -332,6 +346,26 @@ mod tests {
         assert!(hits("fetch(EXAMPLE.org.)") && hits("fetch(example.org:8080)"));
         assert!(!hits("fetch(example.org:80)"));
         assert!(!hits("read(out)") && !hits("write(.env)") && !hits("glob(.env)"));
+    }
+
+    #[test]
+    fn l12_a_rule_that_forbids_is_never_blind() {
+        let place = Place::new(Path::new("/p"));
+        let holds = |kind, rule: &str, tool: &str| {
+            Rule::parse(kind, rule).unwrap().matches(tool, &Facts::zone(Zone::External), &place)
+        };
+        for (rule, tool) in [
+            ("mcp__gh", "mcp__gh__go"),
+            ("mcp__gh__go(*)", "mcp__gh__go"),
+            ("mcp__gh(x)", "mcp__gh__go"),
+            ("Skill(deploy)", "invoke_skill"),
+            ("Agent(general)", "invoke_subagent"),
+        ] {
+            assert!(holds(RuleKind::Deny, rule, tool), "{rule}");
+            assert!(!holds(RuleKind::Deny, rule, "mcp__ghost__go"), "{rule}");
+        }
+        assert!(holds(RuleKind::Allow, "mcp__gh", "mcp__gh__go"));
+        assert!(!holds(RuleKind::Allow, "mcp__gh__go(x)", "mcp__gh__go"));
     }
 
     #[test]

@@ -121,16 +121,24 @@ impl Outside for Webhook {
         if asked.cx.is_dry_run() {
             return Box::pin(std::future::ready(Ok(Answer::default())));
         }
-        let Letter { profile, redactor } = &self.letter;
-        // What a secret may stand in does not leave this machine unasked.
-        let payload = match asked.cx.has_read_secret() {
-            true => line::without_contents(&asked.payload),
-            false => asked.payload,
-        };
-        let body = line::line(profile, &payload, redactor);
+        let body = self.letter.line(&asked);
+        let profile = &self.letter.profile;
         let posting = self.posts.post(&self.url, body.into_bytes().into());
         let (cx, profile) = (asked.cx, profile.clone());
         Box::pin(async move { settled(&cx, &profile, posting.await) })
+    }
+}
+
+impl Letter {
+    /// What happened, as a line. What a secret may stand in leaves neither this machine nor the session.
+    fn line(&self, asked: &Asked) -> String {
+        match asked.cx.has_read_secret() {
+            true => {
+                let payload = line::without_contents(&asked.payload);
+                line::line(&self.profile, &payload, &self.redactor)
+            }
+            false => line::line(&self.profile, &asked.payload, &self.redactor),
+        }
     }
 }
 
@@ -146,8 +154,8 @@ impl Outside for SaveJson {
         if asked.cx.is_dry_run() {
             return Box::pin(std::future::ready(Ok(Answer::default())));
         }
-        let Letter { profile, redactor } = &self.letter;
-        let line = line::line(profile, &asked.payload, redactor) + "\n";
+        let profile = &self.letter.profile;
+        let line = self.letter.line(&asked) + "\n";
         let saved = runs::append(&self.folder, &self.path, line.as_bytes());
         let saved =
             saved.map_err(|cause| format!("{} is not added to: {cause}", self.path.display()));

@@ -121,6 +121,13 @@ impl Asks {
 
     /// Starts it once. Where its failure passes, it has said nothing.
     async fn once(&self, asked: &Asked, told: &Told) -> Result<Said, String> {
+        // Not within its limit: whether it may run at all does not depend on how long that takes to see.
+        if let (false, Err(why)) = (self.is_prompt(), self.check().await) {
+            return Ok(match self.entry.event.is_gate() {
+                true => Said { block: Some(why), ..Said::default() },
+                false => Said { tells: vec![why], ..Said::default() },
+            });
+        }
         let limit = self.hook.limit();
         let heard = tokio::time::timeout(limit, self.heard(asked, told)).await;
         let heard = heard.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")));
@@ -136,12 +143,6 @@ impl Asks {
         match &self.entry.handler {
             Handler::Nothing(why) => Err(why.clone()),
             Handler::Prompt(prompt) => prompt::ask(prompt, event, told, &asked.cx).await,
-            Handler::Command | Handler::Http(_) if let Err(why) = self.check().await => {
-                Ok(match event.is_gate() {
-                    true => Said { block: Some(why), ..Said::default() },
-                    false => Said { tells: vec![why], ..Said::default() },
-                })
-            }
             Handler::Http(http) => {
                 let body = Value::Object(told.fields.clone()).to_string().into_bytes();
                 let letter = Letter {
@@ -160,6 +161,10 @@ impl Asks {
                 hear(event, &self.hook.name, &ran)
             }
         }
+    }
+
+    fn is_prompt(&self) -> bool {
+        matches!(self.entry.handler, Handler::Prompt(_) | Handler::Nothing(_))
     }
 
     async fn check(&self) -> Result<(), String> {

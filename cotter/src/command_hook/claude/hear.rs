@@ -43,7 +43,11 @@ pub(super) fn hear(event: Event, name: &str, ran: &Ran) -> Result<Said, String> 
     };
     let lacks = |said: &Said| said.block.is_none() && (said.allow || is_plain());
     let doubtful = heard.as_ref().map_or(true, lacks);
-    match doubtful && event.is_gate() && refuses(&String::from_utf8_lossy(&ran.stdout)) {
+    let is_silent = heard.as_ref().is_ok_and(|said| *said == Said::default());
+    let misplaced =
+        || read_object(ran.stdout.trim_ascii()).is_ok_and(|object| has_refusal(&object.into()));
+    let refused = doubtful && refuses(&String::from_utf8_lossy(&ran.stdout));
+    match event.is_gate() && (refused || is_silent && misplaced()) {
         true => Ok(Said {
             block: Some("what it said refuses, though it cannot be taken as a whole".into()),
             ..Said::default()
@@ -332,6 +336,26 @@ fn words(text: &str) -> Option<String> {
 
 fn clip(text: &str) -> String {
     text::clip(text, REASON_CHARS).into_owned()
+}
+
+/// Whether somewhere in an object, however its keys are spelled, something refuses.
+fn has_refusal(value: &Value) -> bool {
+    let is_one = |(key, value): (&String, &Value)| {
+        let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
+        match (key.to_ascii_lowercase().as_str(), value) {
+            ("permissiondecision" | "decision" | "behavior", Value::String(said)) => {
+                REFUSALS.contains(&said.to_ascii_lowercase().as_str())
+            }
+            ("continue", said) => is_no(Some(said)),
+            ("block" | "blocked" | "deny" | "denied", said) => is_yes(Some(said)),
+            (_, value) => has_refusal(value),
+        }
+    };
+    match value {
+        Value::Object(members) => members.iter().any(is_one),
+        Value::Array(items) => items.iter().any(has_refusal),
+        _ => false,
+    }
 }
 
 /// Whether a text that cannot be read as a whole says somewhere that it refuses: `"decision": "block"`,

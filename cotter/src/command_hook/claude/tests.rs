@@ -705,21 +705,21 @@ fn b3_what_each_event_makes_of_each_outcome() {
         r#"{"continue": false, "stopReason": "enough"}"#,
         "",
         expect![[r#"
-        PreToolUse: block "enough", tells ["enough"], ends
-        PermissionRequest: block "enough", tells ["enough"], ends
-        UserPromptSubmit: block "enough", tells ["enough"], ends
-        PostToolUse: tells ["enough"], ends
-        PostToolUseFailure: tells ["enough"], ends
-        Stop: tells ["enough"], ends
-        SubagentStop: tells ["enough"], ends
-        PreCompact: nothing
-        SessionStart: tells ["enough"], ends
-        SubagentStart: tells ["enough"], ends
-        Notification: nothing
-        PostCompact: nothing
-        StopFailure: nothing
-        SessionEnd: nothing
-    "#]],
+            PreToolUse: block "enough", tells ["enough"], ends
+            PermissionRequest: block "enough", tells ["enough"], ends
+            UserPromptSubmit: block "enough", tells ["enough"], ends
+            PostToolUse: tells ["enough"], ends
+            PostToolUseFailure: tells ["enough"], ends
+            Stop: tells ["enough"], ends
+            SubagentStop: tells ["enough"], ends
+            PreCompact: block "what it said refuses, though it cannot be taken as a whole"
+            SessionStart: tells ["enough"], ends
+            SubagentStart: tells ["enough"], ends
+            Notification: nothing
+            PostCompact: nothing
+            StopFailure: nothing
+            SessionEnd: nothing
+        "#]],
     );
     let context = r#"{"hookSpecificOutput": {"hookEventName": "EVENT", "additionalContext": "it is Friday"}}"#;
     heard(
@@ -1243,4 +1243,31 @@ fn s7_placeholders_are_filled_where_they_mean_nothing_else() {
         words,
         expect![[r#"["/plug in/x", "/wo$(rm -rf ~)rk", "/data/$(id)"]"#]],
     );
+}
+
+/// What refuses does so wherever it stands and however it is spelled.
+#[test]
+fn b3_a_deny_in_the_wrong_place_denies() {
+    for said in [
+        r#"{"hookSpecificOutput":[{"permissionDecision":"deny"}]}"#,
+        r#"{"hookSpecificOutput":{"PreToolUse":{"permissionDecision":"deny"}}}"#,
+        r#"{"hookspecificoutput":{"permissionDecision":"deny"}}"#,
+        r#"{"hook_specific_output":{"permission_decision":"deny"}}"#,
+        r#"{"permissionDecision":{"decision":"deny"}}"#,
+        r#"{"Decision":"block"}"#,
+        r#"{"result":{"decision":"block"}}"#,
+        r#"{"hookSpecificOutput":{"continue":false}}"#,
+        r#"{"block":true}"#,
+    ] {
+        let stdout = said.as_bytes().to_vec();
+        let ran = Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![] };
+        let heard = super::hear::hear(Event::PreToolUse, "h", &ran);
+        assert!(heard.is_ok_and(|said| said.block.is_some()), "{said}");
+    }
+    for said in [r#"{"note":"do not block"}"#, r#"{"systemMessage":"x"}"#, r#"{"continue":true}"#] {
+        let stdout = said.as_bytes().to_vec();
+        let ran = Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![] };
+        let heard = super::hear::hear(Event::PreToolUse, "h", &ran);
+        assert!(heard.is_ok_and(|said| said.block.is_none()), "{said}");
+    }
 }
