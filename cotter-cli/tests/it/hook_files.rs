@@ -317,11 +317,11 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
     world.check(&run(&[], "write y to ok.txt"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `write` {"path":"ok.txt","content":"y"} was refused: Hook "sign" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
+        rehearsal: `write` {"path":"ok.txt","content":"y"} was refused: Hook "sign" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it) (sign)
+        refused: write: it may not change anything: its owner was not granted `rewrite` (sign)
     "#]]);
     assert!(!world.path("project/ok.txt").exists());
     trust(&world, &["--rewrite"]);

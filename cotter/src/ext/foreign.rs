@@ -199,9 +199,6 @@ fn hindrance(owner: &Owner, most: Power) -> &'static str {
     match &owner.origin {
         _ if most < Power::Transform => "its entry limits it to less",
         Origin::Profile(_) => "a profile's hooks never do",
-        Origin::Project | Origin::Space(_) => {
-            "its owner was not granted `rewrite` (`cotter trust --rewrite` grants it)"
-        }
         _ => "its owner was not granted `rewrite`",
     }
 }

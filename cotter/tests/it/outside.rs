@@ -246,8 +246,8 @@ async fn l8_an_answer_at_tool_pre() {
             - risky {"n":1}
             - result c1.1: risky ran
             - result c1.3: {"status":"success","data":{"subagent":"helper","content":"helped"}}
-            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
-            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
+            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
+            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
           profile:
             - person asked: risky {"n":1} <- zone: zone `external` asks at level `standard`
             - risky {"n":1}
@@ -268,8 +268,8 @@ async fn l8_an_answer_at_tool_pre() {
             - risky {"n":1}
             - result c1.1: risky ran
             - result c1.3: {"status":"success","data":{"subagent":"helper","content":"helped"}}
-            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
-            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
+            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
+            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
           profile:
             - person asked: risky {"n":1} <- zone: zone `external` asks at level `standard`
             - risky {"n":1}
@@ -289,8 +289,8 @@ async fn l8_an_answer_at_tool_pre() {
             - risky {"n":1}
             - result c1.1: risky ran
             - result c1.3: {"status":"success","data":{"subagent":"helper","content":"helped"}}
-            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
-            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
+            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
+            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
           profile:
             - person asked: risky {"n":1} <- zone: zone `external` asks at level `standard`
             - risky {"n":1}
@@ -353,8 +353,8 @@ async fn l8_an_answer_at_tool_post() {
             + result c1.1: [redacted]
             + result c1.3: [redacted]
           project:
-            + person told: hook `hook` would change something at `tool.post`, which it may not: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it)
-            + person told: hook `hook` would change something at `tool.post`, which it may not: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it)
+            + person told: hook `hook` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
+            + person told: hook `hook` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
           profile:
             + person told: hook `hook` would change something at `tool.post`, which it may not: a profile's hooks never do
             + person told: hook `hook` would change something at `tool.post`, which it may not: a profile's hooks never do
@@ -459,9 +459,9 @@ async fn l8_an_answer_at_user_prompt_submit() {
             - user: again
             - assistant: bye
             - user: fail
-            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it)
+            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: its owner was not granted `rewrite`
             + ended: error: hook: hook "compact" failed: there is nothing to sum up
-            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it)
+            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: its owner was not granted `rewrite`
           profile:
             - person asked: risky {"n":1} <- zone: zone `external` asks at level `standard`
             - risky {"n":1}
@@ -622,7 +622,7 @@ async fn l8_an_answer_at_compact_pre() {
             - [End of the summary; the conversation goes on from here]
             - user: again
             - assistant: bye
-            + ended: error: hook: hook "compact" failed: hook "hook" refused the compaction: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it)
+            + ended: error: hook: hook "compact" failed: hook "hook" refused the compaction: it may not change anything: its owner was not granted `rewrite`
           profile:
             - ended: end_turn
             - compaction: [Summary of the conversation so far]
@@ -1160,9 +1160,9 @@ async fn s3_a_rewrite_without_its_grant_blocks_and_says_what_is_missing() {
     }
     expect![[r#"
         rewrites is asked about {"n":1}
-        result c1.1 (denied): Hook "rewrites" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "rewrites" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
         run.start r1
-        ledger c1.1 work {"n":1} block rewrites it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it)
+        ledger c1.1 work {"n":1} block rewrites it may not change anything: its owner was not granted `rewrite`
         run.end r1 end_turn
         rewrites is asked about {"n":1}
         result c1.1 (denied): Hook "rewrites" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.

@@ -287,7 +287,7 @@ async fn c14_s3_a_space_rewrites_only_with_the_grant() {
     expect![[r#"
         user: go
         call c1.1: write {"path":"a"}
-        result c1.1 (denied): Hook "pre-write" blocked the action: it may not change anything: its owner was not granted `rewrite` (`cotter trust --rewrite` grants it). Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "pre-write" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
         assistant: done
         ["observe", "gate"]
         user: go
