@@ -208,7 +208,7 @@ fn s2_hot_reload_that_loosens_is_asked_about() {
     assert!(screen.end(&world).contains("Let it?"));
 }
 
-/// What a no held is not let in by an "always" about something else, nor by words that were written once.
+/// What a no held is not let in by an "always" about something else.
 #[test]
 fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
     let world = World::new().with_env("NO_COLOR", "1");
