@@ -18,6 +18,7 @@ use cotter::{
 };
 
 use crate::{
+    cli::Shape,
     failure::Failure,
     home,
     reload::Units,
@@ -58,8 +59,18 @@ struct Shelf<'a> {
 }
 
 impl Chosen {
+    /// Whoever a run is to be, where somebody is named.
+    pub(crate) fn named(
+        shape: &Shape,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<Option<Self>, Failure> {
+        let typed = shape.agent.as_deref();
+        typed.map(|typed| Chosen::find(typed, place, standings)).transpose()
+    }
+
     /// Finds who is named: by a name in `agents/` of a trusted project or of the person, or by a path.
-    pub(crate) fn find(typed: &str, place: &Place, standings: &Standings) -> Result<Self, Failure> {
+    fn find(typed: &str, place: &Place, standings: &Standings) -> Result<Self, Failure> {
         let switches = Switches::read()?;
         match typed.contains('/') || typed.ends_with(".json") {
             true => by_path(Path::new(typed), place, standings, &switches),

@@ -683,7 +683,8 @@ pub(crate) async fn ask_home(
     style: When,
 ) -> Result<Option<String>, Failure> {
     let found = at_home(place);
-    let Some(path) = home::user_settings().filter(|_| !found.is_empty() && !args.safe_mode) else {
+    let Some(path) = home::user_settings().filter(|_| !found.is_empty() && !args.shape.safe_mode)
+    else {
         return Ok(None);
     };
     // A file that cannot be read is told when everything is.

@@ -21,7 +21,7 @@ pub(crate) struct Parsed {
 pub(crate) enum Command {
     Run(Box<RunArgs>),
     Doctor { json: bool },
-    HooksList { json: bool },
+    HooksList { json: bool, shape: Box<Shape> },
     HooksTest(Box<TrialArgs>),
     HooksLog(LogArgs),
     NamesList { kind: Kind, json: bool },
@@ -31,8 +31,8 @@ pub(crate) enum Command {
     SessionsList { json: bool },
     SessionsShow { id: String, json: bool },
     ModelsList { json: bool },
-    Explain { tool: String, input: Option<String>, hooks: Hooks, json: bool },
-    ExplainBatch { file: PathBuf, hooks: Hooks },
+    Explain { tool: String, input: Option<String>, hooks: Hooks, json: bool, shape: Box<Shape> },
+    ExplainBatch { file: PathBuf, hooks: Hooks, shape: Box<Shape> },
     McpList { json: bool },
     McpAccept { server: String, digest: Option<String> },
     PermissionsList { json: bool },
@@ -89,6 +89,7 @@ pub(crate) struct TrialArgs {
     pub(crate) result: Option<String>,
     pub(crate) prompt: Option<String>,
     pub(crate) json: bool,
+    pub(crate) shape: Shape,
 }
 
 /// Which hooks are told of, and how.
@@ -98,6 +99,22 @@ pub(crate) struct LogArgs {
     pub(crate) follow: bool,
     pub(crate) all: bool,
     pub(crate) json: bool,
+}
+
+/// The flags that decide what a run has: who runs, and what extends or limits it. Whoever only looks gives
+/// the same, to see what such a run would have.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    pub(crate) settings: Option<PathBuf>,
+    /// Who is to run: the name of an agent, or a profile's file.
+    pub(crate) agent: Option<String>,
+    /// The spaces to load, by id.
+    pub(crate) spaces: Vec<String>,
+    pub(crate) mode: Option<Mode>,
+    /// Whether nothing that a project or a space brings is used.
+    pub(crate) safe_mode: bool,
+    /// Hooks that do not run, by name.
+    pub(crate) without: Vec<String>,
 }
 
 /// One run.
@@ -110,7 +127,6 @@ pub(crate) struct RunArgs {
     pub(crate) fallbacks: Vec<String>,
     pub(crate) cassette: Option<Cassette>,
     pub(crate) session: SessionArg,
-    pub(crate) mode: Option<Mode>,
     pub(crate) max_turns: Option<u32>,
     pub(crate) max_budget_usd: Option<f64>,
     pub(crate) cwd: Option<PathBuf>,
@@ -118,16 +134,8 @@ pub(crate) struct RunArgs {
     pub(crate) add_dirs: Vec<PathBuf>,
     /// Files with further MCP servers.
     pub(crate) mcp: Vec<PathBuf>,
-    pub(crate) settings: Option<PathBuf>,
-    /// Who is to run: the name of an agent, or a profile's file.
-    pub(crate) agent: Option<String>,
+    pub(crate) shape: Shape,
     pub(crate) trust: TrustArgs,
-    /// The spaces to load, by id.
-    pub(crate) spaces: Vec<String>,
-    /// Whether nothing that a project or a space brings is used.
-    pub(crate) safe_mode: bool,
-    /// Hooks that do not run, by name.
-    pub(crate) without: Vec<String>,
     pub(crate) ask: bool,
 }
 
@@ -205,7 +213,8 @@ fn definition() -> clap::Command {
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .args(run_args())
-        .args(extension_args())
+        .args(shape_args())
+        .args(trust_args())
         .arg(
             Arg::new("color")
                 .long("color")
@@ -268,6 +277,7 @@ fn hooks() -> clap::Command {
         "List hooks, try them, see what they did, check the files that declare them",
         "The hooks there are, where each is bound and whose it is",
     )
+    .mut_subcommand("list", |list| list.args(shape_args()))
     .subcommand(hooks_test())
     .subcommand(hooks_log())
     .subcommand(check("hooks"))
@@ -296,6 +306,7 @@ fn hooks_test() -> clap::Command {
         .arg(value("result", "TEXT", "At tool.post: what it answered"))
         .arg(value("prompt", "TEXT", "At user.prompt.submit: what was typed"))
         .arg(json("One JSON object"))
+        .args(shape_args())
 }
 
 /// The row that checks files of a kind.
@@ -382,6 +393,7 @@ fn explain() -> clap::Command {
             .conflicts_with("tool"),
         )
         .arg(flag("run-hooks", "Ask hooks that are programs, too; they are told it is a dry run"))
+        .args(shape_args())
 }
 
 fn mcp() -> clap::Command {
@@ -495,7 +507,6 @@ fn ledger() -> clap::Command {
 }
 
 fn run_args() -> Vec<Arg> {
-    let modes = Mode::WORDS.iter().map(|(word, _)| *word);
     vec![
         Arg::new("prompt").value_name("PROMPT").help("What to do; piped input is added as data"),
         flag("print", "Run one prompt and print the answer").short('p'),
@@ -519,13 +530,6 @@ fn run_args() -> Vec<Arg> {
         value("resume", "ID", "Go on with a session; the beginning of its id is enough")
             .conflicts_with("no-session"),
         flag("no-session", "Keep nothing"),
-        value(
-            "permission-mode",
-            "MODE",
-            "What becomes of calls that no rule decides: ask, accept-edits, plan, auto",
-        )
-        .value_parser(PossibleValuesParser::new(modes))
-        .hide_possible_values(true),
         flag("ask", "Put questions on the terminal instead of refusing what would ask"),
         value("max-turns", "N", "The most requests of this run, and of each subagent")
             .allow_negative_numbers(true)
@@ -540,31 +544,46 @@ fn run_args() -> Vec<Arg> {
         value("mcp", "FILE", "MCP servers for this run, in a file; may be repeated")
             .action(ArgAction::Append)
             .value_parser(value_parser!(PathBuf)),
-        value("settings", "FILE", "Settings for this run, nearer than your own")
-            .value_parser(value_parser!(PathBuf)),
-        value("agent", "AGENT", "Who runs: an agent's name, or the path of a profile's agent.json"),
     ]
 }
 
-/// What extends a run beyond the person's own files, and what leaves some of it out.
-fn extension_args() -> Vec<Arg> {
+/// What decides what a run has.
+fn shape_args() -> Vec<Arg> {
+    let modes = Mode::WORDS.iter().map(|(word, _)| *word);
+    vec![
+        value("settings", "FILE", "Settings for this run, nearer than your own")
+            .value_parser(value_parser!(PathBuf)),
+        value("agent", "AGENT", "Who runs: an agent's name, or the path of a profile's agent.json"),
+        value("space", "ID", "Load a space; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(space_id),
+        value(
+            "permission-mode",
+            "MODE",
+            "What becomes of calls that no rule decides: ask, accept-edits, plan, auto",
+        )
+        .value_parser(PossibleValuesParser::new(modes))
+        .hide_possible_values(true),
+        value("without", "NAME", "Run without a hook; may be repeated").action(ArgAction::Append),
+        flag(
+            "safe-mode",
+            "Use nothing that the project or a space brings: no hooks, skills, servers, notes",
+        ),
+    ]
+}
+
+/// What becomes of what the project brings.
+fn trust_args() -> Vec<Arg> {
     vec![
         value("trust", "HASH", "Use what the project brings: ask about it, or trust this hash")
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("")
             .action(ArgAction::Append)
-            .value_parser(trusted),
-        value("space", "ID", "Load a space; may be repeated")
-            .action(ArgAction::Append)
-            .value_parser(space_id),
-        value("without", "NAME", "Run without a hook; may be repeated").action(ArgAction::Append),
-        flag(
-            "safe-mode",
-            "Use nothing that the project or a space brings: no hooks, skills, servers, notes",
-        )
-        .conflicts_with_all(["trust", "require-trust"]),
-        flag("require-trust", "Do not run where something of the project is not trusted"),
+            .value_parser(trusted)
+            .conflicts_with("safe-mode"),
+        flag("require-trust", "Do not run where something of the project is not trusted")
+            .conflicts_with("safe-mode"),
     ]
 }
 
@@ -678,13 +697,15 @@ fn spaces_of(matches: &ArgMatches) -> Command {
 
 fn explain_of(matches: &ArgMatches) -> Command {
     let hooks = if matches.get_flag("run-hooks") { Hooks::Asked } else { Hooks::Listed };
+    let shape = Box::new(shape_of(matches));
     match path_of(matches, "batch") {
-        Some(file) => Command::ExplainBatch { file, hooks },
+        Some(file) => Command::ExplainBatch { file, hooks, shape },
         None => Command::Explain {
             tool: text_of(matches, "tool").unwrap_or_default(),
             input: text_of(matches, "input"),
             hooks,
             json: matches.get_flag("json"),
+            shape,
         },
     }
 }
@@ -698,6 +719,7 @@ fn hooks_of(matches: &ArgMatches) -> Command {
             result: text_of(matches, "result"),
             prompt: text_of(matches, "prompt"),
             json: matches.get_flag("json"),
+            shape: shape_of(matches),
         })),
         Some(("check", matches)) => check_of(FileKind::Hooks, matches),
         Some(("log", matches)) => Command::HooksLog(LogArgs {
@@ -706,7 +728,11 @@ fn hooks_of(matches: &ArgMatches) -> Command {
             all: matches.get_flag("all"),
             json: matches.get_flag("json"),
         }),
-        list => Command::HooksList { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
+        Some((_, list)) => {
+            let shape = Box::new(shape_of(list));
+            Command::HooksList { json: list.get_flag("json"), shape }
+        }
+        None => Command::HooksList { json: false, shape: Box::default() },
     }
 }
 
@@ -761,20 +787,26 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
             None if matches.get_flag("no-session") => SessionArg::Nowhere,
             None => SessionArg::New,
         },
-        mode: text_of(matches, "permission-mode").and_then(|word| word.parse().ok()),
         max_turns: matches.get_one("max-turns").copied(),
         max_budget_usd: matches.get_one("max-budget-usd").copied(),
         cwd: path_of(matches, "cwd"),
         add_dirs: matches.get_many("add-dir").into_iter().flatten().cloned().collect(),
         mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
-        settings: path_of(matches, "settings"),
-        agent: text_of(matches, "agent"),
+        shape: shape_of(matches),
         trust: trust_of(matches),
-        spaces: matches.get_many("space").into_iter().flatten().cloned().collect(),
-        safe_mode: matches.get_flag("safe-mode"),
-        without: matches.get_many("without").into_iter().flatten().cloned().collect(),
         ask: matches.get_flag("ask"),
     })
+}
+
+fn shape_of(matches: &ArgMatches) -> Shape {
+    Shape {
+        settings: path_of(matches, "settings"),
+        agent: text_of(matches, "agent"),
+        spaces: matches.get_many("space").into_iter().flatten().cloned().collect(),
+        mode: text_of(matches, "permission-mode").and_then(|word| word.parse().ok()),
+        safe_mode: matches.get_flag("safe-mode"),
+        without: matches.get_many("without").into_iter().flatten().cloned().collect(),
+    }
 }
 
 fn trust_of(matches: &ArgMatches) -> TrustArgs {

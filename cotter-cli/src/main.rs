@@ -66,17 +66,20 @@ fn main() -> ExitCode {
         Command::SkillsShow { name, json } => commands::skills::show(&name, json, style),
         Command::SkillsMatch { task, json } => commands::skills::matching(&task, json, style),
         Command::Check { kind, path, json } => commands::check::files(kind, &path, json, style),
-        Command::HooksList { json } => commands::hooks::list(json, style),
+        Command::HooksList { json, shape } => commands::hooks::list(json, &shape, style),
         Command::HooksLog(args) => commands::hooks::log::log(&args, style),
         Command::HooksTest(args) => commands::hooks::test::test(&args, style),
         Command::Doctor { json } => commands::doctor::doctor(json, style),
         Command::ModelsList { json } => commands::models::list(json, style),
         Command::SessionsList { json } => commands::sessions::list(json),
         Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
-        Command::Explain { tool, input, hooks, json } => {
-            commands::explain::one(&tool, input.as_deref(), hooks, json, style)
+        Command::Explain { tool, input, hooks, json, shape } => {
+            let asked = (tool.as_str(), input.as_deref());
+            commands::explain::one(asked, hooks, &shape, json, style)
         }
-        Command::ExplainBatch { file, hooks } => commands::explain::batch(&file, hooks),
+        Command::ExplainBatch { file, hooks, shape } => {
+            commands::explain::batch(&file, hooks, &shape)
+        }
         Command::McpList { json } => commands::mcp::list(json, style),
         Command::McpAccept { server, digest } => commands::mcp::accept(&server, digest.as_deref()),
         Command::PermissionsList { json } => commands::permissions::list(json, style),

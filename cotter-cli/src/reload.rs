@@ -23,7 +23,7 @@ use cotter::{
 
 use crate::{
     claude,
-    cli::RunArgs,
+    cli::{RunArgs, Shape},
     extensions::{self, Extensions},
     failure::Failure,
     home, own_settings,
@@ -152,8 +152,8 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    pub(crate) fn of(args: &RunArgs) -> Self {
-        Flags { mode: args.mode, without: args.without.clone() }
+    pub(crate) fn of(shape: &Shape) -> Self {
+        Flags { mode: shape.mode, without: shape.without.clone() }
     }
 
     /// The last of all that is loaded: of what several say, the nearest counts.
@@ -225,14 +225,14 @@ impl Reloader {
             agent,
             starts,
             spaces,
-            named: args.settings.clone(),
+            named: args.shape.settings.clone(),
             hashes: args.trust.hashes.clone(),
-            safe_mode: args.safe_mode,
+            safe_mode: args.shape.safe_mode,
             owners,
             told,
             values: files.values(),
             records,
-            flags: Flags::of(args),
+            flags: Flags::of(&args.shape),
             waits: vec![],
         }
     }

@@ -33,7 +33,7 @@ use smol_str::SmolStr;
 use crate::{
     agents::{Chosen, about_missing},
     claude::{self, Brings},
-    cli::RunArgs,
+    cli::{RunArgs, Shape},
     commands::redactor,
     extensions::{Extensions, named_as_found},
     failure::Failure,
@@ -658,13 +658,13 @@ fn builder(
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
-pub(crate) fn shown(place: Place) -> Result<Agent, Failure> {
-    shown_with_files(place).map(|(agent, _)| agent)
+pub(crate) fn shown(place: Place, shape: &Shape) -> Result<Agent, Failure> {
+    shown_with_files(place, shape).map(|(agent, _)| agent)
 }
 
 /// The same, with the settings in force.
-pub(crate) fn shown_with_files(place: Place) -> Result<(Agent, Files), Failure> {
-    let Seen { agent, files, told, .. } = seen(place)?;
+pub(crate) fn shown_with_files(place: Place, shape: &Shape) -> Result<(Agent, Files), Failure> {
+    let Seen { agent, files, told, .. } = seen(place, shape)?;
     told.iter().for_each(warn);
     Ok((agent, files))
 }
@@ -678,28 +678,103 @@ pub(crate) struct Seen {
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// The agent of a folder, and all that is said while it is put together. Nothing is started.
-pub(crate) fn seen(place: Place) -> Result<Seen, Failure> {
-    let standings = trust::seen(&place);
-    let files = Files::load(None, &place, &standings)?;
+/// How what a project brings stands for such a run.
+pub(crate) fn standings_for(place: &Place, shape: &Shape) -> Standings {
+    if shape.safe_mode { Standings::nothing() } else { trust::seen(place) }
+}
+
+/// The agent that a run of this shape would be, and all that is said while it is put together. Nothing is
+/// started.
+pub(crate) fn seen(place: Place, shape: &Shape) -> Result<Seen, Failure> {
+    let standings = standings_for(&place, shape);
+    let spaces = Spaces::new(&place, shape, &[]);
+    let files = Files::load(shape.settings.as_deref(), &place, &standings)?;
+    let chosen = Chosen::named(shape, &place, &standings)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;
     let runner = tools::runner(&values)?;
-    let extensions = Extensions::load(&files, &place, &standings);
-    let place = extensions.readable(place);
+    let brought = Brought::read(&files, &place, &standings, &spaces, shape)?;
+    let place = brought.readable(place);
     let servers = tools::seen_servers(files.servers(&[], &place)?, &runner, &place)?;
-    let spaces = Spaces::new(&place, &[], &[], false);
     let builder = builder(Answering::nobody().0, place, &runner, &spaces)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
-    let agent = builder.build()?;
-    let mut units = Units::at_the_start(&agent, Arc::new(tools::hooks(&runner, redactor())?))?;
-    files.load_into(&mut units)?;
-    extensions.load_into(&mut units);
-    let (mut told, diagnostics) = (units.told.clone(), units.diagnostics.clone());
-    // Whoever starts it agrees: nothing is held.
-    let _ = units.apply()?;
+    let agent = as_chosen(builder, chosen.as_ref()).build()?;
+    let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner, redactor())?);
+    let loaded = load(&agent, &starts, &files, brought, (chosen.as_ref(), redactor()), shape)?;
+    let Loaded { mut told, diagnostics, .. } = loaded;
     told.extend(files.about_disabled(&agent));
     Ok(Seen { agent, files, told, diagnostics })
+}
+
+/// What extends an agent beyond settings: skills, commands and agents in files, and spaces.
+struct Brought {
+    extensions: Extensions,
+    spaces: Vec<spaces::Chosen>,
+}
+
+impl Brought {
+    fn read(
+        files: &Files,
+        place: &Place,
+        standings: &Standings,
+        spaces: &Spaces,
+        shape: &Shape,
+    ) -> Result<Self, Failure> {
+        let extensions = Extensions::load(files, place, standings);
+        let extensions = if shape.safe_mode { extensions.safe() } else { extensions };
+        Ok(Brought { extensions, spaces: spaces.read_named(standings)? })
+    }
+
+    /// The place from which files of skills may be read too.
+    fn readable(&self, place: Place) -> Place {
+        let skills = self.spaces.iter().flat_map(|named| named.space.files.skill_folders());
+        self.extensions.readable(place).with_read_roots(skills.collect::<Vec<_>>())
+    }
+}
+
+fn as_chosen(builder: AgentBuilder, chosen: Option<&Chosen>) -> AgentBuilder {
+    match chosen {
+        Some(chosen) => builder.config(|config| chosen.configure(config)),
+        None => builder,
+    }
+}
+
+/// What came of loading.
+struct Loaded {
+    told: Vec<String>,
+    diagnostics: Vec<Diagnostic>,
+    /// Those who may be loaded again.
+    owners: Vec<Owner>,
+}
+
+/// Loads on an agent that was just built what its run has: settings, extensions and spaces, then who runs,
+/// last the flags. Whoever starts it agrees: nothing is held.
+fn load(
+    agent: &Agent,
+    starts: &Arc<dyn Starts>,
+    files: &Files,
+    brought: Brought,
+    (chosen, redactor): (Option<&Chosen>, Redactor),
+    shape: &Shape,
+) -> Result<Loaded, Failure> {
+    let mut units = Units::at_the_start(agent, starts.clone())?;
+    files.load_into(&mut units)?;
+    brought.extensions.load_into(&mut units);
+    spaces::load_into(brought.spaces, &mut units);
+    let (mut told, diagnostics) = (units.told.clone(), units.diagnostics.clone());
+    let owners = units.owners.clone();
+    let _ = units.apply()?;
+    // A run keeps what it began with: these are not loaded again.
+    let mut units = Units::at_the_start(agent, starts.clone())?;
+    if let Some(chosen) = chosen {
+        chosen.load_into(&mut units, redactor)?;
+        units.told.extend(about_missing(chosen, agent));
+    }
+    told.append(&mut units.told);
+    Flags::of(shape).load_into(&mut units);
+    let _ = units.apply()?;
+    shape.without.iter().try_for_each(|name| check_without(agent, name))?;
+    Ok(Loaded { told, diagnostics, owners })
 }
 
 /// Everything a run needs, put together.
@@ -741,19 +816,14 @@ impl Setup {
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
         let runner = tools::runner(&values)?;
-        let extensions = Extensions::load(&self.files, &place, &self.standings);
-        let extensions = if args.safe_mode { extensions.safe() } else { extensions };
-        let named = self.spaces.read_named(&self.standings)?;
-        let skills = named.iter().flat_map(|named| named.space.files.skill_folders());
-        let place = extensions.readable(place).with_read_roots(skills.collect::<Vec<_>>());
+        let shape = &args.shape;
+        let brought = Brought::read(&self.files, &place, &self.standings, &self.spaces, shape)?;
+        let place = brought.readable(place);
         let servers =
             tools::servers(self.files.servers(&args.mcp, &place)?, &runner, &place).await?;
         let builder = builder(self.answering, place, &runner, &self.spaces)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
-        let builder = match &self.chosen {
-            Some(chosen) => builder.config(|config| chosen.configure(config)),
-            None => builder,
-        };
+        let builder = as_chosen(builder, self.chosen.as_ref());
         let most = self.chosen.as_ref().and_then(Chosen::max_turns);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
             set.max_steps = args.max_turns.or_else(|| tighter(limits.max_turns, most));
@@ -771,23 +841,9 @@ impl Setup {
         };
         let agent = builder.build()?;
         let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner, self.redactor.clone())?);
-        let mut units = Units::at_the_start(&agent, starts.clone())?;
-        self.files.load_into(&mut units)?;
-        extensions.load_into(&mut units);
         self.spaces.set_starts(&starts);
-        spaces::load_into(named, &mut units);
-        let (mut told, owners) = (units.told.clone(), units.owners.clone());
-        let _ = units.apply()?;
-        // A run keeps what it began with: these are not loaded again.
-        let mut units = Units::at_the_start(&agent, starts.clone())?;
-        if let Some(chosen) = &self.chosen {
-            chosen.load_into(&mut units, self.redactor)?;
-            units.told.extend(about_missing(chosen, &agent));
-        }
-        told.append(&mut units.told);
-        Flags::of(args).load_into(&mut units);
-        let _ = units.apply()?;
-        args.without.iter().try_for_each(|name| check_without(&agent, name))?;
+        let who = (self.chosen.as_ref(), self.redactor);
+        let Loaded { told, owners, .. } = load(&agent, &starts, &self.files, brought, who, shape)?;
         told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);
         let told = told.into_iter().chain(self.standings.skipped()).collect();
         let spaces = self.spaces;

@@ -25,6 +25,7 @@ use cotter::{
 use smol_str::SmolStr;
 
 use crate::{
+    cli::Shape,
     failure::Failure,
     reload::Units,
     switches,
@@ -84,10 +85,10 @@ pub(crate) enum State {
 }
 
 impl Spaces {
-    pub(crate) fn new(place: &Place, named: &[String], hashes: &[Hash], safe_mode: bool) -> Self {
+    pub(crate) fn new(place: &Place, shape: &Shape, hashes: &[Hash]) -> Self {
         let own = home::folder().filter(|own| !crate::home::is_brought_by(own, place.project()));
         let store = trust::store(place.project());
-        Spaces::of(place, own, store, named, hashes, safe_mode)
+        Spaces::of(place, own, store, &shape.spaces, hashes, shape.safe_mode)
     }
 
     fn of(

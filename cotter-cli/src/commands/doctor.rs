@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     agents::{self, Listed},
     claude,
+    cli::Shape,
     commands::{hooks::log, redactor},
     extensions::OF_OTHERS,
     failure::Failure,
@@ -99,7 +100,7 @@ impl Row {
 pub(crate) fn doctor(json: bool, when: When) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
     let standings = trust::seen(&place);
-    let seen = setup::seen(place.clone());
+    let seen = setup::seen(place.clone(), &Shape::default());
     let log = log::of_folder(place.cwd(), SESSIONS).unwrap_or_default();
     let sight = Sight { place, standings, seen, log };
     let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&sight))).collect();
@@ -215,7 +216,7 @@ fn plugins(sight: &Sight) -> Vec<Row> {
 
 /// The spaces that can be loaded by name.
 fn spaces(sight: &Sight) -> Vec<Row> {
-    let all = Spaces::new(&sight.place, &[], &[], false).all(&sight.standings);
+    let all = Spaces::new(&sight.place, &Shape::default(), &[]).all(&sight.standings);
     let row = |at: &At| {
         let state = if at.word() == "trusted" { State::Good } else { State::Note };
         let origin = if at.of_project { Origin::Project } else { Origin::User };

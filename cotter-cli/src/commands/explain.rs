@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::run::unless_aborted;
 use crate::{
+    cli::Shape,
     failure::Failure,
     say, setup,
     style::{Style, When},
@@ -40,13 +41,13 @@ const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// `cotter explain TOOL INPUT`.
 pub(crate) fn one(
-    tool: &str,
-    input: Option<&str>,
+    (tool, input): (&str, Option<&str>),
     hooks: Hooks,
+    shape: &Shape,
     json: bool,
     when: When,
 ) -> Result<ExitCode, Failure> {
-    let agent = setup::shown(setup::place(None)?)?;
+    let agent = setup::shown(setup::place(None)?, shape)?;
     let input = read_input(&agent, tool, input)?;
     let call = (tool.to_owned(), input.clone());
     let explained = block_on(async move {
@@ -61,8 +62,8 @@ pub(crate) fn one(
 }
 
 /// `cotter explain --batch FILE`: a call per line, an answer per line.
-pub(crate) fn batch(file: &Path, hooks: Hooks) -> Result<ExitCode, Failure> {
-    let agent = setup::shown(setup::place(None)?)?;
+pub(crate) fn batch(file: &Path, hooks: Hooks, shape: &Shape) -> Result<ExitCode, Failure> {
+    let agent = setup::shown(setup::place(None)?, shape)?;
     let cannot = |cause: io::Error| {
         Failure::new(format!("cannot read {}", file.display())).with_cause(cause)
     };

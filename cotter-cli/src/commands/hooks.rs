@@ -11,14 +11,15 @@ use serde_json::json;
 use smol_str::SmolStr;
 
 use crate::{
+    cli::Shape,
     failure::Failure,
     say, setup,
     style::{Style, When},
 };
 
 /// `cotter hooks list`.
-pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
-    let (agent, files) = setup::shown_with_files(setup::place(None)?)?;
+pub(crate) fn list(json: bool, shape: &Shape, when: When) -> Result<ExitCode, Failure> {
+    let (agent, files) = setup::shown_with_files(setup::place(None)?, shape)?;
     let mut hooks = joined(agent.hooks());
     hooks.extend(files.switched_off().map(|(owner, hook)| Hook::switched_off(owner, hook)));
     if json {

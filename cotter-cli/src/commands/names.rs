@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::{
     agents::{self, Listed},
+    cli::Shape,
     failure::Failure,
     say, setup,
     style::{Style, When},
@@ -19,7 +20,7 @@ use crate::{
 /// `cotter commands list` and `cotter agents list`.
 pub(crate) fn list(kind: Kind, json: bool, when: When) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
-    let names = setup::shown(place.clone())?.names(kind);
+    let names = setup::shown(place.clone(), &Shape::default())?.names(kind);
     let profiles = match kind {
         Kind::Subagent => agents::profiles(&place, &trust::seen(&place))?,
         _ => vec![],

@@ -6,6 +6,7 @@ use cotter::{permission::RuleKind, settings::Written, text};
 use serde_json::json;
 
 use crate::{
+    cli::Shape,
     failure::Failure,
     own_settings, say,
     setup::{self, Files},
@@ -25,7 +26,7 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
         };
         return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
-    let agent = setup::shown(place)?;
+    let agent = setup::shown(place, &Shape::default())?;
     let style = Style::on_stdout(when);
     let policy = agent.policy();
     let mut out = format!(

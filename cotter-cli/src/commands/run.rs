@@ -62,9 +62,9 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
     let place = place(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
-    let watch = reload::watch(&place, args.settings.as_deref());
-    let spaces = Spaces::new(&place, &args.spaces, &args.trust.hashes, args.safe_mode);
-    let standings = match args.safe_mode {
+    let watch = reload::watch(&place, args.shape.settings.as_deref());
+    let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes);
+    let standings = match args.shape.safe_mode {
         true => Standings::nothing(),
         false => {
             let sources = spaces.sources();
@@ -106,11 +106,10 @@ impl Asked {
         spaces: Spaces,
         output: &mut Output,
     ) -> Result<Self, Failure> {
-        let files = Files::load(args.settings.as_deref(), &place, &standings)?;
+        let files = Files::load(args.shape.settings.as_deref(), &place, &standings)?;
         let slash = args.prompt.as_deref().and_then(leading_command);
         let slash = slash.map(|leading| leading.name.to_owned());
-        let chosen = args.agent.as_deref();
-        let chosen = chosen.map(|typed| Chosen::find(typed, &place, &standings)).transpose()?;
+        let chosen = Chosen::named(&args.shape, &place, &standings)?;
         let named = chosen.as_ref().and_then(Chosen::model);
         let who = Who::new(&args, &files, named, place.project())?;
         // A command may do without a model, and a person may have one.

@@ -10,13 +10,14 @@ use cotter::{
 use serde_json::{Value, json};
 
 use crate::{
+    cli::Shape,
     failure::Failure,
     say, setup,
     style::{Style, When},
 };
 
 fn agent() -> Result<Agent, Failure> {
-    setup::shown(setup::place(None)?)
+    setup::shown(setup::place(None)?, &Shape::default())
 }
 
 /// `cotter skills list`.

@@ -12,7 +12,7 @@ use cotter::{
 use serde_json::json;
 
 use crate::{
-    cli::SpacesVerb,
+    cli::{Shape, SpacesVerb},
     failure::Failure,
     say,
     screen::Screen,
@@ -316,7 +316,7 @@ fn remove(id: &str) -> Result<ExitCode, Failure> {
 
 fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
     let here = setup::place(None)?;
-    let all = Spaces::new(&here, &[], &[], false).all(&trust::seen(&here));
+    let all = Spaces::new(&here, &Shape::default(), &[]).all(&trust::seen(&here));
     let entries = home::file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
     let style = Style::on_stdout(when);
     let rows = all.iter().map(|at| {

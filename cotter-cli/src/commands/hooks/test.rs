@@ -19,7 +19,6 @@ use crate::{
     failure::Failure,
     say, screen, setup,
     style::{Style, When},
-    trust,
 };
 
 /// The most of an input that is read from a file.
@@ -31,10 +30,10 @@ pub(crate) fn test(args: &TrialArgs, when: When) -> Result<ExitCode, Failure> {
     fits(point, args)?;
     let place = setup::place(None)?;
     // Whoever tries a hook that nobody trusts yet would look for a mistake in it.
-    for words in trust::seen(&place).skipped() {
+    for words in setup::standings_for(&place, &args.shape).skipped() {
         screen::tell(&format!("warning: {}", text::show_line(&words)));
     }
-    let agent = setup::shown(place)?;
+    let agent = setup::shown(place, &args.shape)?;
     let (trial, about) = trial_of(point, args, &agent)?;
     // The agent goes within: programs that stay are ended while there is somebody to do it.
     let tried = explain::block_on(async move {
