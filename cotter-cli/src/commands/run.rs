@@ -282,6 +282,7 @@ async fn go(
     for diagnostic in session.diagnostics() {
         output.warn(&diagnostic);
     }
+    output.opened(session)?;
     let mut run = match prompt {
         Some(prompt) => session.prompt(prompt),
         None => session.resume().await.ok_or_else(no_prompt)?,

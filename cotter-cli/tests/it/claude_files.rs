@@ -491,7 +491,7 @@ fn b3_a_plugin_that_settings_name_brings_all_it_has() {
             --- stderr
             warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
             refused: write: b.txt is closed (guard)
-            refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
             $ /depot:track 7
             exit 0
             --- stdout
@@ -577,8 +577,8 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
             --- stdout
             done
             --- stderr
-            refused: write: b.txt is closed (guard)
-            refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            refused: write: b.txt is closed (guard, project)
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
             $ /depot:track 7
             exit 0
             --- stdout
@@ -616,7 +616,7 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
             done
             --- stderr
             warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-            refused: write: [T]/project/.agents is not as it was trusted: `cotter trust` shows the difference (guard)
+            refused: write: [T]/project/.agents is not as it was trusted: `cotter trust` shows the difference (guard, project)
             refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
             $ /depot:track 7
             exit 0

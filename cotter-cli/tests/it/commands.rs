@@ -55,7 +55,7 @@ fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
     let stream = world.output(&["-p", "--output-format", "stream-json", "/skills"]);
     let stream = String::from_utf8(stream.stdout).unwrap();
     let kinds = stream.lines().map(|line| line.split('"').nth(3).unwrap_or_default());
-    assert_eq!(kinds.collect::<Vec<_>>(), ["command.result", "result"], "{stream}");
+    assert_eq!(kinds.collect::<Vec<_>>(), ["session.open", "command.result", "result"], "{stream}");
     assert!(!world.sessions().exists(), "nothing was said, so nothing is kept");
 }
 

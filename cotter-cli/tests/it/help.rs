@@ -47,7 +47,6 @@ fn help_shows_what_works() {
               --continue                Go on with the last session of this folder
               --resume <ID>             Go on with a session; the beginning of its id is enough
               --no-session              Keep nothing
-              --permission-mode <MODE>  What becomes of calls that no rule decides: ask, accept-edits, plan, auto
               --ask                     Put questions on the terminal instead of refusing what would ask
               --max-turns <N>           The most requests of this run, and of each subagent
               --max-budget-usd <X>      The most this run may cost, in dollars
@@ -56,10 +55,11 @@ fn help_shows_what_works() {
               --mcp <FILE>              MCP servers for this run, in a file; may be repeated
               --settings <FILE>         Settings for this run, nearer than your own
               --agent <AGENT>           Who runs: an agent's name, or the path of a profile's agent.json
-              --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
               --space <ID>              Load a space; may be repeated
+              --permission-mode <MODE>  What becomes of calls that no rule decides: ask, accept-edits, plan, auto
               --without <NAME>          Run without a hook; may be repeated
               --safe-mode               Use nothing that the project or a space brings: no hooks, skills, servers, notes
+              --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
               --require-trust           Do not run where something of the project is not trusted
               --color <WHEN>            Colour: auto, always, never
           -h, --help                    Print help

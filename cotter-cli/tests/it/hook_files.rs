@@ -321,7 +321,7 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: it may not change anything: its owner was not granted `rewrite` (sign)
+        refused: write: it may not change anything: its owner was not granted `rewrite` (sign, project)
     "#]]);
     assert!(!world.path("project/ok.txt").exists());
     trust(&world, &["--rewrite"]);
@@ -336,7 +336,7 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: not in production (no-prod)
+        refused: write: not in production (no-prod, project)
     "#]]);
     assert!(!world.path("project/prod.txt").exists());
     assert_eq!(fs::read_to_string(world.path("project/ok.txt")).unwrap(), "signed");
@@ -384,7 +384,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: not in production (no-prod)
+        refused: write: not in production (no-prod, project)
     "#]];
     refused.assert_eq(&world.shown(&world.output(&prompt)));
     // A script that passes everything, and a file that cannot even be read.
@@ -398,7 +398,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-        refused: write: not in production (no-prod)
+        refused: write: not in production (no-prod, project)
     "#]]);
     fs::remove_dir_all(world.path(&format!("{PROJECT}/hooks"))).unwrap();
     world.check(&prompt, expect![[r#"
@@ -409,7 +409,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-        refused: write: not in production (no-prod)
+        refused: write: not in production (no-prod, project)
     "#]]);
     // Who only looks sees the same.
     expect![[r#"
@@ -452,7 +452,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
-        refused: write: not in production (no-prod)
+        refused: write: not in production (no-prod, project)
     "#]]);
     expect![[r#"
         exit 0

@@ -390,7 +390,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: this would change production; work on a copy instead (no-prod)
+        refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
     script(&world, "project/.cotter/hooks/no-prod.sh", "#!/bin/sh\nexit 0\n");
     world.check(&run(&[], prompt), expect![[r#"
@@ -401,7 +401,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-        refused: write: this would change production; work on a copy instead (no-prod)
+        refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
     world.check(&run(&[], prompt), expect![[r#"
@@ -412,7 +412,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
-        refused: write: this would change production; work on a copy instead (no-prod)
+        refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
     world.check(&run(&["--require-trust"], prompt), expect![[r#"
         exit 3

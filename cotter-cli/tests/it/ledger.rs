@@ -27,13 +27,13 @@ fn every_decision_is_told() {
               r1.1 call_r1_1_0: list {"path":"src"}
                 asked by rule ask read(./src): the rule `ask read(./src)` asks
                 answered no by nobody, "nobody is there to be asked"
-                block by nobody, zone safe: nobody is there to be asked
+                block by nobody, zone safe: the rule `ask read(./src)` asks, and nobody is there to be asked
               r1.1 call_r1_1_1: read {"path":"a.txt"}
                 block by rule deny read(./a.txt), zone safe: the rule `deny read(./a.txt)` denies it
               r1.1 call_r1_1_2: read {"path":"src/b.txt"}
                 asked by rule ask read(./src): the rule `ask read(./src)` asks
                 answered no by nobody, "nobody is there to be asked"
-                block by nobody, zone safe: nobody is there to be asked
+                block by nobody, zone safe: the rule `ask read(./src)` asks, and nobody is there to be asked
             run r1 ended: end_turn, steps: 2
         "#]],
     );

@@ -22,6 +22,7 @@ mod keys;
 mod sessions;
 mod skills;
 mod ledger;
+mod looks;
 mod terminal;
 mod signals;
 mod explain;

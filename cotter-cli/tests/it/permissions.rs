@@ -445,6 +445,6 @@ fn what_nobody_was_asked_about_is_named() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: bash {"command":"touch one"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+        refused: bash {"command":"touch one"}: zone `workspace` asks at level `strict`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
     "#]]);
 }

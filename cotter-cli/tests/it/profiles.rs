@@ -90,7 +90,7 @@ fn l15_l16_l17_a_profile_watches_asks_and_forbids() {
             profile audit: tool.pre write, input 30 bytes
             error: profile audit: model.post rehearsal, tool_use, 0 tokens in, 0 out, tool calls 1
             error: profile audit: model.post rehearsal, end_turn, 0 tokens in, 0 out, tool calls 0
-            refused: write {"path":"b.txt","content":"x"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            refused: write {"path":"b.txt","content":"x"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
             refused: bash: the rule `deny bash(rm *)` denies it (rule deny bash(rm *))
         "#]],
     );
@@ -168,7 +168,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: not in production (onToolCall.command)
+        refused: write: not in production (onToolCall.command, profile:audit)
     "#]]);
     // A rewrite is refused, and with it the call: nothing a profile says changes what a tool is given.
     script(
@@ -183,7 +183,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: it may not change anything: a profile's hooks never do (onToolCall.command)
+        refused: write: it may not change anything: a profile's hooks never do (onToolCall.command, profile:audit)
     "#]]);
     assert!(!at.path("project/c.txt").exists());
     assert_eq!(fs::read_to_string(at.path("project/b.txt")).unwrap(), "x");
@@ -863,7 +863,7 @@ fn the_page_about_profiles_does_what_it_says() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            refused: write {"path":"b.txt","content":"x"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+            refused: write {"path":"b.txt","content":"x"}: the profile `careful` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:careful); with `--ask` it is put to you on the terminal
             refused: bash: the rule `deny bash(git push *)` denies it (rule deny bash(git push *))
         "#]],
     );

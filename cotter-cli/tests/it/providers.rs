@@ -137,6 +137,7 @@ fn every_provider_is_told_event_by_event() {
         told(&output.stdout)
     });
     expect![[r#"
+        session.open
         session.start
         message "what is in a.txt?"
         text.start

@@ -410,7 +410,7 @@ fn a_mode_is_set_by_flag() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: list {"path":"src"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+        refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
     "#]]);
     world.check(&with(&["--permission-mode", "auto", "list src"]), expect![[r#"
         exit 0
@@ -428,7 +428,7 @@ fn a_mode_is_set_by_flag() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: list {"path":"src"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+        refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
     "#]]);
 }
 

@@ -45,9 +45,10 @@ fn an_aborted_stream_ends_with_its_result() {
     expect![[r#"
         exit 130
         --- stdout
-        {"type":"session.start","v":1,"seq":1,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","model":"script"}
-        {"type":"message","v":1,"seq":2,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"message","id":"00000001","parentId":null,"timestamp":"[TIME]","message":{"role":"user","content":"go"}}}
-        {"type":"session.end","v":1,"seq":3,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","reason":"aborted"}
+        {"type":"session.open","v":1,"seq":1,"at":"[TIME]","sessionId":"[ID1]","runId":"","step":0,"agentId":"main","how":"created"}
+        {"type":"session.start","v":1,"seq":2,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","model":"script"}
+        {"type":"message","v":1,"seq":3,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"message","id":"00000001","parentId":null,"timestamp":"[TIME]","message":{"role":"user","content":"go"}}}
+        {"type":"session.end","v":1,"seq":4,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","reason":"aborted"}
         {"type":"result","sessionId":"[ID1]","runId":"r1","reason":"aborted","text":"","steps":1,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":0.0}
     "#]].assert_eq(&world.shown(&output));
 }

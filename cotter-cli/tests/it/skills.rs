@@ -199,16 +199,17 @@ fn c10_the_persons_own_files_are_used() {
         expect![[r#"
             exit 0
             --- stdout
-            {"type":"session.start","v":1,"seq":1,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","model":"script"}
-            {"type":"skill","v":1,"seq":2,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","name":"docker-deploy","source":"trigger"}
-            {"type":"message","v":1,"seq":3,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"skill_active","id":"00000001","parentId":null,"timestamp":"[TIME]","name":"docker-deploy","text":"<skill name=\"docker-deploy\">\nBuild project.\n</skill>"}}
-            {"type":"message","v":1,"seq":4,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"message","id":"00000002","parentId":"00000001","timestamp":"[TIME]","message":{"role":"user","content":"deploy it"}}}
-            {"type":"text.start","v":1,"seq":5,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
-            {"type":"text.delta","v":1,"seq":6,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"done"}
-            {"type":"text.end","v":1,"seq":7,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
-            {"type":"message","v":1,"seq":8,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","entry":{"type":"message","id":"00000003","parentId":"00000002","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"text","text":"done"}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"end_turn"}}}
-            {"type":"model.post","v":1,"seq":9,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","model":"script","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":0}
-            {"type":"session.end","v":1,"seq":10,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","reason":"end_turn"}
+            {"type":"session.open","v":1,"seq":1,"at":"[TIME]","sessionId":"[ID1]","runId":"","step":0,"agentId":"main","how":"created"}
+            {"type":"session.start","v":1,"seq":2,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","model":"script"}
+            {"type":"skill","v":1,"seq":3,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","name":"docker-deploy","source":"trigger"}
+            {"type":"message","v":1,"seq":4,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"skill_active","id":"00000001","parentId":null,"timestamp":"[TIME]","name":"docker-deploy","text":"<skill name=\"docker-deploy\">\nBuild project.\n</skill>"}}
+            {"type":"message","v":1,"seq":5,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"message","id":"00000002","parentId":"00000001","timestamp":"[TIME]","message":{"role":"user","content":"deploy it"}}}
+            {"type":"text.start","v":1,"seq":6,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
+            {"type":"text.delta","v":1,"seq":7,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"done"}
+            {"type":"text.end","v":1,"seq":8,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
+            {"type":"message","v":1,"seq":9,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","entry":{"type":"message","id":"00000003","parentId":"00000002","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"text","text":"done"}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"end_turn"}}}
+            {"type":"model.post","v":1,"seq":10,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","model":"script","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":0}
+            {"type":"session.end","v":1,"seq":11,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","reason":"end_turn"}
             {"type":"result","sessionId":"[ID1]","runId":"r1","reason":"end_turn","text":"done","steps":1,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null}
             --- stderr
             warning: [T]/home/.config/cotter/skills/broken.md:3: the key `id` is there twice

@@ -136,7 +136,7 @@ fn c14_a_space_works_as_its_page_says() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            refused: write: Cannot modify system directories (pre-write)
+            refused: write: Cannot modify system directories (pre-write, space:my-space)
         "#]],
     );
     assert!(!world.path("project/etc/b").exists());
@@ -376,14 +376,14 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         &world,
         &run(&["--space", "my-space", &hash], "write x to etc/b"),
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        refused: write: Cannot modify system directories (pre-write)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: write: Cannot modify system directories (pre-write, space:my-space)
+        "#]],
     );
     // What is trusted for one run is not for the next.
     alone(
@@ -461,7 +461,7 @@ fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: space `my-space` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows how it stands)
-        refused: write: Cannot modify system directories (pre-write)
+        refused: write: Cannot modify system directories (pre-write, space:my-space)
     "#]]);
     assert!(!world.path("project/ran").exists());
     world.check(
@@ -583,7 +583,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: Cannot modify system directories (pre-write)
+        refused: write: Cannot modify system directories (pre-write, space:my-space)
     "#]]);
     world.check(
         &["spaces", "list"],
@@ -609,7 +609,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: the project brings a space `my-space` too; yours is used
-        refused: write: mine (pre-write)
+        refused: write: mine (pre-write, space:my-space)
     "#]]);
     world.check(
         &["spaces", "list"],

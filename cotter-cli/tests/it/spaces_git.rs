@@ -117,7 +117,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     assert!(!world.path(&format!("{OWN}/ship/.git")).exists());
     let mode = fs::metadata(world.path(&format!("{OWN}/ship/hooks/no.sh"))).unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o700);
-    assert_eq!(run(&world), "refused: write: first (no)\n");
+    assert_eq!(run(&world), "refused: write: first (no, space:ship)\n");
     world.check(
         &["spaces", "update"],
         expect![[r#"
@@ -169,7 +169,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
           caused by: the answer was no
     "#]]
     .assert_eq(&at_terminal(&world, &["spaces", "update"], "n"));
-    assert_eq!(run(&world), "refused: write: first (no)\n");
+    assert_eq!(run(&world), "refused: write: first (no, space:ship)\n");
     expect![[r#"
         exit 0
         source  [T]/home/.config/cotter/spaces/ship
@@ -197,7 +197,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         `cotter -p --space ship PROMPT` uses it
     "#]]
     .assert_eq(&at_terminal(&world, &["spaces", "update"], "y"));
-    assert_eq!(run(&world), "refused: write: second (no)\n");
+    assert_eq!(run(&world), "refused: write: second (no, space:ship)\n");
     world.check(
         &["spaces", "update", "shi"],
         expect![[r#"
@@ -221,7 +221,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         let added = at_terminal(&world, &["spaces", "add", &address, "--rev", rev], "y");
         assert!(added.contains("is there: 1 hook"), "{added}");
         let expected = if rev == "main" { "second" } else { "first" };
-        assert_eq!(run(&world), format!("refused: write: {expected} (no)\n"));
+        assert_eq!(run(&world), format!("refused: write: {expected} (no, space:ship)\n"));
         world.output(&["spaces", "remove", "ship"]);
     }
 }

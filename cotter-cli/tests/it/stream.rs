@@ -46,32 +46,33 @@ fn the_stream_is_every_event_and_then_the_result() {
     world.check(&with(STREAM, &[&script, "go"]), expect![[r#"
         exit 0
         --- stdout
-        {"type":"session.start","v":1,"seq":1,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","model":"script"}
-        {"type":"message","v":1,"seq":2,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"message","id":"00000001","parentId":null,"timestamp":"[TIME]","message":{"role":"user","content":"go"}}}
-        {"type":"thinking.start","v":1,"seq":3,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
-        {"type":"thinking.delta","v":1,"seq":4,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"hm"}
-        {"type":"thinking.end","v":1,"seq":5,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
-        {"type":"text.start","v":1,"seq":6,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
-        {"type":"text.delta","v":1,"seq":7,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"let "}
-        {"type":"text.delta","v":1,"seq":8,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"me "}
-        {"type":"text.delta","v":1,"seq":9,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"see"}
-        {"type":"text.end","v":1,"seq":10,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
-        {"type":"message","v":1,"seq":11,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","entry":{"type":"message","id":"00000002","parentId":"00000001","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"let me see"},{"type":"toolCall","id":"c1.1","name":"read","input":{"path":"a.txt"}}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"tool_use"}}}
-        {"type":"model.post","v":1,"seq":12,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","model":"script","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":1}
-        {"type":"tool.call","v":1,"seq":13,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","callId":"c1.1","name":"read","input":{"path":"a.txt"}}
-        {"type":"tool.result","v":1,"seq":14,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","callId":"c1.1","name":"read","output":"     1\tone\n     2\ttwo\n","is_error":false,"ms":N}
-        {"type":"message","v":1,"seq":15,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","entry":{"type":"message","id":"00000003","parentId":"00000002","timestamp":"[TIME]","message":{"role":"toolResult","toolCallId":"c1.1","toolName":"read","content":"     1\tone\n     2\ttwo\n","is_error":false}}}
-        {"type":"message","v":1,"seq":16,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","entry":{"type":"message","id":"00000004","parentId":"00000003","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"toolCall","id":"c2.1","name":"read","input":{"path":"/etc/hostname"}}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"tool_use"}}}
-        {"type":"model.post","v":1,"seq":17,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","model":"script","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":1}
-        {"type":"hook","v":1,"seq":18,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","point":"tool.pre","name":"project-roots","origin":"kernel","power":"gate","verdict":"block","reason":"/etc/hostname is outside the project","ms":N}
-        {"type":"tool.refused","v":1,"seq":19,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","callId":"c2.1","name":"read","by":"project-roots","reason":"/etc/hostname is outside the project"}
-        {"type":"message","v":1,"seq":20,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","entry":{"type":"message","id":"00000005","parentId":"00000004","timestamp":"[TIME]","message":{"role":"toolResult","toolCallId":"c2.1","toolName":"read","content":"Hook \"project-roots\" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.","is_error":true,"errorKind":"denied"}}}
-        {"type":"text.start","v":1,"seq":21,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main"}
-        {"type":"text.delta","v":1,"seq":22,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","text":"done"}
-        {"type":"text.end","v":1,"seq":23,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main"}
-        {"type":"message","v":1,"seq":24,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","entry":{"type":"message","id":"00000006","parentId":"00000005","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"text","text":"done"}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"end_turn"}}}
-        {"type":"model.post","v":1,"seq":25,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","model":"script","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":0}
-        {"type":"session.end","v":1,"seq":26,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","reason":"end_turn"}
+        {"type":"session.open","v":1,"seq":1,"at":"[TIME]","sessionId":"[ID1]","runId":"","step":0,"agentId":"main","how":"created"}
+        {"type":"session.start","v":1,"seq":2,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","model":"script"}
+        {"type":"message","v":1,"seq":3,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":0,"agentId":"main","entry":{"type":"message","id":"00000001","parentId":null,"timestamp":"[TIME]","message":{"role":"user","content":"go"}}}
+        {"type":"thinking.start","v":1,"seq":4,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
+        {"type":"thinking.delta","v":1,"seq":5,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"hm"}
+        {"type":"thinking.end","v":1,"seq":6,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
+        {"type":"text.start","v":1,"seq":7,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
+        {"type":"text.delta","v":1,"seq":8,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"let "}
+        {"type":"text.delta","v":1,"seq":9,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"me "}
+        {"type":"text.delta","v":1,"seq":10,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","text":"see"}
+        {"type":"text.end","v":1,"seq":11,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main"}
+        {"type":"message","v":1,"seq":12,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","entry":{"type":"message","id":"00000002","parentId":"00000001","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"let me see"},{"type":"toolCall","id":"c1.1","name":"read","input":{"path":"a.txt"}}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"tool_use"}}}
+        {"type":"model.post","v":1,"seq":13,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","model":"script","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":1}
+        {"type":"tool.call","v":1,"seq":14,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","callId":"c1.1","name":"read","input":{"path":"a.txt"}}
+        {"type":"tool.result","v":1,"seq":15,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","callId":"c1.1","name":"read","output":"     1\tone\n     2\ttwo\n","is_error":false,"ms":N}
+        {"type":"message","v":1,"seq":16,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","entry":{"type":"message","id":"00000003","parentId":"00000002","timestamp":"[TIME]","message":{"role":"toolResult","toolCallId":"c1.1","toolName":"read","content":"     1\tone\n     2\ttwo\n","is_error":false}}}
+        {"type":"message","v":1,"seq":17,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","entry":{"type":"message","id":"00000004","parentId":"00000003","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"toolCall","id":"c2.1","name":"read","input":{"path":"/etc/hostname"}}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"tool_use"}}}
+        {"type":"model.post","v":1,"seq":18,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","model":"script","stopReason":"tool_use","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":1}
+        {"type":"hook","v":1,"seq":19,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","point":"tool.pre","name":"project-roots","origin":"kernel","power":"gate","verdict":"block","reason":"/etc/hostname is outside the project","ms":N}
+        {"type":"tool.refused","v":1,"seq":20,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","callId":"c2.1","name":"read","by":"project-roots","reason":"/etc/hostname is outside the project"}
+        {"type":"message","v":1,"seq":21,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":2,"agentId":"main","entry":{"type":"message","id":"00000005","parentId":"00000004","timestamp":"[TIME]","message":{"role":"toolResult","toolCallId":"c2.1","toolName":"read","content":"Hook \"project-roots\" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.","is_error":true,"errorKind":"denied"}}}
+        {"type":"text.start","v":1,"seq":22,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main"}
+        {"type":"text.delta","v":1,"seq":23,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","text":"done"}
+        {"type":"text.end","v":1,"seq":24,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main"}
+        {"type":"message","v":1,"seq":25,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","entry":{"type":"message","id":"00000006","parentId":"00000005","timestamp":"[TIME]","message":{"role":"assistant","content":[{"type":"text","text":"done"}],"model":"script","usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"stopReason":"end_turn"}}}
+        {"type":"model.post","v":1,"seq":26,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","model":"script","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":0}
+        {"type":"session.end","v":1,"seq":27,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":3,"agentId":"main","reason":"end_turn"}
         {"type":"result","sessionId":"[ID1]","runId":"r1","reason":"end_turn","text":"done","steps":3,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null}
     "#]]);
 }
@@ -98,10 +99,11 @@ fn every_line_is_an_event_as_the_format_says() {
         assert_eq!(keys, expected, "{event}");
         assert_eq!(event["v"], 1);
         assert_eq!(event["seq"], index + 1);
-        assert_eq!(event["runId"], "r1");
+        assert_eq!(event["runId"], if index == 0 { "" } else { "r1" });
     }
     let types: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
     expect![[r#"
+        session.open
         session.start
         message
         message

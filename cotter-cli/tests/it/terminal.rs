@@ -236,7 +236,7 @@ fn no_more_keys_is_no_answer() {
             1. read {"path":"a.txt"}
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: 
-            refused: read: there was no answer (nobody)
+            refused: read: the rule `ask read` asks, and there was no answer (nobody)
             rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the rule `ask read` asks, and there was no answer. Do not retry this exact call.
 
             (rehearsal is an offline stand-in, not a model)
@@ -300,7 +300,7 @@ fn ctrl_c_at_a_question_aborts_the_run() {
             1. read {"path":"a.txt"}
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: ^C
-            refused: read: the run was aborted (nobody)
+            refused: read: the rule `ask read` asks, and the run was aborted (nobody)
             error: the run was aborted
         "#]],
     );
@@ -384,7 +384,7 @@ fn without_a_terminal_nobody_is_asked() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: there is no terminal to ask on (No such device or address (os error 6)): what would ask is refused
-        refused: read {"path":"a.txt"}: nobody is there to be asked (nobody)
+        refused: read {"path":"a.txt"}: the rule `ask read` asks, and nobody is there to be asked
     "#]].assert_eq(&world.shown(&command.output().unwrap()));
 }
 

@@ -219,17 +219,17 @@ fn is_open(judged: &Judged) -> bool {
     matches!(judged.stand, Stand::Ask { open: true, .. })
 }
 
-/// Where nobody answered, the model is told what there was to be asked about.
+/// Where nobody answered, it is told what there was to be asked about.
 fn refuse(judged: &mut Judged, asks: &[Ask], by: &SmolStr, words: Option<&str>) {
     let name = &judged.call.name;
     let reasons = asks.iter().map(|ask| ask.reason.as_str()).collect::<Vec<_>>().join("; ");
-    let because = match words {
-        Some(words) if by == NOBODY => format!(": {reasons}, and {words}"),
-        Some(words) => format!(": {words}"),
-        None => String::new(),
+    let words = match words {
+        Some(words) if by == NOBODY => Some(format!("{reasons}, and {words}")),
+        words => words.map(str::to_owned),
     };
+    let because = words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
     let told = format!("Permission denied for `{name}`{because}. Do not retry this exact call.");
-    let reason = words.unwrap_or("the answer was no").to_owned();
+    let reason = words.unwrap_or_else(|| "the answer was no".to_owned());
     judged.refuse(by.clone(), ErrorKind::Denied, reason, told);
 }
 

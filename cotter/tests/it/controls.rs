@@ -500,7 +500,7 @@ async fn g17_b1_a_tool_is_run_through_the_pipeline() {
         ledger r1/3 echo 7 block schema Invalid arguments for `echo`: not a JSON object; send complete arguments, smaller if they were cut off.
         question r1.0.4 [{"callId":"r1/4","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
         answer r1.0.4 nobody [{"callId":"r1/4","answer":"no","words":"nobody is there to be asked"}]
-        ledger r1/4 danger {} block nobody nobody is there to be asked
+        ledger r1/4 danger {} block nobody zone `external` asks at level `standard`, and nobody is there to be asked
         ledger r1/5 hidden {} block scope The tool `hidden` is not available to this agent.
         ledger r1/6 ecco {} block scope Unknown tool: ecco. Did you mean `echo`?
         run.end r1 end_turn

@@ -403,7 +403,7 @@ async fn g16_a_child_is_under_its_parents_policy_ledger_and_budget() {
         run.start r1/1
         question r1/1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
         answer r1/1.1 nobody [{"callId":"c1.1","answer":"no","words":"nobody is there to be asked"}]
-        ledger c1.1 danger {} block nobody nobody is there to be asked
+        ledger c1.1 danger {} block nobody zone `external` asks at level `standard`, and nobody is there to be asked
         run.end r1/1 end_turn
         outcome c1.1 ok
         run.end r1 end_turn

@@ -6,10 +6,9 @@ use std::{
 };
 
 use cotter::{
-    Reason, Reply, Run,
+    Reason, Reply, Run, Session,
     events::{Event, EventKind},
     text,
-    ui::AskedCall,
 };
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -32,8 +31,11 @@ pub(super) struct Output {
     screen: Screen,
     /// Who may be asked.
     asks: Asks,
-    /// The calls somebody was to be asked about, by id: nobody has seen them where nobody is asked.
-    asked: HashMap<SmolStr, String>,
+    /// The calls somebody was to be asked about, by id, and who wanted that: nobody has seen them where
+    /// nobody is asked.
+    asked: HashMap<SmolStr, (String, String)>,
+    /// Whose the hooks are that stood in the way of a call, by name.
+    origins: HashMap<SmolStr, String>,
 }
 
 /// Whether anybody sees the questions of a run.
@@ -55,8 +57,15 @@ impl Output {
         let screen = Screen::default();
         let spinner = Spinner::new(format == Format::Text, screen.clone());
         let style = Style::on_stderr(when);
-        let asks = Asks::Unwanted;
-        Output { format, style, spinner, screen, asks, asked: HashMap::new() }
+        Output {
+            format,
+            style,
+            spinner,
+            screen,
+            asks: Asks::Unwanted,
+            asked: HashMap::new(),
+            origins: HashMap::new(),
+        }
     }
 
     /// Says who may be asked.
@@ -78,6 +87,16 @@ impl Output {
     pub(super) fn tell_model(&mut self, words: &str) {
         let label = self.style.muted("model:");
         self.note(&label, words);
+    }
+
+    /// Tells that a session was opened: the first event of it, before any run.
+    pub(super) fn opened(&mut self, session: &Session) -> Result<(), Failure> {
+        let opening = match self.format {
+            Format::StreamJson => session.events().try_next(),
+            _ => None,
+        };
+        let written = opening.map(|event| write_line(&event.to_json()));
+        finished(written.unwrap_or(Ok(())))
     }
 
     /// Tells a run while it goes on. A reader who leaves aborts it: nobody would see the rest.
@@ -107,12 +126,7 @@ impl Output {
         if let (Format::Text, Some(failure)) = (self.format, told(reply)) {
             hint.into_iter().fold(failure, Failure::with_hint).report(self.style);
         }
-        match written {
-            Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::new("the answer could not be written").with_cause(cause))
-            }
-            _ => Ok(()),
-        }
+        finished(written)
     }
 
     fn event(&mut self, event: &Event, cancel: &CancellationToken) {
@@ -127,12 +141,29 @@ impl Output {
         }
     }
 
+    /// A name, and whose it is where it is a hook that somebody else brought.
+    fn whose(&self, name: &SmolStr) -> String {
+        match self.origins.get(name).map(String::as_str) {
+            None | Some("kernel" | "embedder" | "user") => name.to_string(),
+            Some(origin) => format!("{name}, {origin}"),
+        }
+    }
+
     /// What a person should know besides the answer.
     fn aside(&mut self, kind: &EventKind) {
         match kind {
             EventKind::PermissionRequest { question } if self.asks != Asks::OnTerminal => {
-                let call = |call: &AskedCall| (call.call_id.clone(), call.preview.clone());
-                self.asked.extend(question.calls.iter().map(call));
+                for call in &question.calls {
+                    let hooks = call.asks.iter().filter(|ask| self.origins.contains_key(&ask.by));
+                    let hooks: Vec<_> = hooks.map(|ask| self.whose(&ask.by)).collect();
+                    let shown = (call.preview.clone(), hooks.join("; "));
+                    self.asked.insert(call.call_id.clone(), shown);
+                }
+            }
+            EventKind::Hook {
+                point: "tool.pre", name, origin, verdict: "block" | "ask", ..
+            } => {
+                self.origins.insert(name.clone(), origin.clone());
             }
             EventKind::ToolRefused { call_id, name, by, reason } => {
                 let label = self.style.warning("refused:");
@@ -141,9 +172,11 @@ impl Output {
                     (Some(_), Asks::Unwanted) => "; with `--ask` it is put to you on the terminal",
                     _ => "",
                 };
-                let call = asked.unwrap_or_else(|| name.to_string());
+                let (call, by) = asked.unwrap_or_else(|| (name.to_string(), self.whose(by)));
                 let call = text::clip(&call, CALL_CHARS);
-                self.note(&label, &format!("{call}: {reason} ({by}){hint}"));
+                // Rules, zones and modes are named by the reason.
+                let by = if by.is_empty() { by } else { format!(" ({by})") };
+                self.note(&label, &format!("{call}: {reason}{by}{hint}"));
             }
             EventKind::Retry { kind, wait_ms, model, .. } => {
                 let label = self.style.warning("retry:");
@@ -177,6 +210,16 @@ fn answer(said: &str) -> io::Result<()> {
     let end = if shown.ends_with('\n') { "" } else { "\n" };
     write!(out, "{shown}{end}")?;
     out.flush()
+}
+
+/// A reader who left is no error, a full disk is.
+fn finished(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new("the answer could not be written").with_cause(cause))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write_line(line: &str) -> io::Result<()> {

@@ -1,0 +1,275 @@
+//! Looking at a run that was not started: `hooks list`, `hooks test` and `explain` with the flags that decide
+//! what a run has.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use expect_test::{Expect, expect};
+
+use crate::{
+    spaces::{OWN, at_terminal},
+    support::World,
+};
+
+/// A person with a space that guards `etc`, a profile that asks, and settings for now and then.
+fn world() -> World {
+    let world = World::new().with_env("NO_COLOR", "1").with_env("PATH", "/usr/bin:/bin");
+    world
+        .write("guards/manifest.json", r#"{"id": "guards", "name": "Guards", "version": "1.0.0"}"#);
+    world.write("guards/hooks/keep-etc.yaml", "id: keep-etc\nphase: pre\ntools: [write]\n");
+    let script =
+        "#!/bin/sh\ngrep -q etc && echo '{\"Blocked\": true, \"Reason\": \"not in etc\"}'\n";
+    let script = world.write("guards/hooks/keep-etc.sh", script);
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    at_terminal(&world, &["spaces", "add", "../guards"], "y");
+    assert!(world.path(&format!("{OWN}/guards/manifest.json")).exists());
+    world.write(
+        "home/.config/cotter/agents/careful/agent.json",
+        r#"{"hooks": {"onToolCall": [{"action": "approve", "tools": ["write"]}]}, "policies": ["bash(rm *)"]}"#,
+    );
+    world.write(
+        "strict.json",
+        r#"{"permissions": {"deny": ["bash(make *)"]}, "hooks": {"tool.pre": [{"name": "strict", "tools": ["bash"], "command": "exit 2"}]}}"#,
+    );
+    world
+}
+
+fn check(args: &[&str], expected: Expect) {
+    world().check(args, expected);
+}
+
+#[test]
+fn l8_hooks_are_listed_as_a_run_would_have_them() {
+    check(
+        &[
+            "hooks",
+            "list",
+            "--space",
+            "guards",
+            "--agent",
+            "careful",
+            "--settings",
+            "../strict.json",
+        ],
+        expect![[r#"
+            exit 0
+            --- stdout
+            project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
+            system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
+            own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+            protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
+            destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
+            not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+            secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
+            secret-reads          tool.pre            observe          (kernel)
+            background            session.close       observe          (embedder)  Ends background processes with their session.
+            background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
+            background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
+            background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+            AskUser               user.prompt.submit  transform        (embedder)
+            Delegate              user.prompt.submit  transform        (embedder)
+            Memory                user.prompt.submit  transform        (embedder)
+            strict                tool.pre            transform, gate  (user)  for bash
+            keep-etc              tool.pre            gate             (space:guards)  for write
+            onToolCall.approve    tool.pre            gate             (profile:careful)  for write  Has a person asked before the tool runs.
+        "#]],
+    );
+    check(
+        &["hooks", "list", "--settings", "../strict.json", "--without", "strict"],
+        expect![[r#"
+            exit 0
+            --- stdout
+            project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
+            system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
+            own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+            protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
+            destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
+            not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+            secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
+            secret-reads          tool.pre            observe          (kernel)
+            background            session.close       observe          (embedder)  Ends background processes with their session.
+            background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
+            background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
+            background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+            AskUser               user.prompt.submit  transform        (embedder)
+            Delegate              user.prompt.submit  transform        (embedder)
+            Memory                user.prompt.submit  transform        (embedder)
+            strict                tool.pre            transform, gate  (user)  for bash  switched off
+        "#]],
+    );
+    check(
+        &["hooks", "list", "--space", "guard"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no space `guard`
+
+        hint: did you mean `guards`?
+    "#]],
+    );
+    check(
+        &["hooks", "list", "--agent", "carefull"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: there is no agent `carefull`
+
+        hint: did you mean `careful`?
+    "#]],
+    );
+    check(
+        &["hooks", "list", "--without", "strict"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: there is no hook `strict` to leave out
+
+        hint: `cotter hooks list` shows those there are
+    "#]],
+    );
+}
+
+#[test]
+fn l8_hooks_are_tried_as_a_run_would_have_them() {
+    let write = r#"{"path": "etc/a", "content": "x"}"#;
+    let test = ["hooks", "test", "tool.pre", "--tool", "write", "--input", write];
+    check(
+        &[&test[..], &["--space", "guards", "--agent", "careful"]].concat(),
+        expect![[r#"
+        exit 3
+        --- stdout
+        tool.pre write {"path":"etc/a","content":"x"}
+        block: not in etc
+        decided by keep-etc
+
+          keep-etc            (space:guards)     gate       block in N ms: not in etc
+          onToolCall.approve  (profile:careful)  gate       ask in N ms: the profile `careful` wants a person to approve this
+    "#]],
+    );
+    check(
+        &[&test[..], &["--space", "guards", "--safe-mode"]].concat(),
+        expect![[r#"
+        exit 0
+        --- stdout
+        tool.pre write {"path":"etc/a","content":"x"}
+        pass
+        no hook is at this point
+    "#]],
+    );
+}
+
+#[test]
+fn l8_calls_are_explained_as_a_run_would_judge_them() {
+    check(
+        &["explain", "bash", "rm a.txt", "--agent", "careful"],
+        expect![[r#"
+        exit 3
+        --- stdout
+        bash {"command":"rm a.txt"}
+        block: the rule `deny bash(rm *)` denies it
+        decided by rule deny bash(rm *)
+
+          runs      rm a.txt  (workspace)
+          writes    [T]/project/a.txt
+          zone      workspace, confined
+
+          scope     scope                                  pass
+          schema    schema                                 pass
+          kernel    project-roots                          pass
+          kernel    system-directories                     pass
+          kernel    own-files                              pass
+          kernel    protected-paths                        pass
+          kernel    destructive-commands                   ask    `rm a.txt` deletes a file
+          kernel    not-understood                         pass
+          kernel    secret-then-network                    pass
+          rule      deny bash(rm *)                        block  it denies  (profile:careful)
+          zone      workspace at level standard, confined  pass
+          mode      ask                                    pass
+    "#]],
+    );
+    check(
+        &["explain", "bash", "make all", "--settings", "../strict.json"],
+        expect![[r#"
+        exit 3
+        --- stdout
+        bash {"command":"make all"}
+        block: the rule `deny bash(make *)` denies it
+        decided by rule deny bash(make *)
+
+          runs      make all  (build)
+          zone      build, confined
+
+          scope     scope                              pass
+          schema    schema                             pass
+          transform strict                             would be asked   (user)
+          kernel    project-roots                      pass
+          kernel    system-directories                 pass
+          kernel    own-files                          pass
+          kernel    protected-paths                    pass
+          kernel    destructive-commands               pass
+          kernel    not-understood                     pass
+          kernel    secret-then-network                pass
+          rule      deny bash(make *)                  block  it denies  (user)
+          zone      build at level standard, confined  pass
+          mode      ask                                pass
+    "#]],
+    );
+    check(
+        &["explain", "bash", "touch a", "--permission-mode", "plan"],
+        expect![[r#"
+        exit 3
+        --- stdout
+        bash {"command":"touch a"}
+        block: mode `plan` only looks
+        decided by mode
+
+          runs      touch a  (workspace)
+          writes    [T]/project/a
+          zone      workspace, confined
+
+          scope     scope                                  pass
+          schema    schema                                 pass
+          kernel    project-roots                          pass
+          kernel    system-directories                     pass
+          kernel    own-files                              pass
+          kernel    protected-paths                        pass
+          kernel    destructive-commands                   pass
+          kernel    not-understood                         pass
+          kernel    secret-then-network                    pass
+          zone      workspace at level standard, confined  pass
+          mode      plan                                   block  mode `plan` only looks
+    "#]],
+    );
+    check(
+        &[
+            "explain",
+            "write",
+            r#"{"path": "etc/a", "content": "x"}"#,
+            "--space",
+            "guards",
+            "--run-hooks",
+        ],
+        expect![[r#"
+            exit 3
+            --- stdout
+            write {"path":"etc/a","content":"x"}
+            block: not in etc
+            decided by keep-etc
+
+              writes    [T]/project/etc/a
+              zone      workspace
+
+              scope     scope                        pass
+              schema    schema                       pass
+              kernel    project-roots                pass
+              kernel    system-directories           pass
+              kernel    own-files                    pass
+              kernel    protected-paths              pass
+              kernel    destructive-commands         pass
+              kernel    not-understood               pass
+              kernel    secret-then-network          pass
+              gate      keep-etc                     block  not in etc  (space:guards)
+              zone      workspace at level standard  pass
+              mode      ask                          pass
+        "#]],
+    );
+}
