@@ -1038,3 +1038,208 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
         hint: a gate may have been in it: take it out to go on without
     "#]]);
 }
+
+/// What a start says, what `doctor` says of plugins, and how both ended.
+fn starts(world: &World, out: &mut String, what: &str) {
+    let start = world.shown(&world.output(&["hooks", "list"]));
+    let kernel = |line: &&str| !line.contains("(kernel)") && !line.contains("(embedder)");
+    let start: Vec<_> = start.lines().filter(kernel).collect();
+    let doctor = world.shown(&world.output(&["doctor"]));
+    let plugins = &doctor[doctor.find("plugins\n").unwrap()..doctor.find("spaces\n").unwrap()];
+    let count = doctor.lines().last().unwrap();
+    *out += &format!("== {what}\n{}\n{}\n{count}\n", start.join("\n"), plugins.trim_end());
+}
+
+#[test]
+fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
+    const ROOT: &str = "home/.claude/plugins/cache/shop/depot/1.0.0";
+    const LIST: &str = "home/.claude/plugins/installed_plugins.json";
+    type Breaks = fn(&World);
+    let manifest = |world: &World, hooks: &str| {
+        let text = format!(r#"{{"name": "depot", "hooks": {hooks}}}"#);
+        world.write(&format!("{ROOT}/.claude-plugin/plugin.json"), text);
+    };
+    let named: [(&str, &str); 5] = [
+        ("named and missing", r#""./none.json""#),
+        ("named absolutely", r#""/etc/hooks.json""#),
+        ("named outside", r#"["../hooks.json"]"#),
+        ("no name", "7"),
+        ("named by its folder", r#""${CLAUDE_PLUGIN_ROOT}/hooks/hooks.json""#),
+    ];
+    let breaks: [(&str, Breaks); 8] = [
+        ("not UTF-8", |world| {
+            _ = world.write(&format!("{ROOT}/hooks/hooks.json"), b"{\"a\": \"\xff\"}")
+        }),
+        ("too long", |world| {
+            _ = world.write(&format!("{ROOT}/hooks/hooks.json"), " ".repeat(1024 * 1024 + 1));
+        }),
+        ("the folder is gone", |world| fs::remove_dir_all(world.path(ROOT)).unwrap()),
+        ("the folder is empty", |world| {
+            fs::remove_dir_all(world.path(ROOT)).unwrap();
+            fs::create_dir(world.path(ROOT)).unwrap();
+        }),
+        ("the list is broken", |world| _ = world.write(LIST, "{")),
+        ("the list is none", |world| _ = world.write(LIST, r#"{"version": 2}"#)),
+        ("the list says nothing of it", |world| {
+            _ = world.write(LIST, r#"{"plugins": {"depot@shop": []}}"#);
+        }),
+        ("it is not in the list", |world| _ = world.write(LIST, r#"{"plugins": {}}"#)),
+    ];
+    let mut out = String::new();
+    let fresh = || {
+        let world = world();
+        installed(&world, ROOT);
+        world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
+        world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+        world
+    };
+    for (what, hooks) in named {
+        let world = fresh();
+        manifest(&world, hooks);
+        starts(&world, &mut out, what);
+    }
+    for (what, breaks) in breaks {
+        let world = fresh();
+        breaks(&world);
+        starts(&world, &mut out, what);
+        // The ways out that were told.
+        let run = |world: &World| world.output(&["hooks", "list"]).status.success();
+        world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
+        assert!(run(&world), "{what}");
+        world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
+        world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
+        assert!(run(&world), "{what}");
+    }
+    expect![[r#""#]].assert_eq(&out);
+}
+
+#[test]
+fn b3_s30_what_a_project_switches_on_and_is_broken_has_its_ways_out() {
+    const ROOT: &str = "home/.claude/plugins/cache/shop/depot/1.0.0";
+    let world = world();
+    installed(&world, ROOT);
+    world.write("project/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": ["^1.0"]}}"#);
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    trust(&world);
+    world.write(&format!("{ROOT}/hooks/hooks.json"), "[");
+    let script = world.script(r#"{"text": "done"}"#);
+    world.check(&["-p", "--script", &script, "go"], expect![[r#""#]]);
+    world.check(&["-p", "--safe-mode", "--script", &script, "go"], expect![[r#""#]]);
+    let output = |value: &str| {
+        let mut command = world.command(&["-p", "--script", &script, "go"]);
+        world.shown(&command.env("COTTER_DISABLE_HOOKS", value).output().unwrap())
+    };
+    expect![[r#""#]].assert_eq(&output("1"));
+    expect![[r#""#]].assert_eq(&output("force"));
+}
+
+#[test]
+fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_changes() {
+    let world = world();
+    installed(&world, "home/.claude/plugins/cache/shop/depot/1.0.0");
+    world.write("project/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
+    world.settings(
+        r#"{"sandbox": "off", "permissions": {"level": "permissive"}, "claude": {"home": true}}"#,
+    );
+    trust(&world);
+    let mut out = String::new();
+    let mut look = |what: &str| {
+        let script = world.script(
+            r#"{"calls": [{"name": "write", "input": {"path": "src/b.txt", "content": "x"}}]}, {"text": "done"}"#,
+        );
+        let run = world.shown(&world.output(&["-p", "--script", &script, "go"]));
+        let doctor = world.shown(&world.output(&["doctor"]));
+        let from = doctor.find("extensions\n").unwrap();
+        let to = doctor.find("confinement\n").unwrap();
+        out += &format!("== {what}\n{run}{}\n", doctor[from..to].trim_end());
+    };
+    look("trusted");
+    world.write("project/.claude/settings.json", "{}");
+    look("changed");
+    fs::remove_dir_all(world.path("project/.claude")).unwrap();
+    look("gone");
+    world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
+    look("the person said no");
+    expect![[r#""#]].assert_eq(&out);
+}
+
+#[test]
+fn b3_settings_that_may_have_held_a_gate_are_not_trusted_and_stop_the_start() {
+    let world = world();
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    let mut out = String::new();
+    for text in [
+        r#"{"hooks": [{"PreToolUse": []}]}"#,
+        r#"{"enabledPlugins": ["depot@shop"]}"#,
+        r#"{"enabledPlugins": {"depot@shop": "yes"}}"#,
+    ] {
+        world.write("home/.claude/settings.json", text);
+        out += &world.shown(&world.output(&["hooks", "list"]));
+        world.write("home/.claude/settings.json", "{}");
+        world.write("project/.claude/settings.json", text);
+        out += &world.shown(&world.output(&["trust", "--print"]));
+    }
+    expect![[r#""#]].assert_eq(&out);
+}
+
+/// A plugin of Agent Plugins: what is portable, and hooks besides.
+fn portable(world: &World, root: &str) {
+    plugin(world, root);
+    fs::remove_file(world.path(&format!("{root}/.claude-plugin/plugin.json"))).unwrap();
+    fs::rename(world.path(&format!("{root}/more/agents")), world.path(&format!("{root}/agents")))
+        .unwrap();
+    fs::remove_file(world.path(&format!("{root}/.mcp.json"))).unwrap();
+    let schema = |of: &str| format!("https://agent-plugins.org/schemas/1.0.0/{of}.schema.json");
+    let manifest = serde_json::json!({"$schema": schema("plugin"), "name": "depot",
+        "extensions": {"com.example.client": {"a": 1}}});
+    world.write(&format!("{root}/plugin.json"), manifest.to_string());
+    let state = world.path("hand/hand.json");
+    let servers = serde_json::json!({"$schema": schema("mcp"), "mcpServers": {
+        "hand": {"type": "stdio", "command": "python3",
+            "args": ["${PLUGIN_ROOT}/servers/fake.py", state], "env": {"ODD": "${NONE}"}},
+        "old": {"type": "sse", "url": "https://example.com/sse"}}});
+    world.write(&format!("{root}/mcp.json"), servers.to_string());
+    world.write(&format!("{root}/com.example.client/hooks/hooks.json"), "{}");
+}
+
+#[test]
+fn b3_an_agent_plugin_brings_all_it_has() {
+    let world = world();
+    portable(&world, "plugins/depot");
+    let folder = world.path("plugins/depot");
+    world.settings(&format!(
+        r#"{{"sandbox": "off", "permissions": {{"level": "permissive"}}, "plugins": [{folder:?}]}}"#
+    ));
+    check_plugin(&world, expect![[r#""#]]);
+    expect![[r#""#]].assert_eq(&plugins(&world));
+}
+
+#[test]
+fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
+    let world = world();
+    portable(&world, "project/.agents/plugins/depot");
+    let shown = world.shown(&world.output(&["trust", "--print"]));
+    expect![[r#""#]].assert_eq(&shown[..shown.find("files (").unwrap()]);
+    trust(&world);
+    check_plugin(&world, expect![[r#""#]]);
+    // One that cannot be read is not trusted at all.
+    world.write("project/.agents/plugins/depot/plugin.json", "{");
+    world.check(&["trust", "--print"], expect![[r#""#]]);
+}
+
+/// The person's own may be links, as people keep them.
+#[test]
+fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
+    let world = world();
+    plugin(&world, "dotfiles/depot");
+    world.write("home/.agents/plugins/data/state.txt", "x");
+    std::os::unix::fs::symlink(
+        world.path("dotfiles/depot"),
+        world.path("home/.agents/plugins/depot"),
+    )
+    .unwrap();
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    expect![[r#""#]].assert_eq(&plugins(&world));
+    world.write("dotfiles/depot/hooks/hooks.json", "{");
+    world.check(&["hooks", "list"], expect![[r#""#]]);
+}

@@ -277,6 +277,53 @@ fn s2_hot_reload_with_records_that_cannot_be_read() {
     "#]]);
 }
 
+const HOOK: &str = r#"{"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [
+    {"type": "command", "command": "echo not this one >&2; exit 2"}]}]}}"#;
+
+/// What a trusted `.claude` has is held, whatever becomes of it; what it gets waits for trust.
+#[test]
+fn s2_s6_hot_reload_of_a_claude_folder() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.claude/settings.json", "{}");
+    trust(&world);
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.write("project/.claude/settings.json", HOOK);
+    run.wait_for("changed since it was trusted");
+    wait_for_refusal(&world, false);
+    trust(&world);
+    wait_for_refusal(&world, true);
+    world.write("project/.claude/settings.json", "{}");
+    world.wait_for_session("is not as it was trusted");
+    wait_for_refusal(&world, true);
+    world.write("project/.claude/settings.json", HOOK);
+    world.wait_for_session("not this one");
+    fs::remove_dir_all(world.path("project/.claude")).unwrap();
+    run.wait_for("and is gone");
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#""#]]);
+}
+
+/// A gate that a plugin gets is in force at once; one that it loses or breaks stays.
+#[test]
+fn s2_hot_reload_of_a_plugin_that_settings_name() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("plugins/depot/.claude-plugin/plugin.json", r#"{"name": "depot"}"#);
+    let folder = world.path("plugins/depot");
+    world.settings(&format!(r#"{{"plugins": [{folder:?}]}}"#));
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.write("plugins/depot/hooks/hooks.json", HOOK);
+    wait_for_refusal(&world, true);
+    world.write("plugins/depot/hooks/hooks.json", "{");
+    run.wait_for("stays");
+    wait_for_refusal(&world, true);
+    world.write("plugins/depot/hooks/hooks.json", "{}");
+    run.wait_for("loosen");
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#""#]]);
+}
+
 /// A link that a repository brings is not followed, and keeps nobody from watching the rest.
 #[test]
 fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {

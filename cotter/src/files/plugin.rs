@@ -259,6 +259,7 @@ impl Plugin {
         for (key, node) in object.members().filter(|(key, _)| !ABOUT.contains(key)) {
             let line = Some(node.place().line() as usize);
             match key {
+                _ if version == Some(portable::Version::Unknown) && key != "hooks" => continue,
                 "skills" => self.named(path, node, |plugin| &mut plugin.skills),
                 "agents" => self.named(path, node, |plugin| &mut plugin.agents),
                 "commands" => self.named(path, node, |plugin| &mut plugin.commands),
