@@ -422,12 +422,14 @@ fn installed(folder: &Path, enabled: &Enabled, origin: Origin, place: &Place) ->
     let mut parts = vec![];
     for (id, (_, said)) in on {
         let (file, word) = match origin {
-            Origin::Project => (&folder.join(SETTINGS[0]), " for you, or run with `--safe-mode`"),
-            _ => (said, ""),
+            Origin::Project => {
+                (&folder.join(SETTINGS[0]), "run with `--safe-mode`, or switch it off for you")
+            }
+            _ => (said, "or switch it off"),
         };
         let (root, id) = (known.get(id), shown(id));
         let way_out = format!(
-            "mend it, or switch it off{word}: `\"enabledPlugins\": {{\"{id}\": false}}` in {}",
+            "mend it, {word}: `\"enabledPlugins\": {{\"{id}\": false}}` in {}",
             file.display()
         );
         match root {
