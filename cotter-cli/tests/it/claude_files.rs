@@ -995,7 +995,8 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
     );
     expect![[r#"
         plugins
-          [T]/plugins/depot: [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json` (a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:32)
+          The-Depot: used
+            folder [T]/plugins/depot
             origin user
 
         spaces
@@ -1004,7 +1005,14 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
         profiles
           nothing
         not honoured
-          nothing
+          [T]/plugins/depot/.plugin/plugin.json:1: `../../home` does not lead to something in the plugin
+          [T]/plugins/depot/.plugin/plugin.json:1: `/etc` does not lead to something in the plugin
+          [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found the number 7
+          [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found an object
+          [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
+          [T]/plugins/depot/.plugin/plugin.json:2: `outputStyles` is not honoured
+          [T]/plugins/depot: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
+          [T]/plugins/depot/.plugin/plugin.json:1: there is no event `x` that is known here
     "#]].assert_eq(&plugins(&world));
     // A manifest that is none, hooks that are none, no folder: nothing starts without them.
     world.write("plugins/depot/.plugin/plugin.json", "{");
@@ -1258,7 +1266,7 @@ fn b3_s30_what_a_project_switches_on_and_is_broken_has_its_ways_out() {
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json:1: list is not closed
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off for you, or run with `--safe-mode`: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: mend it, run with `--safe-mode`, or switch it off for you: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
     "#]]);
     world.check(
         &["-p", "--safe-mode", "--script", &script, "go"],
@@ -1277,7 +1285,7 @@ fn b3_s30_what_a_project_switches_on_and_is_broken_has_its_ways_out() {
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json:1: list is not closed
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off for you, or run with `--safe-mode`: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: mend it, run with `--safe-mode`, or switch it off for you: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
     "#]].assert_eq(&output("1"));
     expect![[r#"
         exit 0
