@@ -1,5 +1,7 @@
 //! Plugins as their files say: what is taken, what is told, and what may have been a gate.
 
+#![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
+
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
