@@ -403,12 +403,14 @@ fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
 /// The plugins that are switched on, of those that Claude Code installed. Those that are not are told.
 fn installed(folder: &Path, enabled: &Enabled, origin: Origin, place: &Place) -> Vec<Part> {
     let on: Vec<_> = enabled.iter().filter(|(_, (on, _))| *on).collect();
+    if on.is_empty() {
+        return vec![];
+    }
     let path = folder.join("plugins/installed_plugins.json");
     let mut list = Part::new(&path, origin.clone());
     let shown = |id: &str| text::clip(&text::show_line(id), 80).into_owned();
     let known = match list_of_installed(&path) {
         Ok(known) => known,
-        Err(_) if on.is_empty() => return vec![],
         Err(failure) => {
             let names: Vec<_> = on.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
             list.broken = Some(failure.with_hint(format!(
@@ -442,7 +444,8 @@ fn installed(folder: &Path, enabled: &Enabled, origin: Origin, place: &Place) ->
             }
         }
     }
-    parts.push(list);
+    let says = !list.told.is_empty() || list.broken.is_some();
+    parts.extend(says.then_some(list));
     parts
 }
 
