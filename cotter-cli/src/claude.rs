@@ -7,7 +7,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    ffi::OsString,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -19,7 +20,7 @@ use cotter::{
     },
     files::{Diagnostic, Loading, Severity, plugin::Plugin},
     permission::{Mode, Rule, RuleKind},
-    settings::{Document, Node, Object, Permissions, Settings, Source, Written},
+    settings::{Document, Node, Object, Permissions, Settings, SettingsError, Source, Written},
     text,
     trust::{Declared, Invocation, Snapshot, Standing},
 };
@@ -53,6 +54,8 @@ pub(crate) struct Part {
     pub(crate) brings: Vec<Brings>,
     /// What is not honoured, and why.
     pub(crate) told: Vec<Diagnostic>,
+    /// Why nothing may start without it: it may have held a gate, and cannot be read.
+    pub(crate) broken: Option<Failure>,
 }
 
 /// A folder with skills, commands and agents.
@@ -124,7 +127,7 @@ pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec
     let mut parts = vec![];
     match found.place() {
         Where::Claude => {
-            let mut enabled = BTreeMap::new();
+            let mut enabled = Enabled::new();
             for name in SETTINGS {
                 let Some(bytes) = bytes(&trusted.copy.join(name))? else { continue };
                 let path = found.source.join(name);
@@ -134,42 +137,35 @@ pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec
                 enabled.extend(read(&mut part, &bytes, &source, Whose::Project)?);
                 parts.push(part);
             }
-            if home && trusted.current {
+            if home {
                 parts.extend(switched_on_by_project(&enabled, place)?);
             }
         }
         Where::Agents => {
-            for name in folders(&trusted.copy.join("plugins")) {
-                let shown = found.source.join("plugins").join(&name);
-                let copy = trusted.copy.join("plugins").join(&name);
-                let plugin = Plugin::load(&copy).map(|plugin| at(plugin, &copy, &shown));
-                let mut part =
-                    of_plugin(plugin, &shown, &copy, Origin::Project, |path| trusted.source(path))?;
+            for name in folders(&trusted.copy.join("plugins"))? {
+                let plugin = At {
+                    shown: &found.source.join("plugins").join(&name),
+                    folder: &trusted.copy.join("plugins").join(&name),
+                    origin: Origin::Project,
+                    otherwise: Otherwise::Told,
+                    way_out: "trust it anew once it is mended, or run without what the project brings: \
+                              `--safe-mode`",
+                };
+                let mut part = plugin.read(|path| trusted.source(path));
                 part.rewrite = trusted.rewrite;
-                if !trusted.current {
-                    part.brings.clear();
-                    part.servers = Servers::default();
-                }
                 parts.push(part);
             }
         }
         Where::Cotter | Where::Servers => {}
     }
-    Ok(parts)
-}
-
-/// A plugin that was read from a copy, under the names its author knows.
-fn at(mut plugin: Plugin, copy: &Path, shown: &Path) -> Plugin {
-    let copy = copy.canonicalize().unwrap_or_else(|_| copy.to_owned());
-    let named = |path: &mut PathBuf| {
-        if let Ok(within) = path.strip_prefix(&copy) {
-            *path = shown.join(within);
+    // By a change nothing becomes looser: rules and hooks stay as they were trusted, nothing else does.
+    if !trusted.current {
+        for part in &mut parts {
+            part.brings.clear();
+            part.servers = Servers::default();
         }
-    };
-    plugin.root = shown.to_owned();
-    plugin.hooks.iter_mut().chain(&mut plugin.servers).for_each(|file| named(&mut file.path));
-    plugin.diagnostics.iter_mut().for_each(|told| named(&mut told.path));
-    plugin
+    }
+    Ok(parts)
 }
 
 /// What the home folder brings, where the person said that it is used, and plugins they named.
@@ -183,7 +179,7 @@ pub(crate) fn of_person(
         let mut part = Part::new(&folder, Origin::User);
         part.brings.push(own(&folder));
         parts.push(part);
-        let mut enabled = BTreeMap::new();
+        let mut enabled = Enabled::new();
         for name in SETTINGS {
             let path = folder.join(name);
             let Some(bytes) = bytes(&path)? else { continue };
@@ -191,18 +187,16 @@ pub(crate) fn of_person(
             enabled.extend(read(&mut part, &bytes, &claude::Source::new(&path), Whose::Own)?);
             parts.push(part);
         }
-        for (id, root) in installed(&folder) {
-            if enabled.get(&id).copied().unwrap_or(false) {
-                parts.push(installed_plugin(&root, Origin::User, place)?);
-            }
-        }
+        parts.extend(installed(&folder, &enabled, Origin::User, place));
     }
     if home && let Some(folder) = own_folder(place, ".agents") {
         let mut part = Part::new(&folder, Origin::User);
         part.brings.push(own(&folder));
         parts.push(part);
-        for name in folders(&folder.join("plugins")) {
-            parts.push(own_plugin(&folder.join("plugins").join(name), Origin::User)?);
+        for name in folders(&folder.join("plugins"))? {
+            let root = folder.join("plugins").join(name);
+            let way_out = "mend it, or take its folder away";
+            parts.push(own_plugin(&root, Origin::User, Otherwise::Told, way_out));
         }
     }
     for written in plugins {
@@ -239,75 +233,105 @@ fn named_plugin(written: &Written, place: &Place) -> Result<Part, Failure> {
     }
     if !root.is_dir() {
         let error = written.place.error(format!("there is no folder `{}`", written.text));
-        return Err(error
-            .with_hint("a gate may have been in it: take it out to go on without")
-            .into());
+        let error = error.with_hint("a gate may have been in it: take it out to go on without");
+        let mut part = Part::new(&root, Origin::User);
+        part.broken = Some(error.into());
+        return Ok(part);
     }
-    own_plugin(&root, Origin::User)
+    let way_out = format!("mend it, or take it out of `plugins` at {}", written.place);
+    Ok(own_plugin(&root, Origin::User, Otherwise::Broken, &way_out))
 }
 
-/// One that Claude Code installed. What lies in the project is not the person's, whatever a list says.
-fn installed_plugin(root: &Path, origin: Origin, place: &Place) -> Result<Part, Failure> {
-    if !home::leads_through(root, place.project()) {
-        return own_plugin(root, origin);
-    }
-    let mut part = Part::new(root, origin);
-    let why = "it lies in the project, and is not used as one of yours";
-    part.told.push(Diagnostic::new(root, None, Severity::Rejected, why));
-    Ok(part)
+/// What a folder is where a plugin should be, and nothing of one is in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    /// Something else, which is told.
+    Told,
+    /// A plugin that lost all it had: somebody counts on it.
+    Broken,
 }
 
-fn own_plugin(root: &Path, origin: Origin) -> Result<Part, Failure> {
-    of_plugin(Plugin::load(root), root, root, origin, |path| claude::Source::new(path))
-}
-
-/// What a plugin brings. One that is none is told, and brings nothing.
-fn of_plugin(
-    plugin: Result<Plugin, Diagnostic>,
-    shown: &Path,
-    folder: &Path,
+/// Where a plugin lies.
+struct At<'a> {
+    /// As its author knows it.
+    shown: &'a Path,
+    /// Where it is read from.
+    folder: &'a Path,
     origin: Origin,
-    source: impl Fn(&Path) -> claude::Source,
-) -> Result<Part, Failure> {
-    let mut part = Part::new(shown, origin.clone());
-    let plugin = match plugin {
-        Ok(plugin) => plugin,
-        // With a manifest that cannot be read it may have held a gate.
-        Err(told) if told.path != shown && told.path != folder => {
-            return Err(Failure::new(told.to_string()));
-        }
-        Err(told) => {
-            part.told.push(told);
-            return Ok(part);
-        }
-    };
-    part.told.extend(plugin.diagnostics.iter().cloned());
-    let (hooks, told) = plugin.command_hooks(source);
-    // A file that is none may have held a gate: nothing starts without it.
-    if let Some(broken) = told.iter().find(|told| is_whole(told, &plugin)) {
-        return Err(Failure::new(broken.to_string()));
-    }
-    part.settings.hooks = hooks;
-    part.told.extend(told);
-    for file in plugin.server_files() {
-        part.servers = part.servers.or(servers(&plugin, &file.path, &file.text, &mut part.told));
-    }
-    let loading = Loading::trusted(origin);
-    part.brings.push(Brings {
-        folder: folder.into(),
-        shown: shown.into(),
-        loading,
-        plugin: Some(plugin),
-    });
-    Ok(part)
+    otherwise: Otherwise,
+    /// What to do where it is broken.
+    way_out: &'a str,
 }
 
-/// Whether something is said about a whole file of hooks that cannot be read.
-fn is_whole(told: &Diagnostic, plugin: &Plugin) -> bool {
-    let file = plugin.hooks.iter().find(|file| file.path == told.path);
-    let is_json =
-        |text: &str| Document::parse("", text).is_ok_and(|read| read.root().object().is_ok());
-    told.severity == Severity::Rejected && file.is_some_and(|file| !is_json(&file.text))
+fn own_plugin(root: &Path, origin: Origin, otherwise: Otherwise, way_out: &str) -> Part {
+    let at = At { shown: root, folder: root, origin, otherwise, way_out };
+    at.read(|path| claude::Source::new(path))
+}
+
+impl At<'_> {
+    /// What it brings. Where a gate of it may be lost, nothing of it counts, and nothing starts.
+    fn read(&self, source: impl Fn(&Path) -> claude::Source) -> Part {
+        let At { shown, folder, origin, .. } = self;
+        let mut part = Part::new(shown, origin.clone());
+        let nothing = || {
+            let why = "it is no plugin: nothing of one is in it";
+            Diagnostic::new(shown, None, Severity::Rejected, why)
+        };
+        let plugin = match (Plugin::load(folder), self.otherwise) {
+            (Ok(Some(plugin)), _) => plugin,
+            (Ok(None), Otherwise::Told) => {
+                part.told.push(nothing());
+                return part;
+            }
+            (Ok(None), Otherwise::Broken) => return self.broken(part, nothing()),
+            (Err(told), _) => return self.broken(part, told),
+        };
+        let plugin = self.as_known(plugin);
+        if let Some(told) = plugin.broken.first() {
+            let told = told.clone();
+            return self.broken(part, told);
+        }
+        part.told.extend(plugin.diagnostics.iter().cloned());
+        let (hooks, told) = plugin.command_hooks(source);
+        part.settings.hooks = hooks;
+        part.told.extend(told);
+        for file in plugin.server_files() {
+            part.servers =
+                part.servers.or(servers(&plugin, &file.path, &file.text, &mut part.told));
+        }
+        let loading = Loading::trusted(origin.clone());
+        let (folder, shown) = (folder.to_path_buf(), shown.to_path_buf());
+        part.brings.push(Brings { folder, shown, loading, plugin: Some(plugin) });
+        part
+    }
+
+    fn broken(&self, mut part: Part, mut told: Diagnostic) -> Part {
+        self.name(&mut told.path);
+        part.broken = Some(broken(&told, self.way_out));
+        part
+    }
+
+    /// A plugin that was read from a copy, under the names its author knows.
+    fn as_known(&self, mut plugin: Plugin) -> Plugin {
+        plugin.hooks.iter_mut().chain(&mut plugin.servers).for_each(|file| {
+            self.name(&mut file.path);
+        });
+        let told = plugin.diagnostics.iter_mut().chain(&mut plugin.broken);
+        told.for_each(|told| self.name(&mut told.path));
+        plugin.root = self.shown.to_owned();
+        plugin
+    }
+
+    /// A path in it as its author knows it.
+    fn name(&self, path: &mut PathBuf) {
+        let real = self.folder.canonicalize().unwrap_or_else(|_| self.folder.to_owned());
+        match path.strip_prefix(&real) {
+            Ok(within) if within == Path::new("") => *path = self.shown.to_owned(),
+            Ok(within) => *path = self.shown.join(within),
+            Err(_) if path == self.folder => *path = self.shown.to_owned(),
+            Err(_) => {}
+        }
+    }
 }
 
 /// The servers of a plugin, each by itself: one that cannot be read is told and left out.
@@ -363,47 +387,148 @@ fn named(plugin: &Plugin, server: McpServer) -> McpServer {
     named
 }
 
-/// The plugins that Claude Code installed, by `name@marketplace`, and where they lie.
-fn installed(folder: &Path) -> Vec<(String, PathBuf)> {
-    let path = folder.join("plugins/installed_plugins.json");
-    let Ok(Some(document)) = Document::load(&path) else { return vec![] };
-    let value = document.root().to_json();
-    let Some(plugins) = value["plugins"].as_object() else { return vec![] };
-    let root = |entry: &serde_json::Value| {
-        // One entry, or a list of them by scope.
-        let entry = entry.as_array().and_then(|list| list.first()).unwrap_or(entry);
-        entry["installPath"].as_str().map(PathBuf::from)
+/// Plugins that settings switch on and off, by `name@marketplace`, and the file that says so.
+type Enabled = BTreeMap<String, (bool, PathBuf)>;
+
+/// What a settings file says of plugins. A list of versions means that it is on.
+fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
+    let Some(node) = object.get("enabledPlugins") else { return Ok(vec![]) };
+    let on = |node: Node<'_>| match node.list() {
+        Ok(_) => Ok(true),
+        Err(_) => node.bool(),
     };
-    let known = plugins.iter().filter_map(|(id, entry)| Some((id.clone(), root(entry)?)));
-    known.filter(|(_, root)| root.is_absolute()).collect()
+    node.object()?.members().map(|(id, node)| Ok((id.to_owned(), on(node)?))).collect()
+}
+
+/// The plugins that are switched on, of those that Claude Code installed. Those that are not are told.
+fn installed(folder: &Path, enabled: &Enabled, origin: Origin, place: &Place) -> Vec<Part> {
+    let on: Vec<_> = enabled.iter().filter(|(_, (on, _))| *on).collect();
+    if on.is_empty() {
+        return vec![];
+    }
+    let path = folder.join("plugins/installed_plugins.json");
+    let mut list = Part::new(&path, origin.clone());
+    let shown = |id: &str| text::clip(&text::show_line(id), 80).into_owned();
+    let known = match list_of_installed(&path) {
+        Ok(known) => known,
+        Err(failure) => {
+            let names: Vec<_> = on.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
+            list.broken = Some(failure.with_hint(format!(
+                "a gate may be in {}, so nothing runs: mend the file, or leave the folder out with \
+                 `\"claude\": {{\"home\": false}}` in your settings",
+                names.join(", ")
+            )));
+            return vec![list];
+        }
+    };
+    let mut parts = vec![];
+    for (id, (_, said)) in on {
+        let (file, word) = match origin {
+            Origin::Project => {
+                (&folder.join(SETTINGS[0]), "run with `--safe-mode`, or switch it off for you")
+            }
+            _ => (said, "or switch it off"),
+        };
+        let (root, id) = (known.get(id), shown(id));
+        let way_out = format!(
+            "mend it, {word}: `\"enabledPlugins\": {{\"{id}\": false}}` in {}",
+            file.display()
+        );
+        match root {
+            None => list.told.push(missing(said, &id, &origin)),
+            Some(Some(root)) => parts.push(installed_plugin(root, &origin, place, &way_out)),
+            Some(None) => {
+                let why = format!("`{id}` has no `installPath` that is a whole path");
+                let told = Diagnostic::new(&path, None, Severity::Rejected, why);
+                list.broken = Some(broken(&told, &way_out));
+            }
+        }
+    }
+    let says = !list.told.is_empty() || list.broken.is_some();
+    parts.extend(says.then_some(list));
+    parts
+}
+
+/// What is said of a plugin that is switched on and not installed. A project may name what nobody has.
+fn missing(said: &Path, id: &str, origin: &Origin) -> Diagnostic {
+    let severity = match origin {
+        Origin::Project => Severity::Warning,
+        _ => Severity::Rejected,
+    };
+    let why = format!("the plugin `{id}` is switched on and not installed: nothing of it is used");
+    Diagnostic::new(said, None, severity, why)
+}
+
+/// Why nothing starts.
+fn broken(told: &Diagnostic, way_out: &str) -> Failure {
+    let hint = format!("a gate may be in it, so nothing runs: {way_out}");
+    Failure::new(told.to_string()).with_hint(hint)
+}
+
+/// What is installed, and where it lies, as far as that can be told. No list: nothing is.
+fn list_of_installed(path: &Path) -> Result<BTreeMap<String, Option<PathBuf>>, Failure> {
+    let Some(document) = Document::load(path)? else { return Ok(BTreeMap::new()) };
+    let root = |node: Node<'_>| {
+        // One entry, or a list of them by scope.
+        let entry = node.list().map_or(Some(node), |mut list| list.next())?;
+        let path = entry.object().ok()?.get("installPath")?;
+        Some(PathBuf::from(path.string().ok()?)).filter(|path| path.is_absolute())
+    };
+    let plugins = document.root().object()?.require("plugins")?.object()?;
+    Ok(plugins.members().map(|(id, node)| (id.to_owned(), root(node))).collect())
+}
+
+/// One that Claude Code installed. What lies in the project is not the person's, whatever a list says.
+fn installed_plugin(root: &Path, origin: &Origin, place: &Place, way_out: &str) -> Part {
+    if !home::leads_through(root, place.project()) {
+        return own_plugin(root, origin.clone(), Otherwise::Broken, way_out);
+    }
+    let mut part = Part::new(root, origin.clone());
+    let why = "it lies in the project, and is not used as one of yours";
+    part.told.push(Diagnostic::new(root, None, Severity::Rejected, why));
+    part
 }
 
 /// Plugins of the person's that a trusted project switches on: they may no more than the project may.
-fn switched_on_by_project(
-    enabled: &BTreeMap<String, bool>,
-    place: &Place,
-) -> Result<Vec<Part>, Failure> {
-    let Some(folder) = home::folder().map(|home| home.join(".claude")) else { return Ok(vec![]) };
-    let own = |name: &str| {
-        let value = Document::load(&folder.join(name)).ok().flatten()?.root().to_json();
-        value["enabledPlugins"].as_object().cloned()
-    };
-    let own: Vec<_> = SETTINGS.iter().filter_map(|name| own(name)).collect();
+fn switched_on_by_project(switched: &Enabled, place: &Place) -> Result<Vec<Part>, Failure> {
+    let Some(folder) = own_folder(place, ".claude") else { return Ok(vec![]) };
+    let mut switched = switched.clone();
     // What the person says of a plugin themselves holds, either way.
-    let is_said = |id: &str| own.iter().any(|said| said.contains_key(id));
-    let on = installed(&folder).into_iter();
-    let on = on.filter(|(id, _)| enabled.get(id).copied().unwrap_or(false) && !is_said(id));
-    on.map(|(_, root)| installed_plugin(&root, Origin::Project, place)).collect()
+    for name in SETTINGS {
+        let Some(document) = Document::load(&folder.join(name))? else { continue };
+        for (id, _) in enabled(&document.root().object()?)? {
+            switched.remove(&id);
+        }
+    }
+    Ok(installed(&folder, &switched, Origin::Project, place))
 }
 
-/// The names of folders in a folder, in order, hidden ones left out.
-fn folders(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let names = entries.filter(is_folder).filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).take(1000).collect();
+/// The most plugins in a folder of them.
+const MOST_PLUGINS: usize = 1000;
+
+/// The names of folders in a folder, in order, hidden ones left out. A link to one counts where it is the
+/// person's; in what is trusted there is none.
+fn folders(folder: &Path) -> Result<Vec<OsString>, Failure> {
+    let cannot = |cause: io::Error| {
+        Failure::new(format!("{} cannot be read", folder.display())).with_cause(cause)
+    };
+    let entries = match fs::read_dir(folder) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        entries => entries.map_err(cannot)?,
+    };
+    let mut names = vec![];
+    for entry in entries {
+        let name = entry.map_err(cannot)?.file_name();
+        if !name.as_encoded_bytes().starts_with(b".") && folder.join(&name).is_dir() {
+            names.push(name);
+        }
+        if names.len() > MOST_PLUGINS {
+            let why = format!("{} has more than {MOST_PLUGINS} folders in it", folder.display());
+            return Err(Failure::new(why).with_hint("a gate may be in any of them: take some away"));
+        }
+    }
     names.sort();
-    names
+    Ok(names)
 }
 
 fn bytes(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
@@ -448,9 +573,11 @@ fn read(
     bytes: &[u8],
     source: &claude::Source,
     whose: Whose,
-) -> Result<Vec<(String, bool)>, Failure> {
+) -> Result<Enabled, Failure> {
     let document = Document::parse_bytes(&part.path.display().to_string(), bytes)?;
     let object = document.root().object()?;
+    // What is no object at all may have been meant as a gate.
+    object.get("hooks").map(|hooks| hooks.object()).transpose()?;
     let (hooks, told) = claude::read(&document, source);
     part.settings.hooks = hooks;
     part.told.extend(told);
@@ -469,12 +596,8 @@ fn read(
         Whose::Project => Source::Project,
         Whose::Own => Source::User,
     });
-    let Some(node) = object.get("enabledPlugins") else { return Ok(vec![]) };
-    let mut enabled = vec![];
-    for (id, node) in node.object().into_iter().flat_map(|object| object.members()) {
-        enabled.extend(node.bool().ok().map(|on| (id.to_owned(), on)));
-    }
-    Ok(enabled)
+    let said = enabled(&object)?.into_iter();
+    Ok(said.map(|(id, on)| (id, (on, part.path.clone()))).collect())
 }
 
 fn say(part: &mut Part, node: &Node<'_>, severity: Severity, what: impl Into<String>) {
@@ -588,16 +711,14 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
         let path = snapshot.source().join(name);
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
+        let object = document.root().object()?;
+        object.get("hooks").map(|hooks| hooks.object()).transpose()?;
         let (hooks, _) = claude::read(&document, &claude::Source::new(&path));
         declared.extend(hooks.into_iter().map(|hook| of_hook("", hook)));
-        let switched = document.root().object()?.get("enabledPlugins");
-        let switched = switched.and_then(|node| node.object().ok());
-        for (name, node) in switched.iter().flat_map(|plugins| plugins.members()) {
-            if node.bool().unwrap_or(true) {
-                let what = format!("plugin {name}, switched on");
-                let whose = "your home folder, if it is installed: its hooks and servers run";
-                declared.push(Declared::new(what, Invocation::Elsewhere(whose.into())));
-            }
+        for (name, _) in enabled(&object)?.into_iter().filter(|(_, on)| *on) {
+            let what = format!("plugin {name}, switched on");
+            let whose = "your home folder, if it is installed: its hooks and servers run";
+            declared.push(Declared::new(what, Invocation::Elsewhere(whose.into())));
         }
     }
     for name in plugins_in(snapshot) {
@@ -606,10 +727,10 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
             |path: &Path| snapshot.file(&within.join(path)).map(|(_, bytes)| Ok(bytes.to_vec()));
         let plugin = Plugin::read(&snapshot.source().join(&within), &reads);
         let plugin = plugin.map_err(|told| Failure::new(told.to_string()))?;
-        let (hooks, told) = plugin.command_hooks(|path| claude::Source::new(path));
-        if let Some(broken) = told.iter().find(|told| is_whole(told, &plugin)) {
+        if let Some(broken) = plugin.broken.first() {
             return Err(Failure::new(broken.to_string()));
         }
+        let (hooks, _) = plugin.command_hooks(|path| claude::Source::new(path));
         let of = format!(" of plugin {}", plugin.name);
         declared.extend(hooks.into_iter().map(|hook| of_hook(&of, hook)));
         for file in plugin.server_files() {
@@ -623,15 +744,12 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
 }
 
 /// The plugins in a folder `.agents`.
-fn plugins_in(snapshot: &Snapshot) -> Vec<String> {
-    let is_agents = snapshot.source().file_name().is_some_and(|name| name == ".agents");
-    let names = snapshot.items().filter_map(|(path, _)| {
-        let within = path.strip_prefix("plugins").ok()?;
-        (within.components().count() > 1)
-            .then(|| within.iter().next()?.to_str().map(str::to_owned))?
-    });
-    let mut names: Vec<_> = names.filter(|name| is_agents && !name.starts_with('.')).collect();
-    names.dedup();
+fn plugins_in(snapshot: &Snapshot) -> Vec<OsString> {
+    if !snapshot.source().ends_with(".agents") {
+        return vec![];
+    }
+    let mut names = snapshot.folders(Path::new("plugins"));
+    names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
     names
 }
 
@@ -669,10 +787,17 @@ pub(crate) fn at_home(place: &Place) -> Vec<PathBuf> {
 
 /// What is watched of the home folder.
 pub(crate) fn watched(place: &Place) -> Vec<PathBuf> {
-    const NAMES: [&str; 5] =
-        ["settings.json", "settings.local.json", "skills", "agents", "commands"];
+    const NAMES: [&str; 6] = [
+        "settings.json",
+        "settings.local.json",
+        "skills",
+        "agents",
+        "commands",
+        "plugins/installed_plugins.json",
+    ];
     let folders = at_home(place).into_iter();
-    folders.flat_map(|folder| NAMES.map(|name| folder.join(name))).collect()
+    let names = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    names.chain(own_folder(place, ".agents").map(|folder| folder.join("plugins"))).collect()
 }
 
 /// Asks once whether the home folder's files are used. Where nobody can be asked they are not, which is told

@@ -175,6 +175,9 @@ pub(crate) fn watch(place: &Place, named: Option<&Path>) -> io::Result<Watch> {
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
     watched.extend(claude::watched(place));
+    // What settings name; where they cannot be read nothing starts.
+    let seen = Files::look(named, place, &Standings::nothing());
+    watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));
     watched.extend(named.and_then(|path| absolute(path).ok()));
     // A link that a repository brings leads nowhere.
     Watch::new(watched, trust::possible_sources(place))

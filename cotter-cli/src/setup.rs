@@ -14,6 +14,7 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Origin, Owner, Place, Registry, builtin,
     command_hook::{self, Base, CommandHook, OnFailure, Starts},
+    ext::HooksOff,
     files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
     permission::{Level, Mode, Rule, RuleKind},
     redact::Redactor,
@@ -43,7 +44,7 @@ use crate::{
     roots, screen,
     sessions::{FromFirstWord, Sessions},
     spaces::{self, Spaces},
-    tools,
+    switches, tools,
     trust::{self, Found, Standings, Where},
 };
 
@@ -76,6 +77,8 @@ struct File {
     off: Vec<CommandHook>,
     /// Of a file that was written for another program: the folders it brings, and what is not honoured.
     others: Option<(Vec<Brings>, Vec<Diagnostic>)>,
+    /// Why nothing may start without it.
+    broken: Option<Failure>,
 }
 
 impl File {
@@ -88,16 +91,17 @@ impl File {
             servers: Servers::default(),
             off: vec![],
             others: None,
+            broken: None,
         }
     }
 
     /// What was written for another program.
     fn of_others(part: claude::Part) -> Self {
         let owner = part.owner();
-        let claude::Part { path, settings, servers, brings, told, .. } = part;
+        let claude::Part { path, settings, servers, brings, told, broken, .. } = part;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
         let others = Some((brings, told));
-        File { settings, servers, others, ..File::empty(&path, owner, base) }
+        File { settings, servers, others, broken, ..File::empty(&path, owner, base) }
     }
 
     /// Something in it that has no effect.
@@ -219,6 +223,15 @@ impl Files {
         place: &Place,
         standings: &Standings,
     ) -> Result<Self, Failure> {
+        Files::look(named, place, standings)?.whole()
+    }
+
+    /// The same for who only looks: plugins that are broken are among them, and bring nothing.
+    pub(crate) fn look(
+        named: Option<&Path>,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<Self, Failure> {
         let project = place.project();
         let mut files = vec![];
         files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
@@ -251,6 +264,27 @@ impl Files {
             files.iter_mut().map(|file| (file.owner.origin.clone(), &mut file.settings.hooks));
         claude::settle(hooks, on_failure.unwrap_or(OnFailure::Pass));
         Ok(Files(files))
+    }
+
+    /// These, where no plugin of them is broken: a gate may have been in it. Where no hooks of projects are
+    /// used, none of theirs is missed.
+    fn whole(mut self) -> Result<Self, Failure> {
+        for file in &mut self.0 {
+            let Some(failure) = file.broken.clone() else { continue };
+            if file.owner.origin.may_loosen() || switches::hooks_off()? != Some(HooksOff::All) {
+                return Err(failure);
+            }
+            let why = "it is broken, and nothing of it is used";
+            let told = Diagnostic::new(&file.path, None, Severity::Rejected, why);
+            file.others.get_or_insert_default().1.push(told);
+        }
+        Ok(self)
+    }
+
+    /// The plugins that cannot be used, and why.
+    pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, &Owner, &Failure)> {
+        let broken = self.0.iter().filter_map(|file| Some((file, file.broken.as_ref()?)));
+        broken.map(|(file, failure)| (&*file.path, &file.owner, failure))
     }
 
     /// The folders of skills, commands and agents that were written for other programs, each with its owner.
@@ -665,6 +699,7 @@ pub(crate) fn shown(place: Place, shape: &Shape) -> Result<Agent, Failure> {
 /// The same, with the settings in force.
 pub(crate) fn shown_with_files(place: Place, shape: &Shape) -> Result<(Agent, Files), Failure> {
     let Seen { agent, files, told, .. } = seen(place, shape)?;
+    let files = files.whole()?;
     told.iter().for_each(warn);
     Ok((agent, files))
 }
@@ -688,7 +723,7 @@ pub(crate) fn standings_for(place: &Place, shape: &Shape) -> Standings {
 pub(crate) fn seen(place: Place, shape: &Shape) -> Result<Seen, Failure> {
     let standings = standings_for(&place, shape);
     let spaces = Spaces::new(&place, shape, &[]);
-    let files = Files::load(shape.settings.as_deref(), &place, &standings)?;
+    let files = Files::look(shape.settings.as_deref(), &place, &standings)?;
     let chosen = Chosen::named(shape, &place, &standings)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;

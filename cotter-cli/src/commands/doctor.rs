@@ -211,7 +211,11 @@ fn plugins(sight: &Sight) -> Vec<Row> {
             .with("folder", trust::shown(&plugin.root))
             .with("origin", owner.origin.to_string())
     });
-    rows.collect()
+    let broken = seen.files.broken().map(|(path, owner, failure)| {
+        Row::new(trust::shown(path), State::Broken, failure.in_short())
+            .with("origin", owner.origin.to_string())
+    });
+    rows.chain(broken).collect()
 }
 
 /// The spaces that can be loaded by name.

@@ -374,6 +374,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
         [y]es, [n]o: maybe
         type y or n
         [y]es, [n]o: y
+        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
         refused: write: no writing (echo)
         done
     "#]].assert_eq(&screen.end(&world));
@@ -390,6 +391,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
     // It is not asked again, and holds without a terminal too.
     expect![[r#"
         exit 0
+        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
         refused: write: no writing (echo)
         done
     "#]]
@@ -397,22 +399,25 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
     world.check(
         &run,
         expect![[r#"
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        refused: write: no writing (echo)
-    "#]],
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+            refused: write: no writing (echo)
+        "#]],
     );
     world.check(
         &["permissions", "list"],
         expect![[r#"
-        exit 0
-        --- stdout
-        mode ask, level permissive, sandbox off
-        deny   Read(./a.txt)     user, [T]/home/.claude/settings.json:1:58
-        allow  Bash(git status)  user, [T]/home/.claude/settings.json:1:28
-    "#]],
+            exit 0
+            --- stdout
+            mode ask, level permissive, sandbox off
+            deny   Read(./a.txt)     user, [T]/home/.claude/settings.json:1:58
+            allow  Bash(git status)  user, [T]/home/.claude/settings.json:1:28
+            --- stderr
+            warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        "#]],
     );
 }
 
@@ -919,6 +924,7 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
           nothing
         not honoured
           [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
           [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
           [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
@@ -934,7 +940,7 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
         profiles
           nothing
         not honoured
-          nothing
+          [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
     "#]]
     .assert_eq(&plugins(&world));
     // Without the home folder nothing of it is used.
@@ -985,7 +991,7 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
     world.write(
         "plugins/depot/.plugin/plugin.json",
         r#"{"name": "The Depot", "skills": ["../../home", "/etc", 7], "commands": {"a": {}},
-            "hooks": ["./none.json", {"x": 1}], "mcpServers": "./none.json", "outputStyles": "./s"}"#,
+            "hooks": [{"x": 1}], "mcpServers": "./none.json", "outputStyles": "./s"}"#,
     );
     expect![[r#"
         plugins
@@ -1004,30 +1010,33 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
           [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found the number 7
           [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found an object
           [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
-          [T]/plugins/depot/.plugin/plugin.json:2: expected a string, found an object
-          [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
           [T]/plugins/depot/.plugin/plugin.json:2: `outputStyles` is not honoured
           [T]/plugins/depot: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
+          [T]/plugins/depot/.plugin/plugin.json:1: there is no event `x` that is known here
     "#]].assert_eq(&plugins(&world));
     // A manifest that is none, hooks that are none, no folder: nothing starts without them.
     world.write("plugins/depot/.plugin/plugin.json", "{");
     world.check(
         &["hooks", "list"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/plugins/depot/.plugin/plugin.json:1: object is not closed
-    "#]],
+            exit 1
+            --- stderr
+            error: [T]/plugins/depot/.plugin/plugin.json:1: object is not closed
+
+            hint: a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:32
+        "#]],
     );
     world.write("plugins/depot/.plugin/plugin.json", r#"{"name": "depot"}"#);
     world.write("plugins/depot/hooks/hooks.json", r#"{"hooks": {"PreToolUse": ["#);
     world.check(
         &["hooks", "list"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/plugins/depot/hooks/hooks.json:1: list is not closed
-    "#]],
+            exit 1
+            --- stderr
+            error: [T]/plugins/depot/hooks/hooks.json:1: list is not closed
+
+            hint: a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:32
+        "#]],
     );
     fs::remove_dir_all(&root).unwrap();
     world.check(&["hooks", "list"], expect![[r#"
@@ -1037,4 +1046,593 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
 
         hint: a gate may have been in it: take it out to go on without
     "#]]);
+}
+
+/// What a start says, what `doctor` says of plugins, and how both ended.
+fn starts(world: &World, out: &mut String, what: &str) {
+    let start = world.shown(&world.output(&["hooks", "list"]));
+    let kernel = |line: &&str| !line.contains("(kernel)") && !line.contains("(embedder)");
+    let start: Vec<_> = start.lines().filter(kernel).collect();
+    let doctor = world.shown(&world.output(&["doctor"]));
+    let plugins = &doctor[doctor.find("plugins\n").unwrap()..doctor.find("spaces\n").unwrap()];
+    let count = doctor.lines().last().unwrap();
+    *out += &format!("== {what}\n{}\n{}\n{count}\n", start.join("\n"), plugins.trim_end());
+}
+
+#[test]
+fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
+    const ROOT: &str = "home/.claude/plugins/cache/shop/depot/1.0.0";
+    const LIST: &str = "home/.claude/plugins/installed_plugins.json";
+    type Breaks = fn(&World);
+    let manifest = |world: &World, hooks: &str| {
+        let text = format!(r#"{{"name": "depot", "hooks": {hooks}}}"#);
+        world.write(&format!("{ROOT}/.claude-plugin/plugin.json"), text);
+    };
+    let named: [(&str, &str); 5] = [
+        ("named and missing", r#""./none.json""#),
+        ("named absolutely", r#""/etc/hooks.json""#),
+        ("named outside", r#"["../hooks.json"]"#),
+        ("no name", "7"),
+        ("named by its folder", r#""${CLAUDE_PLUGIN_ROOT}/hooks/hooks.json""#),
+    ];
+    let breaks: [(&str, Breaks); 8] = [
+        ("not UTF-8", |world| {
+            _ = world.write(&format!("{ROOT}/hooks/hooks.json"), b"{\"a\": \"\xff\"}")
+        }),
+        ("too long", |world| {
+            _ = world.write(&format!("{ROOT}/hooks/hooks.json"), " ".repeat(1024 * 1024 + 1));
+        }),
+        ("the folder is gone", |world| fs::remove_dir_all(world.path(ROOT)).unwrap()),
+        ("the folder is empty", |world| {
+            fs::remove_dir_all(world.path(ROOT)).unwrap();
+            fs::create_dir(world.path(ROOT)).unwrap();
+        }),
+        ("the list is broken", |world| _ = world.write(LIST, "{")),
+        ("the list is none", |world| _ = world.write(LIST, r#"{"version": 2}"#)),
+        ("the list says nothing of it", |world| {
+            _ = world.write(LIST, r#"{"plugins": {"depot@shop": []}}"#);
+        }),
+        ("it is not in the list", |world| _ = world.write(LIST, r#"{"plugins": {}}"#)),
+    ];
+    let mut out = String::new();
+    let fresh = || {
+        let world = world();
+        installed(&world, ROOT);
+        world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
+        world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+        world
+    };
+    for (what, hooks) in named {
+        let world = fresh();
+        manifest(&world, hooks);
+        starts(&world, &mut out, what);
+    }
+    for (what, breaks) in breaks {
+        let world = fresh();
+        breaks(&world);
+        starts(&world, &mut out, what);
+        // The ways out that were told.
+        let run = |world: &World| world.output(&["hooks", "list"]).status.success();
+        world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
+        assert!(run(&world), "{what}");
+        world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
+        world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
+        assert!(run(&world), "{what}");
+    }
+    expect![[r#"
+        == named and missing
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: there is no `none.json`
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: there is no `none.json` (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == named absolutely
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` does not lead to something in the plugin
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == named outside
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` does not lead to something in the plugin
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == no name
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: expected a string, found the number 7
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: expected a string, found the number 7 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == named by its folder
+        exit 0
+        --- stdout
+        guard                 tool.pre            transform, gate  (user)  for Write, write  PreToolUse
+        guard                 permission.ask      answer           (user)
+        plugins
+          depot: used
+            folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
+            origin user
+        nothing is broken
+        == not UTF-8
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte of it is not UTF-8
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte of it is not UTF-8 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == too long
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it has more than 1048576 bytes
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it has more than 1048576 bytes (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == the folder is gone
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it cannot be read: No such file or directory (os error 2)
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == the folder is empty
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is no plugin: nothing of one is in it
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is no plugin: nothing of one is in it (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == the list is broken
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: object is not closed
+
+        hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
+        plugins
+          [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: object is not closed (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)
+            origin user
+        1 thing is broken
+        == the list is none
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: missing key `plugins`
+
+        hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
+        plugins
+          [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: missing key `plugins` (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)
+            origin user
+        1 thing is broken
+        == the list says nothing of it
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path
+
+        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        plugins
+          [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
+            origin user
+        1 thing is broken
+        == it is not in the list
+        exit 0
+        --- stdout
+        --- stderr
+        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        plugins
+          nothing
+        1 thing is broken
+    "#]].assert_eq(&out);
+}
+
+#[test]
+fn b3_s30_what_a_project_switches_on_and_is_broken_has_its_ways_out() {
+    const ROOT: &str = "home/.claude/plugins/cache/shop/depot/1.0.0";
+    let world = world();
+    installed(&world, ROOT);
+    world.write("project/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": ["^1.0"]}}"#);
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    trust(&world);
+    world.write(&format!("{ROOT}/hooks/hooks.json"), "[");
+    let script = world.script(r#"{"text": "done"}"#);
+    world.check(&["-p", "--script", &script, "go"], expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json:1: list is not closed
+
+        hint: a gate may be in it, so nothing runs: mend it, run with `--safe-mode`, or switch it off for you: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+    "#]]);
+    world.check(
+        &["-p", "--safe-mode", "--script", &script, "go"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        done
+    "#]],
+    );
+    let output = |value: &str| {
+        let mut command = world.command(&["-p", "--script", &script, "go"]);
+        world.shown(&command.env("COTTER_DISABLE_HOOKS", value).output().unwrap())
+    };
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json:1: list is not closed
+
+        hint: a gate may be in it, so nothing runs: mend it, run with `--safe-mode`, or switch it off for you: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+    "#]].assert_eq(&output("1"));
+    expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is broken, and nothing of it is used
+    "#]].assert_eq(&output("force"));
+}
+
+#[test]
+fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_changes() {
+    let world = world();
+    installed(&world, "home/.claude/plugins/cache/shop/depot/1.0.0");
+    world.write("project/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
+    world.settings(
+        r#"{"sandbox": "off", "permissions": {"level": "permissive"}, "claude": {"home": true}}"#,
+    );
+    trust(&world);
+    let mut out = String::new();
+    let mut look = |what: &str| {
+        let script = world.script(
+            r#"{"calls": [{"name": "write", "input": {"path": "src/b.txt", "content": "x"}}]}, {"text": "done"}"#,
+        );
+        let run = world.shown(&world.output(&["-p", "--script", &script, "go"]));
+        let doctor = world.shown(&world.output(&["doctor"]));
+        let from = doctor.find("extensions\n").unwrap();
+        let to = doctor.find("confinement\n").unwrap();
+        out += &format!("== {what}\n{run}{}\n", doctor[from..to].trim_end());
+    };
+    look("trusted");
+    world.write("project/.claude/settings.json", "{}");
+    look("changed");
+    fs::remove_dir_all(world.path("project/.claude")).unwrap();
+    look("gone");
+    world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
+    look("the person said no");
+    expect![[r#"
+        == trusted
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        refused: write: b.txt is closed (guard)
+        extensions
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
+            hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
+            servers plugin_depot_hand
+            skills depot-weigh
+            commands depot:track
+            agents depot-tracker
+
+        not honoured
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+        == changed
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        refused: write: b.txt is closed (guard)
+        extensions
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
+            hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
+
+        not honoured
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+        == gone
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        refused: write: b.txt is closed (guard)
+        extensions
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
+            hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
+
+        not honoured
+          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+        == the person said no
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        extensions
+          nothing
+
+        not honoured
+          nothing
+    "#]].assert_eq(&out);
+}
+
+#[test]
+fn b3_settings_that_may_have_held_a_gate_are_not_trusted_and_stop_the_start() {
+    let world = world();
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    let mut out = String::new();
+    for text in [
+        r#"{"hooks": [{"PreToolUse": []}]}"#,
+        r#"{"enabledPlugins": ["depot@shop"]}"#,
+        r#"{"enabledPlugins": {"depot@shop": "yes"}}"#,
+    ] {
+        world.write("home/.claude/settings.json", text);
+        out += &world.shown(&world.output(&["hooks", "list"]));
+        world.write("home/.claude/settings.json", "{}");
+        world.write("project/.claude/settings.json", text);
+        out += &world.shown(&world.output(&["trust", "--print"]));
+    }
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/settings.json:1:11: $.hooks: expected an object, found a list
+        exit 1
+        --- stderr
+        error: [T]/project/.claude/settings.json:1:11: $.hooks: expected an object, found a list
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/settings.json:1:20: $.enabledPlugins: expected an object, found a list
+        exit 1
+        --- stderr
+        error: [T]/project/.claude/settings.json:1:20: $.enabledPlugins: expected an object, found a list
+        exit 1
+        --- stderr
+        error: [T]/home/.claude/settings.json:1:35: $.enabledPlugins["depot@shop"]: expected `true` or `false`, found the string `yes`
+        exit 1
+        --- stderr
+        error: [T]/project/.claude/settings.json:1:35: $.enabledPlugins["depot@shop"]: expected `true` or `false`, found the string `yes`
+    "#]].assert_eq(&out);
+}
+
+/// A plugin of Agent Plugins: what is portable, and hooks besides.
+fn portable(world: &World, root: &str) {
+    plugin(world, root);
+    fs::remove_file(world.path(&format!("{root}/.claude-plugin/plugin.json"))).unwrap();
+    fs::rename(world.path(&format!("{root}/more/agents")), world.path(&format!("{root}/agents")))
+        .unwrap();
+    fs::remove_file(world.path(&format!("{root}/.mcp.json"))).unwrap();
+    let schema = |of: &str| format!("https://agent-plugins.org/schemas/1.0.0/{of}.schema.json");
+    let manifest = serde_json::json!({"$schema": schema("plugin"), "name": "depot",
+        "extensions": {"com.example.client": {"a": 1}}});
+    world.write(&format!("{root}/plugin.json"), manifest.to_string());
+    let state = world.path("hand/hand.json");
+    let servers = serde_json::json!({"$schema": schema("mcp"), "mcpServers": {
+        "hand": {"type": "stdio", "command": "python3",
+            "args": ["${PLUGIN_ROOT}/servers/fake.py", state], "env": {"ODD": "${NONE}"}},
+        "old": {"type": "sse", "url": "https://example.com/sse"}}});
+    world.write(&format!("{root}/mcp.json"), servers.to_string());
+    world.write(&format!("{root}/com.example.client/hooks/hooks.json"), "{}");
+}
+
+#[test]
+fn b3_an_agent_plugin_brings_all_it_has() {
+    let world = world();
+    portable(&world, "plugins/depot");
+    let folder = world.path("plugins/depot");
+    world.settings(&format!(
+        r#"{{"sandbox": "off", "permissions": {{"level": "permissive"}}, "plugins": [{folder:?}]}}"#
+    ));
+    check_plugin(
+        &world,
+        expect![[r#"
+        $ go
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        refused: write: b.txt is closed (guard)
+        refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+        $ /depot:track 7
+        exit 0
+        --- stdout
+        rehearsal: I do not understand "Track 7."
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        /depot:track  Track  (user)
+        --- stderr
+        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        /depot-weigh    Weighs  (user)
+        --- stderr
+        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        @depot-tracker  Tracks  (user)
+        --- stderr
+        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        plugin_depot_hand
+          run  Runs a command.
+    "#]],
+    );
+    expect![[r#"
+        plugins
+          depot: used
+            folder [T]/plugins/depot
+            origin user
+
+        spaces
+          nothing
+
+        profiles
+          nothing
+        not honoured
+          [T]/plugins/depot/plugin.json:1: `extensions`: what is for `com.example.client` is not honoured
+          [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+          [T]/plugins/depot/com.example.client: it is not honoured
+          [T]/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          [T]/plugins/depot/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+    "#]].assert_eq(&plugins(&world));
+}
+
+#[test]
+fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
+    let world = world();
+    portable(&world, "project/.agents/plugins/depot");
+    let shown = world.shown(&world.output(&["trust", "--print"]));
+    expect![[r#"
+        exit 0
+        --- stdout
+        source  [T]/project/.agents
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    hook guard at PreToolUse of plugin depot
+                  runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
+                  open: it has shell syntax (`$`)
+          open    MCP server hand
+                  runs python3 [T]/project/.agents/plugins/depot/servers/fake.py [T]/hand/hand.json
+                  open: `[T]/project/.agents/plugins/depot/servers/fake.py` is no file of the folder
+
+    "#]]
+    .assert_eq(&shown[..shown.find("files (").unwrap()]);
+    trust(&world);
+    check_plugin(
+        &world,
+        expect![[r#"
+        $ go
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        refused: write: b.txt is closed (guard)
+        refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+        $ /depot:track 7
+        exit 0
+        --- stdout
+        rehearsal: I do not understand "Track 7."
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        /depot:track  Track  (project)
+        --- stderr
+        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        /depot-weigh    Weighs  (project)
+        --- stderr
+        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        @depot-tracker  Tracks  (project)
+        --- stderr
+        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+        $ list
+        exit 0
+        --- stdout
+        plugin_depot_hand
+          run  Runs a command.
+    "#]],
+    );
+    // One that cannot be read is not trusted at all.
+    world.write("project/.agents/plugins/depot/plugin.json", "{");
+    world.check(
+        &["trust", "--print"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.agents/plugins/depot/plugin.json:1: object is not closed
+    "#]],
+    );
+}
+
+/// The person's own may be links, as people keep them.
+#[test]
+fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
+    let world = world();
+    plugin(&world, "dotfiles/depot");
+    world.write("home/.agents/plugins/data/state.txt", "x");
+    std::os::unix::fs::symlink(
+        world.path("dotfiles/depot"),
+        world.path("home/.agents/plugins/depot"),
+    )
+    .unwrap();
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    expect![[r#"
+        plugins
+          depot: used
+            folder [T]/home/.agents/plugins/depot
+            origin user
+
+        spaces
+          nothing
+
+        profiles
+          nothing
+        not honoured
+          [T]/home/.agents/plugins/data: it is no plugin: nothing of one is in it
+          [T]/home/.agents/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          [T]/home/.agents/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          [T]/home/.agents/plugins/depot/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+    "#]].assert_eq(&plugins(&world));
+    world.write("dotfiles/depot/hooks/hooks.json", "{");
+    world.check(
+        &["hooks", "list"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/home/.agents/plugins/depot/hooks/hooks.json:1: object is not closed
+
+        hint: a gate may be in it, so nothing runs: mend it, or take its folder away
+    "#]],
+    );
 }

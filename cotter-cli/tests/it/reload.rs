@@ -277,6 +277,67 @@ fn s2_hot_reload_with_records_that_cannot_be_read() {
     "#]]);
 }
 
+const HOOK: &str = r#"{"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [
+    {"type": "command", "command": "echo not this one >&2; exit 2"}]}]}}"#;
+
+/// What a trusted `.claude` has is held, whatever becomes of it; what it gets waits for trust.
+#[test]
+fn s2_s6_hot_reload_of_a_claude_folder() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.claude/settings.json", "{}");
+    trust(&world);
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.write("project/.claude/settings.json", HOOK);
+    run.wait_for("changed since it was trusted");
+    wait_for_refusal(&world, false);
+    trust(&world);
+    wait_for_refusal(&world, true);
+    world.wait_for_session("not this one");
+    world.write("project/.claude/settings.json", "{}");
+    world.wait_for_session("is not as it was trusted");
+    let said = || fs::read_to_string(world.path("said")).unwrap();
+    wait_until(|| said().matches("changed since it was trusted").count() == 2, "it is told again");
+    wait_for_refusal(&world, true);
+    fs::remove_dir_all(world.path("project/.claude")).unwrap();
+    run.wait_for("and is gone");
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        error: the run was aborted
+    "#]]);
+}
+
+/// A gate that a plugin gets is in force at once; one that it loses or breaks stays.
+#[test]
+fn s2_hot_reload_of_a_plugin_that_settings_name() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("plugins/depot/.claude-plugin/plugin.json", r#"{"name": "depot"}"#);
+    let folder = world.path("plugins/depot");
+    world.settings(&format!(r#"{{"plugins": [{folder:?}]}}"#));
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.write("plugins/depot/hooks/hooks.json", HOOK);
+    run.wait_for("new: answer");
+    wait_for_refusal(&world, true);
+    world.write("plugins/depot/hooks/hooks.json", "{");
+    run.wait_for("stays");
+    wait_for_refusal(&world, true);
+    world.write("plugins/depot/hooks/hooks.json", "{}");
+    run.wait_for("gone: gate");
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        warning: settings changed, and some of it would loosen this run; that waits for the next:
+          new: answer `echo` at `permission.ask`
+        warning: [T]/plugins/depot/hooks/hooks.json:1: object is not closed (a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:14); what was in force before stays
+        warning: settings changed, and some of it would loosen this run; that waits for the next:
+          gone: gate `echo` at `tool.pre`
+        error: the run was aborted
+    "#]]);
+}
+
 /// A link that a repository brings is not followed, and keeps nobody from watching the rest.
 #[test]
 fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {

@@ -311,7 +311,9 @@ impl Walk<'_> {
         let entries = entries.map_err(|cause| TrustError::io("read", &here, cause))?;
         let entries = entries.ok_or_else(|| {
             let what = format!("has more than {MOST_ITEMS} files and folders in it");
+            let hint = "all in it is part of what is trusted: keep worktrees and caches elsewhere";
             TrustError::new(self.source, format_args!("{what}, too many to look at"))
+                .with_hint(hint)
         })?;
         self.seen += entries.len();
         for (name, kind) in entries {

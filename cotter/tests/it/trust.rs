@@ -219,7 +219,7 @@ fn s6_what_cannot_be_looked_at_whole_is_refused_by_name() {
         [T]/p/.cotter/hooks/zz is a link that leads out, to up/../x\u{1b}[31m (put what it leads to into the folder: all that runs is looked at)
         [T]/p/.cotter/pipe is a pipe, not a file
         [T]/p/.cotter/socket is a socket, not a file
-        [T]/p/.cotter has more than 4096 files and folders in it, too many to look at
+        [T]/p/.cotter has more than 4096 files and folders in it, too many to look at (all in it is part of what is trusted: keep worktrees and caches elsewhere)
         [T]/p/.cotter has more than 64 MB in it, too much to look at (big)
         [T]/p/.cotter/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d is more than 32 folders deep
         [T]/p/.cotter is a link (trust is given to folders and files themselves)
