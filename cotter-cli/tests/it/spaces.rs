@@ -243,13 +243,15 @@ fn c14_a_new_space_is_complete_and_checked() {
     world.check(
         &["spaces", "check", "deploy"],
         expect![[r#"
-        exit 0
-        --- stdout
-        deploy/manifest.json: ok
-        deploy/hooks/pre-write.yaml: ok
-        deploy/skills/specialist.yaml: ok
-        deploy/agents/assistant.yaml: ok
-    "#]],
+            exit 0
+            --- stdout
+            deploy/manifest.json: ok
+            deploy/hooks/pre-write.yaml: ok
+            deploy/skills/specialist.yaml: ok
+            deploy/agents/assistant.yaml: ok
+
+            looked at 1 space, 1 hook, 1 skill, 1 agent: 4 ok
+        "#]],
     );
     alone(
         &world,
@@ -293,6 +295,8 @@ fn c14_a_new_space_is_complete_and_checked() {
         --- stdout
         deploy: rejected
           [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
+
+        looked at 1 space: 1 rejected
     "#]]);
     alone(
         &world,
