@@ -58,7 +58,7 @@ pub(crate) fn put(world: &World, folder: &str, files: &[(&str, &str)]) -> PathBu
 /// With a yes at a terminal.
 pub(crate) fn at_terminal(world: &World, args: &[&str], answer: &str) -> String {
     let mut screen = Screen::new(world, args);
-    screen.wait_for("[y]es, [n]o: ");
+    screen.wait_for("[s]how all, [y]es, [n]o: ");
     screen.type_keys(&format!("{answer}\n"));
     screen.end(world)
 }
