@@ -177,16 +177,15 @@ mod tests {
         "#]],
         );
         check(
-            Some(44),
+            Some(50),
             rows,
             expect![[r#"
-            name          at
-                (user)  Blocks calls that write where
-                the system lives.
-            longer        a   (kernel)
-            x             a
-            hidden\u{1b}  a   two\nlines
-        "#]],
+                name          at  (user)  Blocks calls that write
+                                  where the system lives.
+                longer        a   (kernel)
+                x             a
+                hidden\u{1b}  a   two\nlines
+            "#]],
         );
         // Too little would be left beside the others.
         check(
@@ -206,6 +205,14 @@ mod tests {
     #[test]
     fn a_word_that_is_too_long_stands_by_itself() {
         let long = "a-word-that-is-longer-than-all-of-the-line-can-be";
-        check(Some(40), &[(&["a"], &["one", long, "two"])], expect![[r#""#]]);
+        check(
+            Some(40),
+            &[(&["a"], &["one", long, "two"])],
+            expect![[r#"
+            a  one
+               a-word-that-is-longer-than-all-of-the-line-can-be
+               two
+        "#]],
+        );
     }
 }

@@ -160,15 +160,23 @@ fn sum(sections: &[(&str, Vec<Row>)]) -> String {
         let rows = sections.iter().flat_map(|(_, rows)| rows);
         rows.filter(move |row| row.state == state).map(|row| row.what.as_str())
     };
-    let broken: Vec<_> = of(State::Broken).collect();
+    let number = of(State::Broken).count();
     let notes = of(State::Note).count();
     let notes = if notes == 0 { String::new() } else { format!("; {}", count(notes, "note")) };
-    match broken.len() {
+    let mut names: Vec<_> = of(State::Broken).collect();
+    names.dedup();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let names = names[..names.len().min(MOST_NAMED)].join(", ");
+    match number {
         0 => format!("nothing is broken{notes}"),
-        1 => format!("1 thing is broken: {}{notes}", broken[0]),
-        more => format!("{more} things are broken: {}{notes}", broken.join(", ")),
+        1 => format!("1 thing is broken: {names}{notes}"),
+        _ => format!("{number} things are broken: {names}{more}{notes}"),
     }
 }
+
+/// How many things that are broken the last line names.
+const MOST_NAMED: usize = 3;
 
 /// What of more about something stands beside it.
 const BESIDE: [&str; 2] = ["origin", "sandbox"];

@@ -185,7 +185,7 @@ impl Asked {
             // A command would have done without.
             return Err(match near_command(&agent, name) {
                 Some(near) => Failure::usage(format!("there is no command `/{name}`"))
-                    .with_cause(failure.in_short())
+                    .with_cause(failure.message())
                     .with_hint(format!("did you mean `/{near}`?")),
                 None => failure.clone(),
             });

@@ -358,7 +358,7 @@ fn a_wrong_flag_says_what_is_wrong() {
             error: the following required arguments were not provided
               caused by: <ID>
 
-            hint: `cotter --help` shows what may be typed
+            hint: `cotter ledger --help` shows what may be typed
         "#]],
     );
     world.check(

@@ -99,6 +99,8 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
     world.check(&["hooks", "list"], expect![[r#"
         exit 0
         --- stdout
+        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.  switched off
+        greet                 session.start       observe          (user)
         project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
         system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
         own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
@@ -114,8 +116,6 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
         AskUser               user.prompt.submit  transform        (embedder)
         Delegate              user.prompt.submit  transform        (embedder)
         Memory                user.prompt.submit  transform        (embedder)
-        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.  switched off
-        greet                 session.start       observe          (user)
         --- stderr
         warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: there is no hook `none` to switch off
     "#]]);
@@ -126,6 +126,8 @@ fn hooks_are_listed_with_whose_they_are() {
     world().check(&["hooks", "list"], expect![[r#"
         exit 0
         --- stdout
+        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.
+        greet                 session.start       observe          (user)
         project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
         system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
         own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
@@ -141,8 +143,6 @@ fn hooks_are_listed_with_whose_they_are() {
         AskUser               user.prompt.submit  transform        (embedder)
         Delegate              user.prompt.submit  transform        (embedder)
         Memory                user.prompt.submit  transform        (embedder)
-        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.
-        greet                 session.start       observe          (user)
     "#]]);
     world().check(&["hooks", "list", "--json"], expect![[r#"
         exit 0

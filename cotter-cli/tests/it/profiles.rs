@@ -671,7 +671,7 @@ fn l15_an_agent_is_named_by_name_or_by_path() {
         @reviewer  Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.  (embedder)
         @audit     x  (user)
         @reader    Only reads.  (user)
-         audit       (profile:audit, run with --agent)
+         audit     (profile:audit, run with --agent)
          bad       [T]/home/.config/cotter/agents/bad/agent.json:1:2: $.nam: unknown key `nam` (did you mean `name`?)  (profile:bad, run with --agent)
     "#]]);
     world.check(&["agents", "list", "--json"], expect![[r#"
@@ -688,14 +688,16 @@ fn l15_an_agent_is_named_by_name_or_by_path() {
     world.check(
         &["agents", "check", folder.to_str().unwrap()],
         expect![[r#"
-        exit 1
-        --- stdout
-        [T]/home/.config/cotter/agents/audit/agent.json: ok
-        [T]/home/.config/cotter/agents/audit.md: ok
-        [T]/home/.config/cotter/agents/bad/agent.json: rejected
-          line 1: $.nam: unknown key `nam`; did you mean `name`?
-        [T]/home/.config/cotter/agents/reader.md: ok
-    "#]],
+            exit 1
+            --- stdout
+            [T]/home/.config/cotter/agents/audit/agent.json: ok
+            [T]/home/.config/cotter/agents/audit.md: ok
+            [T]/home/.config/cotter/agents/bad/agent.json: rejected
+              line 1: $.nam: unknown key `nam`; did you mean `name`?
+            [T]/home/.config/cotter/agents/reader.md: ok
+
+            looked at 2 profiles, 2 agents: 3 ok, 1 rejected
+        "#]],
     );
 }
 

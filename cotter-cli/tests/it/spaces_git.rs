@@ -80,6 +80,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     git(&world, &["tag", "v1"]);
     expect![[r#"
         exit 0
+        from    file://[T]/repo at [HASH]dd1af6de
         source  [T]/home/.config/cotter/spaces/ship
         hash    [HASH][HASH]
         trust   none yet
@@ -94,7 +95,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
                        46 bytes  manifest.json
 
         Trust it as it is, and let it run?
-        [y]es, [n]o: y
+        [s]how all, [y]es, [n]o: y
         space `ship` 1 is there: 1 hook
         `cotter -p --space ship PROMPT` uses it
     "#]]
@@ -144,6 +145,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     );
     expect![[r#"
         exit 3
+        from    file://[T]/repo at [HASH]b8cc8f89
         source  [T]/home/.config/cotter/spaces/ship
         hash    [HASH][HASH]
         trust   none: it changed since it was trusted
@@ -164,7 +166,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
             + echo '{"blocked": true, "reason": "second"}'
 
         Trust it as it is, and let it run?
-        [y]es, [n]o: n
+        [s]how all, [y]es, [n]o: n
         error: space `ship` stays as it is
           caused by: the answer was no
     "#]]
@@ -172,6 +174,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     assert_eq!(run(&world), "refused: write: first (no)\n");
     expect![[r#"
         exit 0
+        from    file://[T]/repo at [HASH]b8cc8f89
         source  [T]/home/.config/cotter/spaces/ship
         hash    [HASH][HASH]
         trust   none: it changed since it was trusted
@@ -192,7 +195,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
             + echo '{"blocked": true, "reason": "second"}'
 
         Trust it as it is, and let it run?
-        [y]es, [n]o: y
+        [s]how all, [y]es, [n]o: y
         space `ship` 1 is up to date: 1 hook
         `cotter -p --space ship PROMPT` uses it
     "#]]

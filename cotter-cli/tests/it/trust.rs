@@ -166,7 +166,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
-            [y]es, [n]o: y
+            [s]how all, [y]es, [n]o: y
             [T]/project/.cotter is trusted
         "#]],
     );
@@ -256,7 +256,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
                 + import os
 
             Trust it as it is, and let it run?
-            [y]es, [n]o: n
+            [s]how all, [y]es, [n]o: n
             error: the answer was no: nothing was changed
         "#]],
     );
@@ -295,7 +295,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
                           207 bytes  settings.json
 
             Trust it as it is, let it run, and let its hooks rewrite calls and results?
-            [y]es, [n]o: y
+            [s]how all, [y]es, [n]o: y
             [T]/project/.cotter is trusted
         "#]],
     );
@@ -469,7 +469,7 @@ fn s8_a_bare_trust_asks_before_the_run() {
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
-            [y]es, [n]o: n
+            [s]how all, [y]es, [n]o: n
             warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
             rehearsal: `read` {"path":"a.txt"} gave 2 lines:
                  1	one
@@ -500,7 +500,7 @@ fn s8_a_bare_trust_asks_before_the_run() {
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
-            [y]es, [n]o: y
+            [s]how all, [y]es, [n]o: y
             rehearsal: `read` {"path":"a.txt"} gave 2 lines:
                  1	one
                  2	two
@@ -661,23 +661,23 @@ fn s6_a_folder_that_brings_nothing_asks_for_nothing() {
     world.check(
         &["trust", "--list", "--print"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the argument '--list' cannot be used with '--print'
+            exit 2
+            --- stderr
+            error: the argument '--list' cannot be used with '--print'
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter trust --help` shows what may be typed
+        "#]],
     );
     world.check(
         &["trust", "--json"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the following required arguments were not provided
-          caused by: --list
+            exit 2
+            --- stderr
+            error: the following required arguments were not provided
+              caused by: --list
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter trust --help` shows what may be typed
+        "#]],
     );
 }
 
@@ -707,7 +707,7 @@ fn s6_trust_is_taken_back_by_name() {
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
-            [y]es, [n]o: y
+            [s]how all, [y]es, [n]o: y
             [T]/project/.cotter is trusted
         "#]],
     );
