@@ -786,6 +786,34 @@ fn b3_doctor_tells_everything() {
     "#]].assert_eq(&shown);
 }
 
+/// On a machine where nothing is set up there is little to tell.
+#[test]
+fn b3_doctor_is_short_where_nothing_is_the_matter() {
+    let world = World::new();
+    let shown = world.shown(&world.output(&["doctor"]));
+    assert!(shown.lines().count() < 30, "{shown}");
+    let parts = shown.split("\n\n");
+    let parts = parts.filter(|part| !part.starts_with("folders\n") && !part.starts_with("conf"));
+    expect![[r#"
+        exit 0
+        --- stdout
+        sources
+          ok      /etc/cotter/settings.json: not there  (origin operator)
+          ok      [T]/home/.config/cotter/settings.json: not there  (origin user)
+
+        switches
+          ok      mode: ask
+          ok      level: standard
+          ok      the kernel's gates: nothing switches them off
+                    gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
+
+        nothing to tell of  plugins, spaces, profiles, extensions, not honoured, hooks in the last sessions
+
+        nothing is broken
+    "#]]
+    .assert_eq(&parts.collect::<Vec<_>>().join("\n\n"));
+}
+
 #[test]
 fn b3_doctor_tells_of_hooks_that_fail_and_of_settings_that_are_broken() {
     let world = world();

@@ -401,3 +401,24 @@ fn colour_comes_when_asked_for() {
     "#]],
     );
 }
+
+#[test]
+fn a_missing_argument_points_to_the_help_of_its_command() {
+    let world = World::new();
+    for (args, path) in [
+        (&["spaces", "add"][..], "spaces add"),
+        (&["agents", "check"], "agents check"),
+        (&["hooks", "test"], "hooks test"),
+        (&["mcp", "accept"], "mcp accept"),
+        (&["sessions", "show", "--bad"], "sessions show"),
+        (&["untrust", "a", "b"], "untrust"),
+    ] {
+        let output = world.output(args);
+        let told = String::from_utf8(output.stderr).unwrap();
+        let hint = format!("\nhint: `cotter {path} --help` shows what may be typed\n");
+        assert!(told.ends_with(&hint), "{args:?}: {told}");
+        let path: Vec<_> = path.split(' ').chain(["--help"]).collect();
+        assert_eq!(world.output(&path).status.code(), Some(0));
+    }
+    world.check(&["spaces", "add"], expect![[r#""#]]);
+}

@@ -455,3 +455,54 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     "#]],
     );
 }
+
+/// At the end of a terminal's line a last column goes on below where it began.
+#[test]
+fn l12_lists_fit_a_terminal() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.settings(
+        r#"{"hooks": {"session.start": [{"name": "greet", "command": "true", "description": "Says hello to whoever it is that starts a session, and nothing else at all."}]}}"#,
+    );
+    let screen = |args: &[&str]| Screen::with_columns(80, &world, args).end(&world);
+    let shown = ["hooks", "skills", "commands", "agents"].map(|kind| screen(&[kind, "list"]));
+    for line in shown.iter().flat_map(|shown| shown.lines()) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let first: Vec<_> =
+        shown.iter().map(|shown| shown.lines().take(6).collect::<Vec<_>>()).collect();
+    let first: String = first.concat().iter().map(|line| format!("{line}\n")).collect();
+    expect![[r#"
+        exit 0
+        greet                 session.start       observe
+            (user)  Says hello to whoever it is that starts a session, and nothing else
+            at all.
+        project-roots         tool.pre            gate
+            (kernel)  Blocks calls that read outside the roots or write outside the
+        exit 0
+        /review-change  How to review a change to code. Use it when a diff, a commit, a
+                        branch or a pull request is to be reviewed.  (embedder)
+        /write-hook     How to write a hook that gates or watches what this agent does.
+                        Use it when something is to be blocked, asked about, checked or
+                        recorded automatically.  (embedder)
+        exit 0
+        /compact   Sums up the conversation now; words after it say what matters:
+                   /compact [WORDS]  (embedder)
+        /name      Names this session, or tells its name: /name [TEXT]  (embedder)
+        /retry     Sends your last prompt again  (embedder)
+        /tools     Lists the tools the model may call  (embedder)
+        exit 0
+        @general   Works on a task by itself and reports what came of it. For work that
+                   takes many steps or much reading, of which only the outcome matters
+                   here.  (embedder)
+        @reviewer  Reads code or text and says what is wrong with it. Changes nothing.
+                   Name the files to read and what to look out for.  (embedder)
+    "#]]
+    .assert_eq(&first);
+    // Where there is no terminal a row is a line, unless it is said how wide it is.
+    let rows = |world: &World| {
+        let shown = String::from_utf8(world.output(&["skills", "list"]).stdout).unwrap();
+        shown.lines().count()
+    };
+    assert_eq!(rows(&world), 3);
+    assert!(rows(&world.with_env("COLUMNS", "60")) > 3);
+}

@@ -914,3 +914,43 @@ fn s2_a_profile_stays_as_a_run_began_with_it() {
     assert!(seen.contains("the profile `audit` wants a person to approve this"), "{seen}");
     assert!(!world.path("project/b.txt").exists(), "{seen}");
 }
+
+#[test]
+fn l15_whoever_names_a_folder_is_told_of_its_file() {
+    let world = world();
+    world.write("profiles/reviewer/agent.json", r#"{"systemPrompt": "You review."}"#);
+    let folder = world.path("profiles/reviewer");
+    let folder = folder.to_str().unwrap();
+    let agent = |named| ["-p", "--model", "rehearsal", "--agent", named, "hello"];
+    world.check(
+        &agent(folder),
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: [T]/profiles/reviewer is a folder, and no agent
+
+            hint: did you mean `--agent [T]/profiles/reviewer/agent.json`?
+        "#]],
+    );
+    world.check(
+        &agent("./src"),
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: ./src is a folder, and no agent
+
+            hint: name an agent that `cotter agents list` shows, or a profile by its `agent.json`
+        "#]],
+    );
+    world.write("project/lone/agent.json", "{}");
+    world.check(
+        &agent("lone"),
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: lone is a folder, and no agent
+
+            hint: did you mean `--agent lone/agent.json`?
+        "#]],
+    );
+}
