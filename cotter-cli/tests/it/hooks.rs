@@ -506,3 +506,45 @@ fn l12_lists_fit_a_terminal() {
     assert_eq!(rows(&world), 3);
     assert!(rows(&world.with_env("COLUMNS", "60")) > 3);
 }
+
+/// One that is asked again about what another made of a call fails again, which is no news.
+#[test]
+fn l8_a_failure_that_passes_is_told_once_of_a_call() {
+    let world = World::new();
+    world.write("project/b.txt", "other\n");
+    world.settings(
+        r#"{"hooks": {"tool.pre": [
+             {"name": "lax", "tools": ["read"], "command": "kill -9 $$; true", "onFailure": "pass"},
+             {"name": "other", "tools": ["read"], "command": "echo '{\"input\": {\"path\": \"b.txt\"}}'"}]}}"#,
+    );
+    let script = world.script(
+        r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}},
+                      {"name": "read", "input": {"path": "src/b.txt"}}]},
+           {"calls": [{"name": "read", "input": {"path": "a.txt"}}]},
+           {"text": "done"}"#,
+    );
+    world.check(&["-p", "--script", &script, "go"], expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        hook `lax` failed and passes: it was ended by signal 9
+        hook `lax` failed and passes: it was ended by signal 9
+        hook `lax` failed and passes: it was ended by signal 9
+    "#]]);
+    world.check(&["hooks", "log"], expect![[r#"
+        exit 0
+        --- stdout
+        session [ID1]
+        run r1 began [TIME] with script
+        [TIME]  r1.1  tool.pre read  lax (user)  pass in N ms
+          stderr: failed and passes: it was ended by signal 9
+        [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
+        [TIME]  r1.1  tool.pre read  lax (user)  pass in N ms
+          stderr: failed and passes: it was ended by signal 9
+        [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
+        [TIME]  r1.2  tool.pre read  lax (user)  pass in N ms
+          stderr: failed and passes: it was ended by signal 9
+        [TIME]  r1.2  tool.pre read  other (user)  replace in N ms
+    "#]]);
+}

@@ -954,3 +954,43 @@ fn l15_whoever_names_a_folder_is_told_of_its_file() {
         "#]],
     );
 }
+
+/// Gates are asked again once somebody answered; what they say then is told where it is new.
+#[test]
+fn l16_s4_a_question_is_told_of_once() {
+    let world = world();
+    with_profile(
+        &world,
+        r#"{"name": "audit", "hooks": {"onToolCall": [{"action": "approve", "tools": ["read"]}]}}"#,
+    );
+    let mut screen = Screen::new(&world, &run(&["--ask"], "read a.txt"));
+    screen.wait_for("[y]es");
+    screen.type_keys("y\n");
+    screen.end(&world);
+    world.check(&["hooks", "log"], expect![[r#"
+        exit 0
+        --- stdout
+        session [ID1]
+        run r1 began [TIME] with rehearsal
+        [TIME]  r1.1  tool.pre read  onToolCall.approve (profile:audit)  ask in N ms: the profile `audit` wants a person to approve this
+    "#]]);
+    world.check(&["hooks", "log", "--json"], expect![[r#"
+        exit 0
+        --- stdout
+        {"sessionId":"[ID1]","runId":"r1","step":1,"at":"[TIME]","point":"tool.pre","tool":"read","name":"onToolCall.approve","origin":"profile:audit","power":"gate","matched":true,"verdict":"ask","ms":N,"reason":"the profile `audit` wants a person to approve this"}
+        {"sessionId":"[ID1]","runId":"r1","step":1,"at":"[TIME]","point":"tool.pre","tool":"read","name":"onToolCall.approve","origin":"profile:audit","power":"gate","matched":true,"verdict":"ask","ms":N,"again":true,"reason":"the profile `audit` wants a person to approve this"}
+    "#]]);
+    world.check(&["ledger", &world.id()], expect![[r#"
+        exit 0
+        --- stdout
+        run r1 began [TIME] with rehearsal
+          r1.1 call_r1_1_0: read {"path":"a.txt"}
+            onToolCall.approve (profile:audit, gate at tool.pre) ask in N µs: the profile `audit` wants a person to approve this
+            asked by onToolCall.approve: the profile `audit` wants a person to approve this
+            answered yes by terminal
+            pass by zone, zone safe
+            approved by terminal
+          call_r1_1_0 came to ok in N ms
+        run r1 ended: end_turn, steps: 2
+    "#]]);
+}
