@@ -182,13 +182,7 @@ impl Asked {
         }?;
         let is_command = slash.as_deref().is_some_and(|name| has_command(&agent, name));
         if let (false, Some((failure, _)), Some(name)) = (is_command, &missing, &slash) {
-            // A command would have done without.
-            return Err(match near_command(&agent, name) {
-                Some(near) => Failure::usage(format!("there is no command `/{name}`"))
-                    .with_cause(failure.message())
-                    .with_hint(format!("did you mean `/{near}`?")),
-                None => failure.clone(),
-            });
+            return Err(no_command(&agent, name, failure));
         }
         match (&slash, is_command) {
             (Some(_), true) if matches!(prompt, Some(Content::Parts(_))) => {
@@ -317,6 +311,16 @@ fn hint_at(agent: &Agent, typed: &str, output: &mut Output) {
         output.warn(&format!(
             "there is no command `/{typed}`, so the model gets it as text; did you mean `/{near}`?"
         ));
+    }
+}
+
+/// Why nothing was sent that begins like a command: one would have done without a model.
+fn no_command(agent: &Agent, typed: &str, missing: &Failure) -> Failure {
+    match near_command(agent, typed) {
+        Some(near) => Failure::usage(format!("there is no command `/{typed}`"))
+            .with_cause(missing.message())
+            .with_hint(format!("did you mean `/{near}`?")),
+        None => missing.clone(),
     }
 }
 

@@ -420,12 +420,15 @@ fn a_missing_argument_points_to_the_help_of_its_command() {
         let path: Vec<_> = path.split(' ').chain(["--help"]).collect();
         assert_eq!(world.output(&path).status.code(), Some(0));
     }
-    world.check(&["spaces", "add"], expect![[r#"
+    world.check(
+        &["spaces", "add"],
+        expect![[r#"
         exit 2
         --- stderr
         error: the following required arguments were not provided
           caused by: <PATH|GIT-URL>
 
         hint: `cotter spaces add --help` shows what may be typed
-    "#]]);
+    "#]],
+    );
 }

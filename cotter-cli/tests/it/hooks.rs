@@ -523,7 +523,9 @@ fn l8_a_failure_that_passes_is_told_once_of_a_call() {
            {"calls": [{"name": "read", "input": {"path": "a.txt"}}]},
            {"text": "done"}"#,
     );
-    world.check(&["-p", "--script", &script, "go"], expect![[r#"
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
         exit 0
         --- stdout
         done
@@ -531,8 +533,11 @@ fn l8_a_failure_that_passes_is_told_once_of_a_call() {
         hook `lax` failed and passes: it was ended by signal 9
         hook `lax` failed and passes: it was ended by signal 9
         hook `lax` failed and passes: it was ended by signal 9
-    "#]]);
-    world.check(&["hooks", "log"], expect![[r#"
+    "#]],
+    );
+    world.check(
+        &["hooks", "log"],
+        expect![[r#"
         exit 0
         --- stdout
         session [ID1]
@@ -546,5 +551,6 @@ fn l8_a_failure_that_passes_is_told_once_of_a_call() {
         [TIME]  r1.2  tool.pre read  lax (user)  pass in N ms
           stderr: failed and passes: it was ended by signal 9
         [TIME]  r1.2  tool.pre read  other (user)  replace in N ms
-    "#]]);
+    "#]],
+    );
 }
