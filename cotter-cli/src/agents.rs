@@ -251,12 +251,29 @@ fn by_name(
         return Err(Failure::refused(message)
             .with_hint("`cotter trust` shows what the project brings, and asks"));
     }
+    if Path::new(name).join(FILE).is_file() {
+        return Err(of_folder(Path::new(name)));
+    }
     names.extend(profiles(place, standings)?.into_iter().map(|listed| listed.name));
     let failure = Failure::usage(format!("there is no agent `{typed}`"));
     Err(match text::nearest(name, names.iter().map(String::as_str)) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => failure.with_hint("`cotter agents list` shows those there are"),
     })
+}
+
+/// What is said to somebody who names a folder.
+fn of_folder(folder: &Path) -> Failure {
+    let failure = Failure::usage(format!("{} is a folder, and no agent", shown(folder)));
+    match folder.join(FILE) {
+        file if file.is_file() => {
+            // With a slash in it, or it would be taken for a name.
+            failure.with_hint(format!("did you mean `--agent {}`?", shown(&file)))
+        }
+        _ => failure.with_hint(format!(
+            "name an agent that `cotter agents list` shows, or a profile by its `{FILE}`"
+        )),
+    }
 }
 
 /// A profile by its file. What lies in the project is the project's, whoever names it.
@@ -269,6 +286,9 @@ fn by_path(
     let cannot =
         |cause| Failure::usage(format!("there is no profile {}", shown(path))).with_cause(cause);
     let whole = path.canonicalize().map_err(cannot)?;
+    if whole.is_dir() {
+        return Err(of_folder(path));
+    }
     if !home::leads_through(path, place.project()) {
         return profile(whole.clone(), &whole, switches);
     }

@@ -38,7 +38,8 @@ pub(crate) enum Command {
     PermissionsList { json: bool },
     PermissionsRevoke { rule: String },
     Spaces(SpacesVerb),
-    Trust { path: Option<PathBuf>, print: bool, rewrite: bool },
+    Trust { path: Option<PathBuf>, rewrite: bool },
+    TrustShow { path: Option<PathBuf>, how: Looking },
     TrustList { json: bool },
     Init { folder: Option<PathBuf> },
     Schema { name: Option<String> },
@@ -64,10 +65,19 @@ impl Command {
                 | Command::PermissionsList { .. }
                 | Command::SessionsList { .. }
                 | Command::SessionsShow { .. }
-                | Command::Trust { print: true, .. }
+                | Command::TrustShow { how: Looking::AtNames, .. }
                 | Command::TrustList { .. }
         )
     }
+}
+
+/// How closely somebody looks at what would be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looking {
+    /// Commands, and the names of files.
+    AtNames,
+    /// The texts of files, too.
+    AtTexts,
 }
 
 /// What is to be done with spaces.
@@ -458,10 +468,17 @@ fn trust() -> clap::Command {
         .about("Show what a project brings, and let it run")
         .arg(path().help("A folder of the project, or a `.cotter` folder or `.mcp.json` by itself"))
         .arg(flag("print", "Show it, with its hash, and decide nothing"))
-        .arg(flag("rewrite", "Let its hooks rewrite calls and results too").conflicts_with("print"))
+        .arg(
+            flag("show", "Show it with the text of every file, and decide nothing")
+                .conflicts_with("print"),
+        )
+        .arg(
+            flag("rewrite", "Let its hooks rewrite calls and results too")
+                .conflicts_with_all(["print", "show"]),
+        )
         .arg(
             flag("list", "Everything you trust on this machine")
-                .conflicts_with_all(["path", "print", "rewrite"]),
+                .conflicts_with_all(["path", "print", "show", "rewrite"]),
         )
         .arg(json("With --list: one JSON object per line").requires("list"))
 }
@@ -655,14 +672,7 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
             Some((_, matches)) => Command::PermissionsList { json: matches.get_flag("json") },
             None => Command::PermissionsList { json: false },
         }),
-        Some(("trust", matches)) => Ok(match matches.get_flag("list") {
-            true => Command::TrustList { json: matches.get_flag("json") },
-            false => Command::Trust {
-                path: path_of(matches, "path"),
-                print: matches.get_flag("print"),
-                rewrite: matches.get_flag("rewrite"),
-            },
-        }),
+        Some(("trust", matches)) => Ok(trust_verb(matches)),
         Some(("init", matches)) => Ok(Command::Init { folder: path_of(matches, "folder") }),
         Some(("schema", matches)) => Ok(Command::Schema { name: text_of(matches, "name") }),
         Some(("untrust", matches)) => Ok(Command::Untrust { path: path_of(matches, "path") }),
@@ -674,6 +684,17 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
         }),
         Some((word, _)) => unreachable!("`{word}` has a row in `definition` and no arm here"),
         None => run_of(matches).map(|args| Command::Run(Box::new(args))),
+    }
+}
+
+fn trust_verb(matches: &ArgMatches) -> Command {
+    let path = path_of(matches, "path");
+    let is = |flag: &str| matches.get_flag(flag);
+    match (is("list"), is("print"), is("show")) {
+        (true, ..) => Command::TrustList { json: is("json") },
+        (_, true, _) => Command::TrustShow { path, how: Looking::AtNames },
+        (.., true) => Command::TrustShow { path, how: Looking::AtTexts },
+        _ => Command::Trust { path, rewrite: is("rewrite") },
     }
 }
 
@@ -863,7 +884,8 @@ fn complaint(rendered: &str, typed: Option<&str>) -> Failure {
             .with_hint("put the prompt in quotes; a command's options come after the command");
     }
     let mut failure = Failure::usage(wrong.trim_end_matches(':'));
-    let mut hint = "`cotter --help` shows what may be typed".to_owned();
+    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: cotter"));
+    let mut hint = format!("`cotter{} --help` shows what may be typed", command_in(usage));
     for line in lines.take_while(|line| !line.starts_with("Usage:")) {
         if let Some(tip) = line.strip_prefix("tip: ") {
             hint = tip.to_owned();
@@ -875,6 +897,18 @@ fn complaint(rendered: &str, typed: Option<&str>) -> Failure {
         }
     }
     failure.with_hint(hint)
+}
+
+/// The command that a line of usage is of, each of its words after a blank.
+fn command_in(usage: Option<&str>) -> String {
+    let table = definition();
+    let (mut at, mut path) = (&table, String::new());
+    for word in usage.unwrap_or_default().split(' ').filter(|word| !word.is_empty()) {
+        let Some(inner) = at.find_subcommand(word) else { break };
+        path += &format!(" {word}");
+        at = inner;
+    }
+    path
 }
 
 #[cfg(test)]

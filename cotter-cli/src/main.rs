@@ -22,6 +22,7 @@ mod setup;
 mod spaces;
 mod style;
 mod switches;
+mod table;
 mod terminal;
 mod tools;
 mod trust;
@@ -85,10 +86,8 @@ fn main() -> ExitCode {
         Command::PermissionsList { json } => commands::permissions::list(json, style),
         Command::PermissionsRevoke { rule } => commands::permissions::revoke(&rule),
         Command::Spaces(verb) => commands::spaces::run(verb, style),
-        Command::Trust { path, print: true, .. } => commands::trust::print(path.as_deref()),
-        Command::Trust { path, rewrite, .. } => {
-            commands::trust::trust(path.as_deref(), rewrite, style)
-        }
+        Command::TrustShow { path, how } => commands::trust::print(path.as_deref(), how),
+        Command::Trust { path, rewrite } => commands::trust::trust(path.as_deref(), rewrite, style),
         Command::Init { folder } => commands::init::init(folder.as_deref()),
         Command::Schema { name } => commands::schema::schema(name.as_deref()),
         Command::TrustList { json } => commands::trust::list(json, style),

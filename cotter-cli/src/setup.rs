@@ -691,6 +691,17 @@ fn builder(
     tools::furnish(builder, runner, &tools)
 }
 
+/// The tools that every agent here may have, whatever settings bring.
+pub(crate) fn own_tools() -> Result<Vec<String>, Failure> {
+    let place = place(None)?;
+    let runner = tools::runner(&Values::default())?;
+    let spaces = Spaces::new(&place, &Shape::default(), &[]);
+    let agent = builder(Answering::nobody().0, place, &runner, &spaces)?.build()?;
+    let all = agent.tools();
+    let names = all.specs().map(|spec| spec.name.to_string());
+    Ok(names.chain(SOMETIMES.map(str::to_owned)).collect())
+}
+
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
 pub(crate) fn shown(place: Place, shape: &Shape) -> Result<Agent, Failure> {
     shown_with_files(place, shape).map(|(agent, _)| agent)

@@ -28,7 +28,7 @@ use crate::{
     cli::Shape,
     failure::Failure,
     reload::Units,
-    switches,
+    style, switches,
     trust::{self, Standings, Where, shown},
 };
 
@@ -481,11 +481,8 @@ pub(crate) fn counted(space: &Space) -> String {
         (space.files.agents.len(), "agent"),
         (space.files.commands.len(), "command"),
     ];
-    let words = numbers.iter().filter(|(number, _)| *number > 0).map(|(number, word)| {
-        let ending = if *number == 1 { "" } else { "s" };
-        format!("{number} {word}{ending}")
-    });
-    let words: Vec<_> = words.collect();
+    let there = numbers.iter().filter(|(number, _)| *number > 0);
+    let words: Vec<_> = there.map(|(number, word)| style::count(*number, word)).collect();
     if words.is_empty() { "nothing in it".into() } else { words.join(", ") }
 }
 

@@ -82,6 +82,16 @@ impl Style {
     }
 }
 
+/// A number of things, and the word for them. The word is a noun of our own, at its end or before ` of`.
+pub(crate) fn count(number: usize, word: &str) -> String {
+    let (noun, rest) = match word.split_once(" of ") {
+        Some((noun, rest)) => (noun, format!(" of {rest}")),
+        None => (word, String::new()),
+    };
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}{rest}")
+}
+
 /// Whether a terminal understands more than letters.
 pub(crate) fn can_clear_lines() -> bool {
     env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")

@@ -126,6 +126,26 @@ impl Terminal {
         }
     }
 
+    /// Asks for a yes to what is shown; whoever wants to see more of it first is shown that, too.
+    pub(crate) async fn confirm_or_show(&self, text: &str, more: impl Fn() -> String) -> bool {
+        let typed = "type s, y or n; s shows the text of every file";
+        let read = |line: &str| match (line.to_ascii_lowercase().as_str(), Whole::read(line)) {
+            ("s" | "show", _) => Ok(None),
+            (_, Some(Whole::All(decision))) => Ok(Some(decision)),
+            _ => Err(typed.to_owned()),
+        };
+        let said = async {
+            self.put(&format!("{}\n", text::show(text))).await?;
+            loop {
+                match self.answer("[s]how all, [y]es, [n]o: ", read).await? {
+                    Some(None) => self.put(&format!("{}\n", text::show(&more()))).await?,
+                    decided => return Ok::<_, io::Error>(decided.flatten()),
+                }
+            }
+        };
+        matches!(self.one_at_a_time(said).await, Ok(Some(Decision::Yes)))
+    }
+
     async fn decide(&self, question: &Question) -> io::Result<Option<Answered>> {
         self.put(&shown(question, self.style)).await?;
         if let [only] = &question.calls[..] {

@@ -13,8 +13,9 @@ use cotter::{
     settings::{Document, Node, Settings, SettingsError, Source},
     space::{self, Space},
     text,
-    trust::{Declared, Grants, Hash, Invocation, Item, Snapshot, Standing, TrustStore, view},
-    ui::Ui,
+    trust::{
+        Declared, Grants, Hash, Invocation, Item, Snapshot, Standing, TrustStore, texts, view,
+    },
 };
 
 use crate::{
@@ -337,19 +338,25 @@ pub(crate) async fn ask(
     terminal: &Terminal,
 ) -> Result<Standing, Failure> {
     let shown = view(snapshot, &declared(snapshot)?, &standing);
-    let question = question(grants);
-    match terminal.confirm(&format!("{shown}\n{question}")).await {
+    match confirm(&shown, snapshot, grants, terminal).await {
         true => Ok(store.trust(snapshot, grants)?),
         false => Ok(standing),
     }
 }
 
-/// What is asked.
-pub(crate) fn question(grants: Grants) -> &'static str {
-    match grants.rewrite {
+/// Puts the one question about what is shown. Whoever answers may read all of it before.
+pub(crate) async fn confirm(
+    shown: &str,
+    snapshot: &Snapshot,
+    grants: Grants,
+    terminal: &Terminal,
+) -> bool {
+    let question = match grants.rewrite {
         false => "Trust it as it is, and let it run?",
         true => "Trust it as it is, let it run, and let its hooks rewrite calls and results?",
-    }
+    };
+    let more = || format!("{}\n{question}", texts(snapshot));
+    terminal.confirm_or_show(&format!("{shown}\n{question}"), more).await
 }
 
 /// The terminal that trust is asked for on. Nothing else may answer.

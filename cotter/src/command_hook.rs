@@ -31,7 +31,7 @@ pub use self::{
     entry::{CommandHook, CommandLine, OnFailure},
 };
 use crate::{
-    cx::{Cx, Place},
+    cx::Place,
     ext::{
         Owner, Registry,
         foreign::{Answer, Asked, Asking, Outside},
@@ -220,7 +220,7 @@ impl CommandHook {
     /// What it says, or what its failure amounts to.
     async fn settled(
         &self,
-        cx: &Cx,
+        asked: &Asked,
         answer: impl Future<Output = Result<Answer, String>>,
     ) -> Result<Answer, String> {
         if self.on_failure == OnFailure::Block {
@@ -228,14 +228,17 @@ impl CommandHook {
         }
         let limit = self.limit();
         let late = |_| Err(format!("it took longer than {limit:?}"));
-        self.passing(cx, tokio::time::timeout(limit, answer).await.unwrap_or_else(late))
+        self.passing(asked, tokio::time::timeout(limit, answer).await.unwrap_or_else(late))
     }
 
-    /// What it said; nothing, where its failure passes, and the person is told.
-    fn passing<T: Default>(&self, cx: &Cx, said: Result<T, String>) -> Result<T, String> {
+    /// What it said; nothing, where its failure passes, and the person is told: once of a call, also where
+    /// it was asked again about what others made of it.
+    fn passing<T: Default>(&self, asked: &Asked, said: Result<T, String>) -> Result<T, String> {
         match (said, self.on_failure) {
             (Err(why), OnFailure::Pass) => {
-                cx.notify(&format!("hook `{}` failed and passes: {why}", self.name));
+                let Asked { cx, point, payload, .. } = asked;
+                let words = format!("hook `{}` failed and passes: {why}", self.name);
+                cx.notify_once(format!("{point} {}", payload["callId"]), &words);
                 cx.remark(&format!("{FAILED}{why}"));
                 Ok(T::default())
             }
@@ -264,7 +267,7 @@ impl Outside for Cold {
                 }
                 hook.dialect.answer(asked.point, &hook.name, &ran)
             };
-            hook.settled(&asked.cx, answer).await
+            hook.settled(&asked, answer).await
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc, LazyLock, OnceLock,
+        Arc, LazyLock, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -78,6 +78,8 @@ pub(crate) struct RunCx {
     pub(crate) started: AtomicU32,
     /// Fires when the run is aborted or over; made when somebody works for it.
     pub(crate) over: OnceLock<CancellationToken>,
+    /// What the person was told once in a step: the step, what it was about, and the words.
+    pub(crate) told: Mutex<Vec<(u32, String, String)>>,
 }
 
 /// The most of what a hook remarks that is kept.
@@ -286,6 +288,22 @@ impl Cx {
     pub fn notify(&self, text: &str) {
         self.ui().notify(text);
         Scene::of(self).emit(EventKind::UiRequest { method: "notify", text: text.into() });
+    }
+
+    /// Tells the person something, once in a step for what it is about: whoever is asked again about the
+    /// same says nothing new.
+    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "files declare who fails"))]
+    pub(crate) fn notify_once(&self, about: String, text: &str) {
+        let said = (self.step(), about, text.to_owned());
+        {
+            let mut told = self.run.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.retain(|(step, ..)| *step == said.0);
+            if told.contains(&said) {
+                return;
+            }
+            told.push(said);
+        }
+        self.notify(text);
     }
 
     /// Asks the person yes or no. The handler's limit stands still meanwhile; nobody there is a no.

@@ -12,6 +12,7 @@ mod commands;
 mod agents;
 mod hooks;
 pub mod plugin;
+mod places;
 pub mod memory;
 mod watch;
 
@@ -342,6 +343,17 @@ impl FileKind {
             FileKind::Spaces => "space",
         }
     }
+
+    /// The folder of such files in a folder of extensions, where they have one.
+    pub fn folder(self) -> Option<&'static str> {
+        match self {
+            FileKind::Skills => Some("skills"),
+            FileKind::Commands => Some("commands"),
+            FileKind::Agents | FileKind::Profiles => Some("agents"),
+            FileKind::Hooks => Some("hooks"),
+            FileKind::Settings | FileKind::Spaces => None,
+        }
+    }
 }
 
 /// A file that was checked.
@@ -356,20 +368,21 @@ pub struct CheckedFile {
     pub status: Severity,
     /// What is to be said about it.
     pub diagnostics: Vec<Diagnostic>,
+    /// The tools that it names by our names, or as they are written, with their line: of an agent or a
+    /// profile. Who is asked knows what there is.
+    pub tools: Vec<(Option<usize>, String)>,
 }
 
 /// Files that were looked at, and what is to be said about them.
 pub(crate) type Told = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 
-/// Checks the files of a kind below a folder, or one file, whole: texts are read, too.
+/// Checks the files of a kind, whole: texts are read, too. A file is judged as one of the kind. Of a folder
+/// the places are looked at where files of the kind are: those of a `.cotter`, a `.claude`, an `.agents`, a
+/// space or a plugin, be it the folder or in it; where it is none of these, all of it.
 pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
-    let mut loaded = Loaded::nothing(&Loading::trusted(Origin::User));
-    let links = Links::within(if path.is_file() { path.parent().unwrap_or(path) } else { path });
     match kind {
-        FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path, &links),
-        FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path, &links),
-        FileKind::Agents => (loaded.agents, loaded.diagnostics) = agents::load(path, &links),
-        FileKind::Profiles => return checked(agents::check_profiles(path), kind),
+        FileKind::Skills | FileKind::Commands | FileKind::Agents => {}
+        FileKind::Profiles => return checked(agents::check_profiles(path).0, kind),
         FileKind::Hooks => return checked(hooks::check(path), kind),
         FileKind::Settings => return checked(hooks::check_settings(path), kind),
         #[cfg(unix)]
@@ -377,18 +390,63 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
         #[cfg(not(unix))]
         FileKind::Spaces => return vec![],
     }
+    if path.is_file() {
+        return check_file(path, kind);
+    }
+    let mut all: Vec<CheckedFile> = vec![];
+    for spot in places::spots(path, kind) {
+        let more = check_texts(&spot.path, &Links::within(&spot.within), kind);
+        let new = |file: &CheckedFile| all.iter().all(|known| known.path != file.path);
+        let more: Vec<_> = more.into_iter().filter(new).collect();
+        all.extend(more);
+    }
+    all
+}
+
+/// One file, which has to be of the kind.
+fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
+    let links = Links::within(path.parent().unwrap_or(path));
+    let found = check_texts(path, &links, kind);
+    if !found.is_empty() {
+        return found;
+    }
+    let endings = match kind {
+        FileKind::Commands => "`.md`",
+        FileKind::Agents => "`.md` or `.yaml`, or is `agent.json`",
+        _ => "`.md` or `.yaml`",
+    };
+    let kinds = kind.folder().unwrap_or_default();
+    let why = format!("{kinds} are files whose name ends in {endings}");
+    checked((vec![], vec![Diagnostic::new(path, None, Severity::Rejected, why)]), kind)
+}
+
+/// The texts below a folder, or in one file.
+fn check_texts(path: &Path, links: &Links, kind: FileKind) -> Vec<CheckedFile> {
+    let mut loaded = Loaded::nothing(&Loading::trusted(Origin::User));
+    match kind {
+        FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path, links),
+        FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path, links),
+        _ => (loaded.agents, loaded.diagnostics) = agents::load(path, links),
+    }
     let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
+    let mut tools: Vec<_> = loaded.agents.iter().flat_map(AgentFile::named_tools).collect();
     loaded.keep_first();
     if kind == FileKind::Agents {
-        let (profiles, told) = agents::check_profiles(path);
+        let ((profiles, told), named) = agents::check_profiles(path);
         paths.extend(profiles);
         loaded.diagnostics.extend(told);
+        tools.extend(named);
     }
     let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
     let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
     let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();
     loaded.diagnostics.extend(of_texts);
-    checked((paths, loaded.diagnostics), kind)
+    let mut files = checked((paths, loaded.diagnostics), kind);
+    for file in &mut files {
+        let of = tools.iter().filter(|(path, ..)| *path == file.path);
+        file.tools = of.map(|(_, line, tool)| (*line, tool.clone())).collect();
+    }
+    files
 }
 
 /// Each file once, with what is to be said about it. One that is only told of is of that kind.
@@ -403,7 +461,8 @@ pub(crate) fn checked((mut paths, diagnostics): Told, kind: FileKind) -> Vec<Che
         let told = diagnostics.iter().filter(|told| told.path == path);
         let diagnostics: Vec<_> = told.cloned().collect();
         let worst = diagnostics.iter().map(|told| told.severity).max();
-        CheckedFile { path, kind, status: worst.unwrap_or(Severity::Warning), diagnostics }
+        let status = worst.unwrap_or(Severity::Warning);
+        CheckedFile { path, kind, status, diagnostics, tools: vec![] }
     });
     checked.collect()
 }

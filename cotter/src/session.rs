@@ -440,6 +440,7 @@ impl Session {
             budget: Budget::new(self.agent.limits()),
             started: AtomicU32::new(0),
             over: OnceLock::new(),
+            told: Mutex::default(),
         }))
     }
 

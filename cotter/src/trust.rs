@@ -24,7 +24,7 @@ pub use self::{
     difference::{Change, ChangeKind, Difference, Line},
     snapshot::{Hash, Item, MOST_BYTES, MOST_ITEMS, Snapshot},
     store::{Grants, Record, Standing, TrustStore},
-    view::view,
+    view::{texts, view},
 };
 
 /// A folder that cannot be trusted as it is, or a store that cannot be used. It names the place.

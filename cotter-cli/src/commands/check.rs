@@ -1,20 +1,22 @@
-//! `cotter skills|commands|agents|hooks check PATH`: every file of a kind, and what is wrong with it.
+//! `cotter skills|commands|agents|hooks|spaces check PATH`: every file of a kind, and what is wrong with it.
 
 use std::{path::Path, process::ExitCode};
 
 use cotter::{
     files::{self, CheckedFile, Diagnostic, FileKind, Severity},
+    permission::Rule,
     text,
 };
 use serde_json::json;
 
 use crate::{
     failure::Failure,
-    say,
-    style::{Style, When},
+    say, setup,
+    style::{self, Style, When},
+    trust::shown,
 };
 
-/// One line per file; exit 1 when something was rejected.
+/// One line per file, and how many there are; exit 1 when something was rejected.
 pub(crate) fn files(
     kind: FileKind,
     path: &Path,
@@ -22,17 +24,100 @@ pub(crate) fn files(
     when: When,
 ) -> Result<ExitCode, Failure> {
     if let Err(cause) = path.symlink_metadata() {
-        let failure = Failure::new(format!("cannot check {}", path.display())).with_cause(cause);
+        let failure = Failure::new(format!("cannot check {}", shown(path))).with_cause(cause);
         return Err(failure.with_hint("name a file or a folder that exists"));
     }
-    let checked = files::check(path, kind);
+    let mut checked = files::check(path, kind);
+    if checked.iter().any(|file| !file.tools.is_empty()) {
+        let known = setup::own_tools()?;
+        checked.iter_mut().for_each(|file| tell_of_tools(file, &known));
+    }
     let style = Style::on_stdout(when);
     let row = |file: &CheckedFile| {
         if json { json_row(file) } else { text_rows(file, style) }
     };
-    let said = say(&checked.iter().map(row).collect::<String>());
+    let mut out: String = checked.iter().map(row).collect();
+    if !json {
+        out += &match checked.is_empty() {
+            true => nothing(kind, path, style),
+            false => sum(&checked),
+        };
+    }
+    let said = say(&out);
     let is_rejected = checked.iter().any(|file| file.status == Severity::Rejected);
     Ok(if is_rejected { ExitCode::FAILURE } else { said })
+}
+
+/// Tools of Claude Code that are nearly called as others are.
+const ONLY_THEIRS: [&str; 3] = ["WebSearch", "NotebookRead", "TodoWrite"];
+
+/// Tells of tools that an agent names and nobody has: a limit with a typo leaves it without.
+fn tell_of_tools(file: &mut CheckedFile, known: &[String]) {
+    for (line, tool) in &file.tools {
+        let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
+        if may_be || known.contains(tool) {
+            continue;
+        }
+        // In the spelling that it is written in. What Claude Code has and we have not is no typo.
+        let ours = text::nearest(tool, known.iter().map(String::as_str));
+        let theirs = text::nearest(tool, Rule::other_names());
+        let near = match tool.starts_with(char::is_uppercase) {
+            _ if ONLY_THEIRS.contains(&tool.as_str()) => None,
+            true => theirs.or(ours),
+            false => ours.or(theirs),
+        };
+        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let shown = text::clip(&text::show_line(tool), 40).into_owned();
+        let why = format!("there is no tool `{shown}` here{near}");
+        file.diagnostics.push(Diagnostic::new(&file.path, *line, Severity::Warning, why));
+    }
+}
+
+/// How many files there are of each kind, and what became of them.
+fn sum(checked: &[CheckedFile]) -> String {
+    let mut kinds: Vec<(&str, usize)> = vec![];
+    for file in checked {
+        let word = match file.kind {
+            FileKind::Settings => "file of settings",
+            kind => kind.as_str(),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, number)) => *number += 1,
+            None => kinds.push((word, 1)),
+        }
+    }
+    let kinds: Vec<_> = kinds.iter().map(|(word, number)| style::count(*number, word)).collect();
+    let statuses = [Severity::Warning, Severity::Repaired, Severity::Rejected];
+    let statuses = statuses.iter().filter_map(|status| {
+        let number = checked.iter().filter(|file| file.status == *status).count();
+        (number > 0).then(|| format!("{number} {}", status.as_str()))
+    });
+    let statuses: Vec<_> = statuses.collect();
+    format!("\nlooked at {}: {}\n", kinds.join(", "), statuses.join(", "))
+}
+
+/// What is said where there is none, and what was looked for.
+fn nothing(kind: FileKind, path: &Path, style: Style) -> String {
+    let where_else =
+        "of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it";
+    let (what, sought) = match kind {
+        FileKind::Skills => {
+            ("skills", format!("`skills/NAME/SKILL.md`, `skills/*.md` and `*.yaml` {where_else}"))
+        }
+        FileKind::Commands => ("commands", format!("`commands/*.md` {where_else}")),
+        FileKind::Agents => {
+            ("agents", format!("`agents/*.md`, `*.yaml` and `agents/NAME/agent.json` {where_else}"))
+        }
+        FileKind::Hooks => (
+            "hooks",
+            "`settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, \
+             `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space"
+                .to_owned(),
+        ),
+        _ => ("files", "a folder with a `manifest.json`".to_owned()),
+    };
+    let (none, hint) = (shown(path), style.good("hint:"));
+    format!("there are no {what} in {none}\n\n{hint} looked for {sought}\n")
 }
 
 fn json_row(file: &CheckedFile) -> String {

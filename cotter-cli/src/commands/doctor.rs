@@ -3,16 +3,18 @@
 //!
 //! Each section is a row of one table, made of what was seen. Nothing is started and nothing is changed.
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+};
 
 use cotter::{
     Origin, Place,
-    command_hook::{CommandLine, FAILED},
+    command_hook::{CommandLine, Dialect, FAILED},
     ext::Kind,
     files::{Diagnostic, Severity},
     permission::{RuleKind, Zone},
     points::PointId,
-    text,
     trust::Standing,
 };
 use cotter_tools::confine::confines;
@@ -28,8 +30,10 @@ use crate::{
     home, say,
     setup::{self, Seen},
     spaces::{At, Spaces},
-    style::{Style, When},
-    switches, tools,
+    style::{Style, When, count},
+    switches,
+    table::{Page, Piece},
+    tools,
     trust::{self, Standings},
 };
 
@@ -108,7 +112,7 @@ pub(crate) fn doctor(json: bool, when: When) -> Result<ExitCode, Failure> {
     let broken = rows().filter(|row| row.state == State::Broken).count();
     let out = match json {
         true => in_json(&sections, broken),
-        false => in_text(&sections, broken, Style::on_stdout(when)),
+        false => in_text(&sections, Page::on_stdout(when)),
     };
     let said = say(&redactor().redact(&out));
     Ok(if broken > 0 { ExitCode::FAILURE } else { said })
@@ -132,32 +136,95 @@ fn in_json(sections: &[(&str, Vec<Row>)], broken: usize) -> String {
     format!("{}\n", json!({"v": 1, "broken": broken, "sections": sections}))
 }
 
-fn in_text(sections: &[(&str, Vec<Row>)], broken: usize, style: Style) -> String {
+/// Sections without anything are told in one line, and the last line sums up.
+fn in_text(sections: &[(&str, Vec<Row>)], page: Page) -> String {
+    let (empty, told): (Vec<_>, Vec<_>) = sections.iter().partition(|(_, rows)| rows.is_empty());
     let mut out = String::new();
-    for (name, rows) in sections {
-        out += &format!("{}\n", style.strong(name));
-        if rows.is_empty() {
-            out += &format!("  {}\n", style.muted("nothing"));
-        }
-        for Row { what, state, word, about } in rows {
-            let word = text::show_line(word);
-            let word = match state {
-                State::Good => style.good(&word),
-                State::Note => style.warning(&word),
-                State::Broken => style.bad(&word),
-            };
-            out += &format!("  {}: {word}\n", text::show_line(what));
-            for (key, value) in about {
-                out += &format!("    {} {}\n", style.muted(key), text::show_line(value));
-            }
+    for (name, rows) in told {
+        out += &format!("{}\n", page.style.strong(name));
+        for row in rows {
+            out += &row.in_text(page);
         }
         out.push('\n');
     }
-    out + &match broken {
-        0 => "nothing is broken\n".to_owned(),
-        1 => "1 thing is broken\n".to_owned(),
-        more => format!("{more} things are broken\n"),
+    if !empty.is_empty() {
+        let names: Vec<_> = empty.iter().map(|(name, _)| *name).collect();
+        let names = Piece::new(Style::muted, &names.join(", "));
+        out += &format!("{}\n", page.hang("nothing to tell of  ", 20, &[names]));
     }
+    out + &page.hang("", 0, &[Piece::plain(&sum(sections))])
+}
+
+/// What is wrong, or that nothing is.
+fn sum(sections: &[(&str, Vec<Row>)]) -> String {
+    let of = |state: State| {
+        let rows = sections.iter().flat_map(|(_, rows)| rows);
+        rows.filter(move |row| row.state == state).map(|row| row.what.as_str())
+    };
+    let number = of(State::Broken).count();
+    let notes = of(State::Note).count();
+    let notes = if notes == 0 { String::new() } else { format!("; {}", count(notes, "note")) };
+    let mut names: Vec<_> = of(State::Broken).collect();
+    names.dedup();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let names = names[..names.len().min(MOST_NAMED)].join(", ");
+    match number {
+        0 => format!("nothing is broken{notes}"),
+        1 => format!("1 thing is broken: {names}{notes}"),
+        _ => format!("{number} things are broken: {names}{more}{notes}"),
+    }
+}
+
+/// How many things that are broken the last line names.
+const MOST_NAMED: usize = 3;
+
+/// What of more about something stands beside it.
+const BESIDE: [&str; 2] = ["origin", "sandbox"];
+
+/// What stands in `--json` alone.
+const ONLY_JSON: [&str; 2] = ["hash", "absent"];
+
+impl Row {
+    /// A row and what is below it. The word says how it stands where there is no colour.
+    fn in_text(&self, page: Page) -> String {
+        let paint = match self.state {
+            State::Good => Style::good,
+            State::Note => Style::warning,
+            State::Broken => Style::bad,
+        };
+        let word = match self.state {
+            State::Good => "ok",
+            State::Note => "note",
+            State::Broken => "broken",
+        };
+        let lead = format!("  {}{}", paint(page.style, word), " ".repeat(8 - word.len()));
+        let beside = self.about.iter().filter(|(key, _)| BESIDE.contains(key));
+        let beside: Vec<_> = beside.map(|(key, value)| format!("{key} {value}")).collect();
+        let mut pieces = vec![Piece::new(paint, &format!("{}: {}", self.what, self.word))];
+        if !beside.is_empty() {
+            pieces.push(Piece::new(Style::muted, &format!("({})", beside.join(", "))));
+        }
+        let mut out = page.hang(&lead, 10, &pieces);
+        let further = |key: &&str| !BESIDE.contains(key) && !ONLY_JSON.contains(key);
+        let mut keys: Vec<_> = self.about.iter().map(|(key, _)| *key).filter(further).collect();
+        keys.dedup();
+        for key in keys {
+            let values = self.about.iter().filter(|(known, _)| *known == key);
+            let values: Vec<_> = values.map(|(_, value)| value.as_str()).collect();
+            // Hooks have a line each; folders are many.
+            let lines = if key == "folder" { vec![values.join(", ")] } else { owned(&values) };
+            let lead = format!("            {} ", page.style.muted(key));
+            for line in lines {
+                out += &page.hang(&lead, 13 + key.len(), &[Piece::plain(&line)]);
+            }
+        }
+        out
+    }
+}
+
+fn owned(values: &[&str]) -> Vec<String> {
+    values.iter().map(|value| (*value).to_owned()).collect()
 }
 
 /// Where something may be found, and what is there.
@@ -326,7 +393,7 @@ fn confinement(sight: &Sight) -> Vec<Row> {
         true => (State::Good, "confined"),
         false => (State::Note, "not confined: they may do what you may"),
     };
-    vec![
+    let mut rows = vec![
         Row::new("commands of the agent", state, word).with("sandbox", setting),
         Row::new("hooks of the project", state, word),
         Row::new(
@@ -337,27 +404,38 @@ fn confinement(sight: &Sight) -> Vec<Row> {
                 false => "not confined: they may do what you may",
             },
         ),
-        Row::new("your own hooks", State::Note, "not confined: they may do what you may"),
-    ]
+    ];
+    if seen.files.hooks().any(|(owner, _)| owner.origin == Origin::User) {
+        let word = "not confined: they may do what you may";
+        rows.push(Row::new("your own hooks", State::Note, word));
+    }
+    rows
 }
 
 fn folders(sight: &Sight) -> Vec<Row> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let place = seen.agent.place();
-    let listed = |folders: &mut dyn Iterator<Item = &std::path::Path>| {
-        let mut shown: Vec<_> = folders.map(trust::shown).collect();
-        shown.dedup();
-        shown
-    };
-    let row = |what: &str, shown: Vec<String>| {
-        let row = Row::new(what, State::Good, format!("{} folders", shown.len()));
-        shown.into_iter().fold(row, |row, folder| row.with("folder", folder))
+    let row = |what: &str, folders: &mut dyn Iterator<Item = &std::path::Path>| {
+        let mut seen = BTreeSet::new();
+        let new: Vec<_> = folders.filter(|folder| seen.insert(folder.to_owned())).collect();
+        let (there, absent): (Vec<_>, Vec<_>) = new.into_iter().partition(|path| path.exists());
+        let mut word = count(there.len(), "place");
+        if !absent.is_empty() {
+            word += &format!(", and {} that {} not there", absent.len(), is_or_are(absent.len()));
+        }
+        let row = Row::new(what, State::Good, word);
+        let row = there.iter().fold(row, |row, path| row.with("folder", trust::shown(path)));
+        absent.iter().fold(row, |row, path| row.with("absent", trust::shown(path)))
     };
     vec![
-        row("may be written", listed(&mut place.write_roots())),
-        row("may be read", listed(&mut place.read_roots())),
-        row("closed", listed(&mut place.closed())),
+        row("may be written", &mut place.write_roots()),
+        row("may be read", &mut place.read_roots()),
+        row("closed", &mut place.closed()),
     ]
+}
+
+fn is_or_are(number: usize) -> &'static str {
+    if number == 1 { "is" } else { "are" }
 }
 
 /// Hooks that failed or took long, in the last sessions of the folder.
@@ -419,10 +497,12 @@ fn switches(sight: &Sight) -> Vec<Row> {
     let mut rows = vec![
         Row::new("mode", State::Good, policy.mode().to_string()),
         Row::new("level", State::Good, policy.level().to_string()),
-        Row::new("failures of hooks written for Claude Code", State::Good, blocks),
         Row::new("the kernel's gates", State::Good, "nothing switches them off")
             .with("gates", kernel.join(", ")),
     ];
+    if seen.files.hooks().any(|(_, hook)| matches!(hook.dialect, Dialect::Claude(_))) {
+        rows.push(Row::new("failures of hooks written for Claude Code", State::Good, blocks));
+    }
     rows.extend(off);
     for name in switches::VARIABLES {
         let said = home::text_variable(name);

@@ -6,7 +6,7 @@ pub(crate) mod test;
 
 use std::process::ExitCode;
 
-use cotter::{Owner, command_hook::CommandHook, ext::HookInfo, points::PointId, text};
+use cotter::{Origin, Owner, command_hook::CommandHook, ext::HookInfo, points::PointId};
 use serde_json::json;
 use smol_str::SmolStr;
 
@@ -15,6 +15,7 @@ use crate::{
     failure::Failure,
     say, setup,
     style::{Style, When},
+    table::{Page, Piece},
 };
 
 /// `cotter hooks list`.
@@ -25,14 +26,10 @@ pub(crate) fn list(json: bool, shape: &Shape, when: When) -> Result<ExitCode, Fa
     if json {
         return Ok(say(&hooks.iter().map(|hook| json_row(hook) + "\n").collect::<String>()));
     }
-    let style = Style::on_stdout(when);
-    let width = |of: fn(&Hook) -> usize| hooks.iter().map(of).max().unwrap_or_default();
-    let widths = [
-        width(|hook| text::show_line(&hook.name).chars().count()),
-        width(|hook| hook.point.name().len()),
-        width(|hook| hook.powers().len()),
-    ];
-    Ok(say(&hooks.iter().map(|hook| text_row(hook, widths, style) + "\n").collect::<String>()))
+    // Those that came from files first, as they are what somebody looks for.
+    hooks.sort_by_key(|hook| matches!(hook.owner.origin, Origin::Kernel | Origin::Embedder));
+    let rows: Vec<_> = hooks.iter().map(text_row).collect();
+    Ok(say(&Page::on_stdout(when).rows(&rows)))
 }
 
 /// A hook with everything it may do: one that may change a call also judges what others made of it.
@@ -82,23 +79,18 @@ fn joined(infos: Vec<HookInfo>) -> Vec<Hook> {
     hooks
 }
 
-fn text_row(hook: &Hook, [name, point, powers]: [usize; 3], style: Style) -> String {
-    let shown = text::show_line(&hook.name);
-    let padding = " ".repeat(name - shown.chars().count());
-    let shown = style.strong(&shown);
-    let origin = style.muted(&format!("({})", text::show_line(&hook.owner.origin.to_string())));
-    let tools = hook.tools.as_ref().map(|globs| {
-        let globs = globs.join(", ");
-        format!("  for {}", text::show_line(&globs))
-    });
-    let off = if hook.enabled { String::new() } else { style.warning("  switched off") };
-    let said = match hook.description.is_empty() {
-        true => String::new(),
-        false => format!("  {}", text::show_line(&hook.description)),
-    };
-    let tools = tools.unwrap_or_default();
-    let (at, may) = (hook.point.name(), hook.powers());
-    format!("{shown}{padding}  {at:<point$}  {may:<powers$}  {origin}{tools}{said}{off}")
+fn text_row(hook: &Hook) -> (Vec<Piece>, Vec<Piece>) {
+    let columns = vec![
+        Piece::new(Style::strong, &hook.name),
+        Piece::plain(hook.point.name()),
+        Piece::plain(&hook.powers()),
+    ];
+    let mut last = vec![Piece::new(Style::muted, &format!("({})", hook.owner.origin))];
+    let tools = hook.tools.iter().map(|globs| format!("for {}", globs.join(", ")));
+    last.extend(tools.map(|tools| Piece::plain(&tools)));
+    last.extend((!hook.description.is_empty()).then(|| Piece::plain(&hook.description)));
+    last.extend((!hook.enabled).then(|| Piece::new(Style::warning, "switched off")));
+    (columns, last)
 }
 
 fn json_row(hook: &Hook) -> String {

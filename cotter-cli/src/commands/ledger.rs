@@ -172,17 +172,26 @@ impl Telling {
         self.ran(record);
     }
 
-    /// Every hook that ran, by its name in the table stored with it.
+    /// Every hook that ran, by its name in the table stored with it. Gates are asked again once somebody
+    /// answered: what they said before is not told twice.
     fn ran(&mut self, record: &Value) {
+        let mut before: Vec<(u64, &str, &str)> = vec![];
         for ran in list(record, "ran") {
             let number = ran["hook"].as_u64().unwrap_or_default();
+            let said = (number, text_of(ran, "verdict"), text_of(ran, "reason"));
+            let again = before.iter().any(|(known, ..)| *known == number);
+            if before.contains(&said) {
+                continue;
+            }
+            before.push(said);
+            let again = if again { "asked again: " } else { "" };
             let unknown = || format!("hook {number}");
             let name = self.hooks.get(&number).cloned().unwrap_or_else(unknown);
             let reason = ran["reason"].as_str().map(|reason| format!(": {reason}"));
             let (verdict, micros) =
                 (text_of(ran, "verdict"), ran["ns"].as_f64().unwrap_or(0.0) / 1e3);
             self.line(format!(
-                "    {name} {verdict} in {micros:.1} µs{}",
+                "    {name} {again}{verdict} in {micros:.1} µs{}",
                 reason.unwrap_or_default()
             ));
         }

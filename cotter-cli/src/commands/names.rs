@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use cotter::{
+    Owner,
     ext::{Kind, NameInfo},
-    text,
 };
 use serde_json::json;
 
@@ -14,6 +14,7 @@ use crate::{
     failure::Failure,
     say, setup,
     style::{Style, When},
+    table::{Page, Piece},
     trust,
 };
 
@@ -29,24 +30,21 @@ pub(crate) fn list(kind: Kind, json: bool, when: When) -> Result<ExitCode, Failu
         let rows = names.iter().map(json_row).chain(profiles.iter().map(profile_json));
         return Ok(say(&rows.map(|row| row + "\n").collect::<String>()));
     }
-    let style = Style::on_stdout(when);
     let mark = if kind == Kind::Subagent { '@' } else { '/' };
-    let width = names.iter().map(|info| info.name.len()).max().unwrap_or_default();
-    let rows = names.iter().map(|info| text_row(info, mark, width, style));
-    let rows = rows.chain(profiles.iter().map(|listed| profile_row(listed, width, style)));
-    Ok(say(&rows.map(|row| row + "\n").collect::<String>()))
+    let rows = names.iter().map(|info| text_row(info, mark));
+    let rows: Vec<_> = rows.chain(profiles.iter().map(profile_row)).collect();
+    Ok(say(&Page::on_stdout(when).rows(&rows)))
 }
 
 /// A profile is not called by the model: it is run with `--agent`.
-fn profile_row(listed: &Listed, width: usize, style: Style) -> String {
-    let name = text::show_line(&listed.name);
-    let padding = " ".repeat(width.saturating_sub(name.len()));
+fn profile_row(listed: &Listed) -> (Vec<Piece>, Vec<Piece>) {
+    let name = Piece::new(Style::strong, &format!(" {}", listed.name));
     let about = match &listed.profile {
-        Ok(profile) => text::show_line(&profile.description).into_owned(),
-        Err(failure) => style.warning(&text::show_line(&failure.in_short())),
+        Ok(profile) => Piece::plain(&profile.description),
+        Err(failure) => Piece::new(Style::warning, &failure.in_short()),
     };
-    let origin = style.muted(&format!("(profile:{name}, run with --agent)"));
-    format!(" {}{padding}  {about}  {origin}", style.strong(&name))
+    let origin = format!("(profile:{}, run with --agent)", listed.name);
+    (vec![name], vec![about, Piece::new(Style::muted, &origin)])
 }
 
 fn profile_json(listed: &Listed) -> String {
@@ -66,19 +64,23 @@ fn profile_json(listed: &Listed) -> String {
     row.to_string()
 }
 
-/// A name's letters are plain; what is said about it may come from anywhere.
-fn text_row(info: &NameInfo, mark: char, width: usize, style: Style) -> String {
+fn text_row(info: &NameInfo, mark: char) -> (Vec<Piece>, Vec<Piece>) {
     let NameInfo { name, description, owner, shadowed_by, .. } = info;
-    let padding = " ".repeat(width - name.len());
-    let name = style.strong(&format!("{mark}{name}"));
-    let origin = owner.origin.to_string();
-    let origin = style.muted(&format!("({})", text::show_line(&origin)));
-    let shadowed = shadowed_by.as_ref().map(|by| {
-        let by = by.to_string();
-        style.warning(&format!("  shadowed by {}", text::show_line(&by)))
-    });
-    let description = text::show_line(description);
-    format!("{name}{padding}  {description}  {origin}{}", shadowed.unwrap_or_default())
+    named_row(&format!("{mark}{name}"), description, owner, shadowed_by.as_ref())
+}
+
+/// What is called by a name: what it is for, whose it is, and who has its name in its stead.
+pub(super) fn named_row(
+    name: &str,
+    description: &str,
+    owner: &Owner,
+    shadowed_by: Option<&Owner>,
+) -> (Vec<Piece>, Vec<Piece>) {
+    let origin = Piece::new(Style::muted, &format!("({})", owner.origin));
+    let mut last = vec![Piece::plain(description), origin];
+    let shadowed = shadowed_by.map(|by| format!("shadowed by {by}"));
+    last.extend(shadowed.map(|words| Piece::new(Style::warning, &words)));
+    (vec![Piece::new(Style::strong, name)], last)
 }
 
 fn json_row(info: &NameInfo) -> String {

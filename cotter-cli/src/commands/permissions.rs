@@ -11,6 +11,7 @@ use crate::{
     own_settings, say,
     setup::{self, Files},
     style::{Style, When},
+    table::{Page, Piece},
 };
 
 /// `cotter permissions list`.
@@ -27,7 +28,8 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
         return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
     let agent = setup::shown(place, &Shape::default())?;
-    let style = Style::on_stdout(when);
+    let page = Page::on_stdout(when);
+    let style = page.style;
     let policy = agent.policy();
     let mut out = format!(
         "mode {}, level {}, sandbox {}\n",
@@ -35,12 +37,11 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
         style.strong(policy.level().as_str()),
         style.strong(files.values().sandbox.unwrap_or_default().as_str()),
     );
-    let width = rules.iter().map(|(_, rule, _)| rule.text.chars().count()).max().unwrap_or(0);
-    for (kind, rule, origin) in &rules {
-        let (text, kind) = (text::show_line(&rule.text), kind.as_str());
-        let at = style.muted(&format!("{origin}, {}", text::show_line(&rule.place.to_string())));
-        out += &format!("{kind:<5}  {text:<width$}  {at}\n");
-    }
+    let rows = rules.iter().map(|(kind, rule, origin)| {
+        let at = Piece::new(Style::muted, &format!("{origin}, {}", rule.place));
+        (vec![Piece::plain(kind.as_str()), Piece::plain(&rule.text)], vec![at])
+    });
+    out += &page.rows(&rows.collect::<Vec<_>>());
     if rules.is_empty() {
         out += "no rules: zones decide\n";
     }

@@ -180,8 +180,8 @@ impl Asked {
             None => setup.agent(&args, Nobody).await,
         }?;
         let is_command = slash.as_deref().is_some_and(|name| has_command(&agent, name));
-        if let (false, Some((failure, _))) = (is_command, &missing) {
-            return Err(failure.clone());
+        if let (false, Some((failure, _)), Some(name)) = (is_command, &missing, &slash) {
+            return Err(no_command(&agent, name, failure));
         }
         match (&slash, is_command) {
             (Some(_), true) if matches!(prompt, Some(Content::Parts(_))) => {
@@ -306,14 +306,30 @@ fn has_command(agent: &Agent, name: &str) -> bool {
 /// What begins like a command and is none goes to the model as it is. Somebody at a terminal may have
 /// meant another.
 fn hint_at(agent: &Agent, typed: &str, output: &mut Output) {
-    let kinds = [Kind::Command, Kind::Skill, Kind::Hook];
-    let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
-    let near = text::nearest(typed, names.iter().map(|info| info.name.as_str()));
-    if let Some(near) = near.filter(|near| *near != typed && io::stderr().is_terminal()) {
+    let near = near_command(agent, typed).filter(|_| io::stderr().is_terminal());
+    if let Some(near) = near {
         output.warn(&format!(
             "there is no command `/{typed}`, so the model gets it as text; did you mean `/{near}`?"
         ));
     }
+}
+
+/// Why nothing was sent that begins like a command: one would have done without a model.
+fn no_command(agent: &Agent, typed: &str, missing: &Failure) -> Failure {
+    match near_command(agent, typed) {
+        Some(near) => Failure::usage(format!("there is no command `/{typed}`"))
+            .with_cause(missing.message())
+            .with_hint(format!("did you mean `/{near}`?")),
+        None => missing.clone(),
+    }
+}
+
+/// What may be typed after a slash and is nearly what was.
+fn near_command(agent: &Agent, typed: &str) -> Option<SmolStr> {
+    let kinds = [Kind::Command, Kind::Skill, Kind::Hook];
+    let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
+    let near = text::nearest(typed, names.iter().map(|info| info.name.as_str()));
+    near.filter(|near| *near != typed).map(SmolStr::from)
 }
 
 /// Aborts the run at the first signal that asks for it; the second ends the process at once.

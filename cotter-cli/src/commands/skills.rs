@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::Shape,
+    commands::names::named_row,
     failure::Failure,
     say, setup,
     style::{Style, When},
+    table::Page,
 };
 
 fn agent() -> Result<Agent, Failure> {
@@ -29,21 +31,11 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
             .map(|skill| format!("{}\n", row(skill)))
             .collect::<String>()));
     }
-    let style = Style::on_stdout(when);
-    let width = skills.iter().map(|skill| skill.name.len()).max().unwrap_or_default();
-    let line = |skill: &SkillInfo| {
-        let padding = " ".repeat(width - skill.name.len());
-        let name = style.strong(&format!("/{}", skill.name));
-        let origin = skill.owner.origin.to_string();
-        let origin = style.muted(&format!("({})", text::show_line(&origin)));
-        let shadowed = skill.shadowed_by.as_ref().map(|by| {
-            let by = by.to_string();
-            style.warning(&format!("  shadowed by {}", text::show_line(&by)))
-        });
-        let description = text::show_line(&skill.description);
-        format!("{name}{padding}  {description}  {origin}{}\n", shadowed.unwrap_or_default())
+    let row = |skill: &SkillInfo| {
+        let SkillInfo { name, description, owner, shadowed_by, .. } = skill;
+        named_row(&format!("/{name}"), description, owner, shadowed_by.as_ref())
     };
-    Ok(say(&skills.iter().map(line).collect::<String>()))
+    Ok(say(&Page::on_stdout(when).rows(&skills.iter().map(row).collect::<Vec<_>>())))
 }
 
 /// `cotter skills show NAME`.

@@ -7,7 +7,6 @@ use cotter::{
     space::{self, Space},
     text,
     trust::{Grants, Hash, Snapshot, Standing, TrustStore, view},
-    ui::Ui,
 };
 use serde_json::json;
 
@@ -64,6 +63,12 @@ impl From {
         let folder = fs::canonicalize(typed).map_err(cannot)?;
         let folder = folder.into_os_string().into_string();
         folder.map(From::Folder).map_err(|_| Failure::new("the name of that folder is no text"))
+    }
+
+    /// Where contents are from, for people.
+    fn words(&self, revision: Option<&str>) -> String {
+        let at = revision.map(|revision| format!(" at {revision}")).unwrap_or_default();
+        format!("{}{at}", text::show_line(self.as_str()))
     }
 
     fn as_str(&self) -> &str {
@@ -135,7 +140,7 @@ fn add(source: &str, rev: Option<String>, rewrite: bool, when: When) -> Result<E
     };
     let snapshot = snapshot.at(&place)?;
     let store = trust::store(setup::place(None)?.project())?;
-    let answer = ask(&snapshot, &store, rewrite, when)?;
+    let answer = ask(&snapshot, &from.words(copied.revision.as_deref()), &store, rewrite, when)?;
     if answer == Answer::No {
         return Err(Failure::refused("the answer was no: nothing was added"));
     }
@@ -146,7 +151,9 @@ fn add(source: &str, rev: Option<String>, rewrite: bool, when: When) -> Result<E
     let entry = Entry { id: id.to_string(), source, rev, revision: copied.revision, hash };
     home.set(&id, Some(entry))?;
     settle(&answer, &snapshot, &store, rewrite)?;
-    Ok(say(&format!("{}{}", about(&id, &place, "is there")?, left_open(&answer, &snapshot))))
+    let done = Done::new(&answer, &snapshot, about(&id, &place, "is there")?);
+    let said = say(&done.words);
+    done.left_open.map_or(Ok(said), Err)
 }
 
 /// What a person said to contents.
@@ -160,9 +167,10 @@ enum Answer {
     Nobody,
 }
 
-/// Shows contents, and what of them is another than was trusted, and asks.
+/// Shows contents, where they are from and what of them is another than was trusted, and asks.
 fn ask(
     snapshot: &Snapshot,
+    from: &str,
     store: &TrustStore,
     rewrite: bool,
     when: When,
@@ -172,13 +180,14 @@ fn ask(
         return Ok(Answer::Known);
     }
     let shown = view(snapshot, &trust::declared_of_space(snapshot)?, &standing);
-    let question = trust::question(Grants::default().with_rewrite(rewrite));
+    let shown = format!("from    {from}\n{shown}");
+    let grants = Grants::default().with_rewrite(rewrite);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
     Ok(runtime.block_on(async {
         let Ok(terminal) = Terminal::open(when, Screen::default()) else { return Answer::Nobody };
-        match terminal.confirm(&format!("{shown}\n{question}")).await {
+        match trust::confirm(&shown, snapshot, grants, &terminal).await {
             true => Answer::Yes,
             false => Answer::No,
         }
@@ -209,15 +218,27 @@ fn about(id: &str, place: &Path, what: &str) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// What is still to be done.
-fn left_open(answer: &Answer, snapshot: &Snapshot) -> String {
-    let (path, hash) = (shown(snapshot.source()), snapshot.hash());
-    match answer {
-        Answer::Nobody => format!(
-            "nobody trusts it yet: `cotter trust {path}` shows it and asks; `--trust={hash}` trusts it \
-             for one run\n"
-        ),
-        _ => format!("`cotter -p --space {} PROMPT` uses it\n", id_of(snapshot)),
+/// What was done, and what is still to be done by somebody.
+struct Done {
+    words: String,
+    left_open: Option<Failure>,
+}
+
+impl Done {
+    fn new(answer: &Answer, snapshot: &Snapshot, words: String) -> Self {
+        let id = id_of(snapshot);
+        if *answer != Answer::Nobody {
+            let words = format!("{words}`cotter -p --space {id} PROMPT` uses it\n");
+            return Done { words, left_open: None };
+        }
+        let (path, hash) = (shown(snapshot.source()), snapshot.hash());
+        let failure = Failure::refused(format!(
+            "nobody trusts space `{id}` yet: there is no terminal to ask on"
+        ));
+        let left_open = failure.with_hint(format!(
+            "`cotter trust {path}` shows it and asks; `--trust={hash}` trusts it for one run"
+        ));
+        Done { words, left_open: Some(left_open) }
     }
 }
 
@@ -241,39 +262,73 @@ fn update(id: Option<&str>, rewrite: bool, when: When) -> Result<ExitCode, Failu
     let mut failed = None;
     for entry in entries {
         let id = entry.id.clone();
-        match update_one(&home, entry, rewrite, when) {
-            Ok(words) => _ = say(&words),
-            Err(failure) => {
-                let failure = failure.within(format!("space `{id}` stays as it is"));
-                if let Some(before) = failed.replace(failure) {
-                    before.report(Style::on_stderr(when));
-                }
+        let failure = match update_one(&home, entry, rewrite, when) {
+            Ok(Done { words, left_open }) => {
+                say(&words);
+                left_open
             }
+            Err(failure) => Some(failure.within(format!("space `{id}` stays as it is"))),
+        };
+        if let Some(failure) = failure
+            && let Some(before) = failed.replace(failure)
+        {
+            before.report(Style::on_stderr(when));
         }
     }
     failed.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<String, Failure> {
+/// Whether what was asked for is one commit, of which there is nothing newer.
+fn is_fixed(entry: &Entry) -> bool {
+    let is_commit = |rev: &String| {
+        matches!(rev.len(), 40 | 64) && rev.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    entry.rev.as_ref().is_some_and(is_commit)
+}
+
+/// Whether what is in its place was changed there: an update would take that away.
+fn is_edited(entry: &Entry, place: &Path, there: Option<Hash>) -> bool {
+    match there {
+        Some(hash) => hash != entry.hash,
+        None => place.symlink_metadata().is_ok(),
+    }
+}
+
+fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<Done, Failure> {
+    let Entry { id, .. } = &entry;
+    let place = home.place(id);
+    let there = Snapshot::take(&place).ok().map(|there| there.hash());
+    let same = |words: String| Ok(Done { words, left_open: None });
+    if let Some(rev) = entry.rev.as_deref().filter(|_| is_fixed(&entry))
+        && there == Some(entry.hash)
+    {
+        let words = format!("space `{id}` is fixed at {rev}, by `--rev`: there is nothing newer\n");
+        return same(words);
+    }
     let from = From::parse(&entry.source)?;
     let copied = from.copy(entry.rev.as_deref(), home)?;
-    let Entry { id, .. } = &entry;
     let found = read(&copied, &from)?.id;
     if found != *id {
         return Err(Failure::new(format!("it calls itself `{found}` now")));
     }
-    let place = home.place(id);
+    let origin = from.words(copied.revision.as_deref());
     let snapshot = copied.snapshot.at(&place)?;
-    let there = Snapshot::take(&place).ok();
     let new = Entry { revision: copied.revision, hash: snapshot.hash(), ..entry.clone() };
-    if there.as_ref().is_some_and(|there| there.hash() == snapshot.hash()) {
+    if there == Some(snapshot.hash()) {
         if new != entry {
             home.set(id, Some(new))?;
         }
-        return Ok(format!("space `{id}` is up to date\n"));
+        return same(format!("space `{id}` is up to date\n"));
+    }
+    if is_edited(&entry, &place, there) {
+        let message = format!("{} was changed after it was copied there", shown(&place));
+        let source = text::show_line(&entry.source).into_owned();
+        return Err(Failure::new(message).with_hint(format!(
+            "keep what you changed elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
+        )));
     }
     let store = trust::store(setup::place(None)?.project())?;
-    let answer = ask(&snapshot, &store, rewrite, when)?;
+    let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
     match (&answer, store.standing(&snapshot)) {
         (Answer::No, _) => return Err(Failure::refused("the answer was no")),
         // Something of it is trusted, and only a person may put something else in its place.
@@ -287,7 +342,7 @@ fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<St
     home.put(id, &snapshot)?;
     home.set(id, Some(new))?;
     settle(&answer, &snapshot, &store, rewrite)?;
-    Ok(format!("{}{}", about(id, &place, "is up to date")?, left_open(&answer, &snapshot)))
+    Ok(Done::new(&answer, &snapshot, about(id, &place, "is up to date")?))
 }
 
 fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {

@@ -5,10 +5,11 @@ use std::{
     process::ExitCode,
 };
 
-use cotter::trust::{Grants, Record, Snapshot, Standing, TrustStore, view};
+use cotter::trust::{Grants, Record, Snapshot, Standing, TrustStore, texts, view};
 use serde_json::json;
 
 use crate::{
+    cli::Looking,
     failure::Failure,
     home, say,
     setup::place,
@@ -17,8 +18,8 @@ use crate::{
     trust::{self, shown},
 };
 
-/// `cotter trust [PATH] --print`: shows everything and decides nothing.
-pub(crate) fn print(path: Option<&Path>) -> Result<ExitCode, Failure> {
+/// `cotter trust [PATH] --print` and `--show`: everything, or its texts too, and nothing is decided.
+pub(crate) fn print(path: Option<&Path>, how: Looking) -> Result<ExitCode, Failure> {
     let named = Named::find(path, trust::sources)?;
     let store = trust::store(&named.project);
     let mut views = vec![];
@@ -27,7 +28,11 @@ pub(crate) fn print(path: Option<&Path>) -> Result<ExitCode, Failure> {
             Ok(store) => store.standing(&snapshot),
             Err(failure) => Standing::Unknown { word: Some(failure.in_short()) },
         };
-        views.push(view(&snapshot, &trust::declared(&snapshot)?, &standing));
+        let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &standing);
+        if how == Looking::AtTexts {
+            shown += &format!("\n{}", texts(&snapshot));
+        }
+        views.push(shown);
     }
     match views.is_empty() {
         true => Ok(nothing()),

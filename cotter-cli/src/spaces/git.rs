@@ -65,7 +65,11 @@ impl Address {
             let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
             let is_helper = typed.contains("::");
             if (is_short || is_helper) && !Path::new(typed).exists() {
-                return Err(wrong(typed, "is no address that is taken"));
+                let failure = wrong(typed, "is no address that is taken");
+                return Err(match spelled_out(typed).filter(|_| !is_helper) {
+                    Some(whole) => failure.with_hint(format!("did you mean `{whole}`?")),
+                    None => failure,
+                });
             }
             return Ok(None);
         };
@@ -97,6 +101,13 @@ impl Address {
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
+}
+
+/// The whole address that `user@host:path` is short for.
+fn spelled_out(short: &str) -> Option<String> {
+    let (host, path) = short.split_once(':')?;
+    let is_plain = short.bytes().all(|byte| byte.is_ascii_graphic()) && !path.is_empty();
+    is_plain.then(|| format!("ssh://{host}/{}", path.trim_start_matches('/')))
 }
 
 fn wrong(typed: &str, what: &str) -> Failure {

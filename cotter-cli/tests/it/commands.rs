@@ -201,13 +201,17 @@ fn g8_an_unknown_name_goes_to_the_model_as_it_is() {
     "#]]);
     let stored = fs::read_to_string(world.session_file()).unwrap();
     assert!(stored.contains(r#""content":"/comapct now""#), "{stored}");
-    World::new().check(&["-p", "/comapct now"], expect![[r#"
+    World::new().check(
+        &["-p", "/comapct now"],
+        expect![[r#"
         exit 2
         --- stderr
-        error: no model is set up, so nothing was sent
+        error: there is no command `/comapct`
+          caused by: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
-    "#]]);
+        hint: did you mean `/compact`?
+    "#]],
+    );
 }
 
 #[test]

@@ -358,7 +358,7 @@ fn a_wrong_flag_says_what_is_wrong() {
             error: the following required arguments were not provided
               caused by: <ID>
 
-            hint: `cotter --help` shows what may be typed
+            hint: `cotter ledger --help` shows what may be typed
         "#]],
     );
     world.check(
@@ -398,6 +398,37 @@ fn colour_comes_when_asked_for() {
         error: invalid value 'blue' for '--color <WHEN>'
 
         hint: possible values: auto, always, never
+    "#]],
+    );
+}
+
+#[test]
+fn a_missing_argument_points_to_the_help_of_its_command() {
+    let world = World::new();
+    for (args, path) in [
+        (&["spaces", "add"][..], "spaces add"),
+        (&["agents", "check"], "agents check"),
+        (&["hooks", "test"], "hooks test"),
+        (&["mcp", "accept"], "mcp accept"),
+        (&["sessions", "show"], "sessions show"),
+        (&["untrust", "a", "b"], "untrust"),
+    ] {
+        let output = world.output(args);
+        let told = String::from_utf8(output.stderr).unwrap();
+        let hint = format!("\nhint: `cotter {path} --help` shows what may be typed\n");
+        assert!(told.ends_with(&hint), "{args:?}: {told}");
+        let path: Vec<_> = path.split(' ').chain(["--help"]).collect();
+        assert_eq!(world.output(&path).status.code(), Some(0));
+    }
+    world.check(
+        &["spaces", "add"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: the following required arguments were not provided
+          caused by: <PATH|GIT-URL>
+
+        hint: `cotter spaces add --help` shows what may be typed
     "#]],
     );
 }

@@ -478,16 +478,18 @@ fn c14_files_are_checked_one_by_one() {
     world.check(
         &["hooks", "check", ".cotter"],
         expect![[r#"
-        exit 1
-        --- stdout
-        .cotter/hooks/\u{1b}[31m.yaml: rejected
-          line 3: it is not YAML
-        .cotter/hooks/late.yaml: rejected
-          line 2: there is no phase `past`; did you mean `post`?
-        .cotter/hooks/no-prod.yaml: ok
-        .cotter/settings.json: rejected
-          line 2: $.hooks["tool.pre"][0].comand: unknown key `comand`; did you mean `command`?
-    "#]],
+            exit 1
+            --- stdout
+            .cotter/hooks/\u{1b}[31m.yaml: rejected
+              line 3: it is not YAML
+            .cotter/hooks/late.yaml: rejected
+              line 2: there is no phase `past`; did you mean `post`?
+            .cotter/hooks/no-prod.yaml: ok
+            .cotter/settings.json: rejected
+              line 2: $.hooks["tool.pre"][0].comand: unknown key `comand`; did you mean `command`?
+
+            looked at 3 hooks, 1 file of settings: 1 ok, 3 rejected
+        "#]],
     );
     world.check(&["hooks", "check", ".", "--json"], expect![[r#"
         exit 1
@@ -500,10 +502,12 @@ fn c14_files_are_checked_one_by_one() {
     world.check(
         &["hooks", "check", ".cotter/hooks/no-prod.yaml"],
         expect![[r#"
-        exit 0
-        --- stdout
-        .cotter/hooks/no-prod.yaml: ok
-    "#]],
+            exit 0
+            --- stdout
+            .cotter/hooks/no-prod.yaml: ok
+
+            looked at 1 hook: 1 ok
+        "#]],
     );
     world.check(
         &["hooks", "check", "none"],
@@ -519,8 +523,12 @@ fn c14_files_are_checked_one_by_one() {
     world.check(
         &["hooks", "check", "src"],
         expect![[r#"
-        exit 0
-    "#]],
+            exit 0
+            --- stdout
+            there are no hooks in src
+
+            hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
+        "#]],
     );
 }
 

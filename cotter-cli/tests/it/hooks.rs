@@ -99,6 +99,8 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
     world.check(&["hooks", "list"], expect![[r#"
         exit 0
         --- stdout
+        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.  switched off
+        greet                 session.start       observe          (user)
         project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
         system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
         own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
@@ -114,8 +116,6 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
         AskUser               user.prompt.submit  transform        (embedder)
         Delegate              user.prompt.submit  transform        (embedder)
         Memory                user.prompt.submit  transform        (embedder)
-        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.  switched off
-        greet                 session.start       observe          (user)
         --- stderr
         warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: there is no hook `none` to switch off
     "#]]);
@@ -126,6 +126,8 @@ fn hooks_are_listed_with_whose_they_are() {
     world().check(&["hooks", "list"], expect![[r#"
         exit 0
         --- stdout
+        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.
+        greet                 session.start       observe          (user)
         project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
         system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
         own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
@@ -141,8 +143,6 @@ fn hooks_are_listed_with_whose_they_are() {
         AskUser               user.prompt.submit  transform        (embedder)
         Delegate              user.prompt.submit  transform        (embedder)
         Memory                user.prompt.submit  transform        (embedder)
-        no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.
-        greet                 session.start       observe          (user)
     "#]]);
     world().check(&["hooks", "list", "--json"], expect![[r#"
         exit 0
@@ -452,6 +452,105 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         created prod.txt, 1 line
 
         (rehearsal is an offline stand-in, not a model)
+    "#]],
+    );
+}
+
+/// At the end of a terminal's line a last column goes on below where it began.
+#[test]
+fn l12_lists_fit_a_terminal() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.settings(
+        r#"{"hooks": {"session.start": [{"name": "greet", "command": "true", "description": "Says hello to whoever it is that starts a session, and nothing else at all."}]}}"#,
+    );
+    let screen = |args: &[&str]| Screen::with_columns(80, &world, args).end(&world);
+    let shown = ["hooks", "skills", "commands", "agents"].map(|kind| screen(&[kind, "list"]));
+    for line in shown.iter().flat_map(|shown| shown.lines()) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let first: Vec<_> =
+        shown.iter().map(|shown| shown.lines().take(6).collect::<Vec<_>>()).collect();
+    let first: String = first.concat().iter().map(|line| format!("{line}\n")).collect();
+    expect![[r#"
+        exit 0
+        greet                 session.start       observe
+            (user)  Says hello to whoever it is that starts a session, and nothing else
+            at all.
+        project-roots         tool.pre            gate
+            (kernel)  Blocks calls that read outside the roots or write outside the
+        exit 0
+        /review-change  How to review a change to code. Use it when a diff, a commit, a
+                        branch or a pull request is to be reviewed.  (embedder)
+        /write-hook     How to write a hook that gates or watches what this agent does.
+                        Use it when something is to be blocked, asked about, checked or
+                        recorded automatically.  (embedder)
+        exit 0
+        /compact   Sums up the conversation now; words after it say what matters:
+                   /compact [WORDS]  (embedder)
+        /name      Names this session, or tells its name: /name [TEXT]  (embedder)
+        /retry     Sends your last prompt again  (embedder)
+        /tools     Lists the tools the model may call  (embedder)
+        exit 0
+        @general   Works on a task by itself and reports what came of it. For work that
+                   takes many steps or much reading, of which only the outcome matters
+                   here.  (embedder)
+        @reviewer  Reads code or text and says what is wrong with it. Changes nothing.
+                   Name the files to read and what to look out for.  (embedder)
+    "#]]
+    .assert_eq(&first);
+    // Where there is no terminal a row is a line, unless it is said how wide it is.
+    let rows = |world: &World| {
+        let shown = String::from_utf8(world.output(&["skills", "list"]).stdout).unwrap();
+        shown.lines().count()
+    };
+    assert_eq!(rows(&world), 3);
+    assert!(rows(&world.with_env("COLUMNS", "60")) > 3);
+}
+
+/// One that is asked again about what another made of a call fails again, which is no news.
+#[test]
+fn l8_a_failure_that_passes_is_told_once_of_a_call() {
+    let world = World::new();
+    world.write("project/b.txt", "other\n");
+    world.settings(
+        r#"{"hooks": {"tool.pre": [
+             {"name": "lax", "tools": ["read"], "command": "kill -9 $$; true", "onFailure": "pass"},
+             {"name": "other", "tools": ["read"], "command": "echo '{\"input\": {\"path\": \"b.txt\"}}'"}]}}"#,
+    );
+    let script = world.script(
+        r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}},
+                      {"name": "read", "input": {"path": "src/b.txt"}}]},
+           {"calls": [{"name": "read", "input": {"path": "a.txt"}}]},
+           {"text": "done"}"#,
+    );
+    world.check(
+        &["-p", "--script", &script, "go"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        hook `lax` failed and passes: it was ended by signal 9
+        hook `lax` failed and passes: it was ended by signal 9
+        hook `lax` failed and passes: it was ended by signal 9
+    "#]],
+    );
+    world.check(
+        &["hooks", "log"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        session [ID1]
+        run r1 began [TIME] with script
+        [TIME]  r1.1  tool.pre read  lax (user)  pass in N ms
+          stderr: failed and passes: it was ended by signal 9
+        [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
+        [TIME]  r1.1  tool.pre read  lax (user)  pass in N ms
+          stderr: failed and passes: it was ended by signal 9
+        [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
+        [TIME]  r1.2  tool.pre read  lax (user)  pass in N ms
+          stderr: failed and passes: it was ended by signal 9
+        [TIME]  r1.2  tool.pre read  other (user)  replace in N ms
     "#]],
     );
 }

@@ -343,13 +343,13 @@ fn what_makes_no_sense_is_told_before_anything_runs() {
         "",
         &["tool.pre", "--input", "{}"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the following required arguments were not provided
-          caused by: --tool <TOOL>
+            exit 2
+            --- stderr
+            error: the following required arguments were not provided
+              caused by: --tool <TOOL>
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter hooks test --help` shows what may be typed
+        "#]],
     );
     check(
         "",

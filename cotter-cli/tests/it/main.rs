@@ -10,6 +10,7 @@ mod hooks;
 mod hook_files;
 mod hooks_try;
 mod profiles;
+mod checks;
 mod claude_files;
 mod commands;
 mod run;

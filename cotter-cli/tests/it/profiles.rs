@@ -671,7 +671,7 @@ fn l15_an_agent_is_named_by_name_or_by_path() {
         @reviewer  Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.  (embedder)
         @audit     x  (user)
         @reader    Only reads.  (user)
-         audit       (profile:audit, run with --agent)
+         audit     (profile:audit, run with --agent)
          bad       [T]/home/.config/cotter/agents/bad/agent.json:1:2: $.nam: unknown key `nam` (did you mean `name`?)  (profile:bad, run with --agent)
     "#]]);
     world.check(&["agents", "list", "--json"], expect![[r#"
@@ -688,14 +688,16 @@ fn l15_an_agent_is_named_by_name_or_by_path() {
     world.check(
         &["agents", "check", folder.to_str().unwrap()],
         expect![[r#"
-        exit 1
-        --- stdout
-        [T]/home/.config/cotter/agents/audit/agent.json: ok
-        [T]/home/.config/cotter/agents/audit.md: ok
-        [T]/home/.config/cotter/agents/bad/agent.json: rejected
-          line 1: $.nam: unknown key `nam`; did you mean `name`?
-        [T]/home/.config/cotter/agents/reader.md: ok
-    "#]],
+            exit 1
+            --- stdout
+            [T]/home/.config/cotter/agents/audit/agent.json: ok
+            [T]/home/.config/cotter/agents/audit.md: ok
+            [T]/home/.config/cotter/agents/bad/agent.json: rejected
+              line 1: $.nam: unknown key `nam`; did you mean `name`?
+            [T]/home/.config/cotter/agents/reader.md: ok
+
+            looked at 2 profiles, 2 agents: 3 ok, 1 rejected
+        "#]],
     );
 }
 
@@ -911,4 +913,84 @@ fn s2_a_profile_stays_as_a_run_began_with_it() {
     assert!(!world.path(&format!("{AUDIT}/agent.json")).exists(), "{seen}");
     assert!(seen.contains("the profile `audit` wants a person to approve this"), "{seen}");
     assert!(!world.path("project/b.txt").exists(), "{seen}");
+}
+
+#[test]
+fn l15_whoever_names_a_folder_is_told_of_its_file() {
+    let world = world();
+    world.write("profiles/reviewer/agent.json", r#"{"systemPrompt": "You review."}"#);
+    let folder = world.path("profiles/reviewer");
+    let folder = folder.to_str().unwrap();
+    let agent = |named| ["-p", "--model", "rehearsal", "--agent", named, "hello"];
+    world.check(
+        &agent(folder),
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: [T]/profiles/reviewer is a folder, and no agent
+
+            hint: did you mean `--agent [T]/profiles/reviewer/agent.json`?
+        "#]],
+    );
+    world.check(
+        &agent("./src"),
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: ./src is a folder, and no agent
+
+            hint: name an agent that `cotter agents list` shows, or a profile by its `agent.json`
+        "#]],
+    );
+    world.write("project/lone/agent.json", "{}");
+    world.check(
+        &agent("lone"),
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: lone is a folder, and no agent
+
+            hint: did you mean `--agent lone/agent.json`?
+        "#]],
+    );
+}
+
+/// Gates are asked again once somebody answered; what they say then is told where it is new.
+#[test]
+fn l16_s4_a_question_is_told_of_once() {
+    let world = world();
+    with_profile(
+        &world,
+        r#"{"name": "audit", "hooks": {"onToolCall": [{"action": "approve", "tools": ["read"]}]}}"#,
+    );
+    let mut screen = Screen::new(&world, &run(&["--ask"], "read a.txt"));
+    screen.wait_for("[y]es");
+    screen.type_keys("y\n");
+    screen.end(&world);
+    world.check(&["hooks", "log"], expect![[r#"
+        exit 0
+        --- stdout
+        session [ID1]
+        run r1 began [TIME] with rehearsal
+        [TIME]  r1.1  tool.pre read  onToolCall.approve (profile:audit)  ask in N ms: the profile `audit` wants a person to approve this
+    "#]]);
+    world.check(&["hooks", "log", "--json"], expect![[r#"
+        exit 0
+        --- stdout
+        {"sessionId":"[ID1]","runId":"r1","step":1,"at":"[TIME]","point":"tool.pre","tool":"read","name":"onToolCall.approve","origin":"profile:audit","power":"gate","matched":true,"verdict":"ask","ms":N,"reason":"the profile `audit` wants a person to approve this"}
+        {"sessionId":"[ID1]","runId":"r1","step":1,"at":"[TIME]","point":"tool.pre","tool":"read","name":"onToolCall.approve","origin":"profile:audit","power":"gate","matched":true,"verdict":"ask","ms":N,"again":true,"reason":"the profile `audit` wants a person to approve this"}
+    "#]]);
+    world.check(&["ledger", &world.id()], expect![[r#"
+        exit 0
+        --- stdout
+        run r1 began [TIME] with rehearsal
+          r1.1 call_r1_1_0: read {"path":"a.txt"}
+            onToolCall.approve (profile:audit, gate at tool.pre) ask in N µs: the profile `audit` wants a person to approve this
+            asked by onToolCall.approve: the profile `audit` wants a person to approve this
+            answered yes by terminal
+            pass by zone, zone safe
+            approved by terminal
+          call_r1_1_0 came to ok in N ms
+        run r1 ended: end_turn, steps: 2
+    "#]]);
 }

@@ -140,14 +140,16 @@ fn c9_files_are_checked() {
     world.check(
         &["skills", "check", "s"],
         expect![[r#"
-        exit 1
-        --- stdout
-        s/bad.md: rejected
-          line 4: the pattern `(` cannot be a trigger: unclosed group
-        s/good.md: ok
-        s/odd.md: repaired
-          line 2: it is not YAML; read with its values in quotes
-    "#]],
+            exit 1
+            --- stdout
+            s/bad.md: rejected
+              line 4: the pattern `(` cannot be a trigger: unclosed group
+            s/good.md: ok
+            s/odd.md: repaired
+              line 2: it is not YAML; read with its values in quotes
+
+            looked at 3 skills: 1 ok, 1 repaired, 1 rejected
+        "#]],
     );
     world.check(&["skills", "check", "s", "--json"], expect![[r#"
         exit 1
@@ -159,10 +161,12 @@ fn c9_files_are_checked() {
     world.check(
         &["skills", "check", "s/good.md"],
         expect![[r#"
-        exit 0
-        --- stdout
-        s/good.md: ok
-    "#]],
+            exit 0
+            --- stdout
+            s/good.md: ok
+
+            looked at 1 skill: 1 ok
+        "#]],
     );
     world.check(
         &["agents", "check", "s/good.md", "--json"],

@@ -58,7 +58,7 @@ pub(crate) fn put(world: &World, folder: &str, files: &[(&str, &str)]) -> PathBu
 /// With a yes at a terminal.
 pub(crate) fn at_terminal(world: &World, args: &[&str], answer: &str) -> String {
     let mut screen = Screen::new(world, args);
-    screen.wait_for("[y]es, [n]o: ");
+    screen.wait_for("[s]how all, [y]es, [n]o: ");
     screen.type_keys(&format!("{answer}\n"));
     screen.end(world)
 }
@@ -79,6 +79,7 @@ fn c14_a_space_works_as_its_page_says() {
     put(&world, "my-space", MY_SPACE);
     expect![[r#"
         exit 0
+        from    [T]/my-space
         source  [T]/home/.config/cotter/spaces/my-space
         hash    [HASH][HASH]
         trust   none yet
@@ -99,7 +100,7 @@ fn c14_a_space_works_as_its_page_says() {
                       177 bytes  skills/specialist.yaml
 
         Trust it as it is, and let it run?
-        [y]es, [n]o: y
+        [s]how all, [y]es, [n]o: y
         space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
         `cotter -p --space my-space PROMPT` uses it
     "#]].assert_eq(&at_terminal(&world, &["spaces", "add", "../my-space"], "y"));
@@ -243,23 +244,28 @@ fn c14_a_new_space_is_complete_and_checked() {
     world.check(
         &["spaces", "check", "deploy"],
         expect![[r#"
-        exit 0
-        --- stdout
-        deploy/manifest.json: ok
-        deploy/hooks/pre-write.yaml: ok
-        deploy/skills/specialist.yaml: ok
-        deploy/agents/assistant.yaml: ok
-    "#]],
+            exit 0
+            --- stdout
+            deploy/manifest.json: ok
+            deploy/hooks/pre-write.yaml: ok
+            deploy/skills/specialist.yaml: ok
+            deploy/agents/assistant.yaml: ok
+
+            looked at 1 space, 1 hook, 1 skill, 1 agent: 4 ok
+        "#]],
     );
     alone(
         &world,
         &["spaces", "add", "deploy"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `deploy` 0.1.0 is there: 1 hook, 1 skill, 1 agent
-        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/deploy` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
-    "#]],
+            exit 3
+            --- stdout
+            space `deploy` 0.1.0 is there: 1 hook, 1 skill, 1 agent
+            --- stderr
+            error: nobody trusts space `deploy` yet: there is no terminal to ask on
+
+            hint: `cotter trust [T]/home/.config/cotter/spaces/deploy` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+        "#]],
     );
     world.write("project/deploy/manifest.json", "{\"id\": \"deploy\",\n\"nam\": \"x\"}");
     world.write("project/deploy/hooks/pre-write.yaml", "id: pre-write\nphase: prod\n");
@@ -293,6 +299,8 @@ fn c14_a_new_space_is_complete_and_checked() {
         --- stdout
         deploy: rejected
           [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
+
+        looked at 1 space: 1 rejected
     "#]]);
     alone(
         &world,
@@ -337,11 +345,14 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         &world,
         &["spaces", "add", "../my-space"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
-        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
-    "#]],
+            exit 3
+            --- stdout
+            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            --- stderr
+            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+
+            hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+        "#]],
     );
     alone(
         &world,
@@ -704,11 +715,14 @@ fn c14_what_a_killed_process_left_is_put_right() {
         &world,
         &["spaces", "add", "../my-space"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
-        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
-    "#]],
+            exit 3
+            --- stdout
+            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            --- stderr
+            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+
+            hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+        "#]],
     );
     fs::remove_file(&lock).unwrap();
     world.write(&format!("{OWN}/.new/half"), "");
@@ -725,11 +739,14 @@ fn c14_what_a_killed_process_left_is_put_right() {
         &world,
         &["spaces", "add", "../my-space"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
-        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
-    "#]],
+            exit 3
+            --- stdout
+            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            --- stderr
+            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+
+            hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+        "#]],
     );
     assert!(!world.path(&format!("{OWN}/.new")).exists());
     // It was moved aside, and nothing put in its place.
@@ -751,11 +768,14 @@ fn c14_what_a_killed_process_left_is_put_right() {
         &world,
         &["spaces", "add", "../my-space"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
-        nobody trusts it yet: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
-    "#]],
+            exit 3
+            --- stdout
+            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            --- stderr
+            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+
+            hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
+        "#]],
     );
     alone(
         &world,

@@ -12,6 +12,7 @@ use expect_test::expect;
 use crate::{
     spaces::{OWN, alone, at_terminal, put, world},
     support::World,
+    terminal::Screen,
 };
 
 const FILES: &[(&str, &str)] = &[
@@ -80,6 +81,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     git(&world, &["tag", "v1"]);
     expect![[r#"
         exit 0
+        from    file://[T]/repo at [HASH]dd1af6de
         source  [T]/home/.config/cotter/spaces/ship
         hash    [HASH][HASH]
         trust   none yet
@@ -94,7 +96,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
                        46 bytes  manifest.json
 
         Trust it as it is, and let it run?
-        [y]es, [n]o: y
+        [s]how all, [y]es, [n]o: y
         space `ship` 1 is there: 1 hook
         `cotter -p --space ship PROMPT` uses it
     "#]]
@@ -144,6 +146,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     );
     expect![[r#"
         exit 3
+        from    file://[T]/repo at [HASH]b8cc8f89
         source  [T]/home/.config/cotter/spaces/ship
         hash    [HASH][HASH]
         trust   none: it changed since it was trusted
@@ -164,7 +167,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
             + echo '{"blocked": true, "reason": "second"}'
 
         Trust it as it is, and let it run?
-        [y]es, [n]o: n
+        [s]how all, [y]es, [n]o: n
         error: space `ship` stays as it is
           caused by: the answer was no
     "#]]
@@ -172,6 +175,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     assert_eq!(run(&world), "refused: write: first (no, space:ship)\n");
     expect![[r#"
         exit 0
+        from    file://[T]/repo at [HASH]b8cc8f89
         source  [T]/home/.config/cotter/spaces/ship
         hash    [HASH][HASH]
         trust   none: it changed since it was trusted
@@ -192,7 +196,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
             + echo '{"blocked": true, "reason": "second"}'
 
         Trust it as it is, and let it run?
-        [y]es, [n]o: y
+        [s]how all, [y]es, [n]o: y
         space `ship` 1 is up to date: 1 hook
         `cotter -p --space ship PROMPT` uses it
     "#]]
@@ -411,4 +415,134 @@ fn object(world: &World, rows: &[(&str, &str, &str)]) -> String {
     let path = world.write("tree", bytes);
     let path: &Path = &path;
     git(world, &["hash-object", "-t", "tree", "-w", "--literally", path.to_str().unwrap()])
+}
+
+#[test]
+fn c14_an_update_says_what_it_would_take_away_and_what_is_fixed() {
+    let (world, address) = repository();
+    let first = git(&world, &["rev-parse", "HEAD"]);
+    let add = ["spaces", "add", &address, "--rev", &first];
+    at_terminal(&world, &add, "y");
+    put(&world, "repo", &[("hooks/no.sh", "#!/bin/sh\necho second >&2\nexit 1\n")]);
+    commit(&world);
+    world.check(
+        &["spaces", "update"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `ship` is fixed at [HASH]dd1af6de, by `--rev`: there is nothing newer
+    "#]],
+    );
+    assert_eq!(run(&world), "refused: write: first (no)\n");
+    world.output(&["spaces", "remove", "ship"]);
+    at_terminal(&world, &["spaces", "add", &address], "y");
+    let hook = format!("{OWN}/ship/hooks/no.sh");
+    world.write(&hook, "#!/bin/sh\necho mine >&2\nexit 1\n");
+    put(&world, "repo", &[("hooks/no.sh", "#!/bin/sh\necho third >&2\nexit 1\n")]);
+    commit(&world);
+    world.check(&["spaces", "update"], expect![[r#"
+        exit 1
+        --- stderr
+        error: space `ship` stays as it is
+          caused by: [T]/home/.config/cotter/spaces/ship was changed after it was copied there
+
+        hint: keep what you changed elsewhere; then `cotter spaces remove ship` and `cotter spaces add file://[T]/repo`
+    "#]]);
+    let text = fs::read_to_string(world.path(&hook)).unwrap();
+    assert_eq!(text, "#!/bin/sh\necho mine >&2\nexit 1\n");
+    // The same where there is nothing newer, and where it cannot be read.
+    git(&world, &["reset", "--quiet", "--hard", "HEAD~1"]);
+    world.check(&["spaces", "update", "ship"], expect![[r#"
+        exit 1
+        --- stderr
+        error: space `ship` stays as it is
+          caused by: [T]/home/.config/cotter/spaces/ship was changed after it was copied there
+
+        hint: keep what you changed elsewhere; then `cotter spaces remove ship` and `cotter spaces add file://[T]/repo`
+    "#]]);
+    symlink("/etc", world.path(&format!("{OWN}/ship/out"))).unwrap();
+    assert_eq!(world.output(&["spaces", "update", "ship"]).status.code(), Some(1));
+    // One that was taken away by hand is put back.
+    fs::remove_dir_all(world.path(&format!("{OWN}/ship"))).unwrap();
+    world.check(
+        &["spaces", "update", "ship"],
+        expect![[r#"
+        exit 0
+        --- stdout
+        space `ship` 1 is up to date: 1 hook
+        `cotter -p --space ship PROMPT` uses it
+    "#]],
+    );
+}
+
+#[test]
+fn c14_the_short_address_of_a_repository_is_spelled_out() {
+    let world = world();
+    world.check(
+        &["spaces", "add", "git@host.example:team/space.git"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `git@host.example:team/space.git` is no address that is taken
+
+        hint: did you mean `ssh://git@host.example/team/space.git`?
+    "#]],
+    );
+    world.check(
+        &["spaces", "add", "ext::sh -c x@y:z"],
+        expect![[r#"
+        exit 2
+        --- stderr
+        error: `ext::sh -c x@y:z` is no address that is taken
+
+        hint: name a folder, or a repository by `https://`, `ssh://` or `file:///`
+    "#]],
+    );
+}
+
+#[test]
+fn c14_s6_the_texts_of_a_repository_can_be_read_before_a_yes() {
+    let (world, address) = repository();
+    let mut screen = Screen::new(&world, &["spaces", "add", &address]);
+    screen.wait_for("[y]es, [n]o: ");
+    screen.type_keys("s\n");
+    crate::support::wait_until(
+        || screen.text().matches("[y]es, [n]o: ").count() > 1,
+        "the second question",
+    );
+    screen.type_keys("n\n");
+    expect![[r#"
+        exit 3
+        from    file://[T]/repo at [HASH]dd1af6de
+        source  [T]/home/.config/cotter/spaces/ship
+        hash    [HASH][HASH]
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no at tool.pre
+                  runs ./hooks/no.sh
+
+        files (3)
+          runs         54 bytes  hooks/no.sh
+                       31 bytes  hooks/no.yaml
+                       46 bytes  manifest.json
+
+        Trust it as it is, and let it run?
+        [s]how all, [y]es, [n]o: s
+        file hooks/no.sh (54 bytes, runs)
+          | #!/bin/sh
+          | echo '{"blocked": true, "reason": "first"}'
+        file hooks/no.yaml (31 bytes)
+          | id: no
+          | phase: pre
+          | tools: write
+        file manifest.json (46 bytes)
+          | {"id": "ship", "name": "Ship", "version": "1"}
+
+        Trust it as it is, and let it run?
+        [s]how all, [y]es, [n]o: n
+        error: the answer was no: nothing was added
+    "#]]
+    .assert_eq(&screen.end(&world));
+    assert!(!world.path(&format!("{OWN}/ship")).exists());
 }

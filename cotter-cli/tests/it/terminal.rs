@@ -27,7 +27,7 @@ impl Screen {
         Screen::with_columns(200, world, args)
     }
 
-    fn with_columns(cols: u16, world: &World, args: &[&str]) -> Self {
+    pub(crate) fn with_columns(cols: u16, world: &World, args: &[&str]) -> Self {
         Screen::start(cols, env!("CARGO_BIN_EXE_cotter"), world, args)
     }
 

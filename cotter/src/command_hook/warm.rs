@@ -40,7 +40,7 @@ impl Warm {
 impl Outside for Warm {
     fn ask(&self, asked: Asked) -> Asking {
         let kept = self.0.clone();
-        Box::pin(async move { kept.hook.settled(&asked.cx, kept.ask(&asked)).await })
+        Box::pin(async move { kept.hook.settled(&asked, kept.ask(&asked)).await })
     }
 }
 

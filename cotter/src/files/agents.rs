@@ -55,6 +55,22 @@ pub struct AgentFile {
     pub config: AgentConfig,
     /// The file.
     pub path: PathBuf,
+    /// The lines of the tools it has, and of those it has not.
+    lines: [Option<usize>; 2],
+}
+
+/// A tool that a file names, and where.
+pub(super) type NamedTool = (PathBuf, Option<usize>, String);
+
+impl AgentFile {
+    /// The tools that it names: those it has, and those it has not.
+    pub(super) fn named_tools(&self) -> impl Iterator<Item = NamedTool> {
+        let AgentConfig { tools, without_tools, .. } = &self.config;
+        let named = [tools, without_tools].into_iter().zip(self.lines);
+        let named = named.flat_map(|(tools, line)| tools.iter().map(move |tool| (line, tool)));
+        let named = named.filter(|(_, tool)| *tool != NONE);
+        named.map(|(line, tool)| (self.path.clone(), line, tool.clone()))
+    }
 }
 
 /// The file of a profile. A folder that has one is a profile, and nothing else in it is an agent.
@@ -65,40 +81,55 @@ pub(super) fn load(root: &Path, links: &Links) -> (Vec<AgentFile>, Vec<Diagnosti
     let Walked { files, mut diagnostics, .. } = walk(root, Some(PROFILE), links);
     let mut agents = vec![];
     let is_agent = |found: &&Found| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
-    for found in files.iter().filter(is_agent).filter(|found| found.stem() != "README") {
+    let is_beside = |found: &Found| found.stem() == "README" && found.shown != root;
+    for found in files.iter().filter(is_agent).filter(|found| !is_beside(found)) {
         match agent(found, &mut diagnostics) {
-            Ok(config) => agents.push(AgentFile { config, path: found.shown.clone() }),
+            Ok((config, lines)) => {
+                agents.push(AgentFile { config, path: found.shown.clone(), lines });
+            }
             Err(told) => diagnostics.push(told),
         }
     }
     (agents, diagnostics)
 }
 
-/// The profiles below a folder, or the one file, and what is wrong with them.
-pub(super) fn check_profiles(root: &Path) -> Told {
+/// The profiles below a folder, or the one file, what is wrong with them, and the tools they name.
+pub(super) fn check_profiles(root: &Path) -> (Told, Vec<NamedTool>) {
     let links = Links::within(if root.is_file() { root.parent().unwrap_or(root) } else { root });
     let files = walk(root, Some(PROFILE), &links).files;
     let profiles = files.iter().filter(|found| {
         // A file by itself may be called anything.
-        found.relative.ends_with(PROFILE) || found.ending() == "json"
+        found.relative.ends_with(PROFILE) || found.shown == root && found.ending() == "json"
     });
-    let (mut paths, mut diagnostics) = (vec![], vec![]);
+    let (mut paths, mut diagnostics, mut tools) = (vec![], vec![], vec![]);
     for found in profiles {
         paths.push((found.shown.clone(), FileKind::Profiles));
         let folder = found.real.parent().and_then(Path::file_name).unwrap_or_default();
         let read = Document::load(&found.real).and_then(|document| match document {
             Some(document) => {
                 let name = folder.to_string_lossy();
-                Profile::from_document(&document, &name, Leave::to_look()).map(drop)
+                let profile = Profile::from_document(&document, &name, Leave::to_look())?;
+                let keys = document.root().object()?;
+                let line = keys.get("tools").map(|node| node.place().line() as usize);
+                Ok((profile.tools, line))
             }
-            None => Ok(()),
+            None => Ok((vec![], None)),
         });
-        diagnostics.extend(read.err().map(|error| of_settings(&found.shown, &error)));
+        match read {
+            Ok((named, line)) => {
+                tools.extend(named.into_iter().map(|tool| (found.shown.clone(), line, tool)));
+            }
+            Err(error) => diagnostics.push(of_settings(&found.shown, &error)),
+        }
     }
-    (paths, diagnostics)
+    ((paths, diagnostics), tools)
 }
 
-fn agent(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<AgentConfig, Diagnostic> {
+/// The agent of a file, and the lines of its tools.
+fn agent(
+    found: &Found,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<(AgentConfig, [Option<usize>; 2]), Diagnostic> {
     let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
     let of = |error: FieldError| error.of(&found.shown);
     let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
@@ -147,7 +178,8 @@ fn agent(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<AgentConfig
     diagnostics.append(&mut warnings);
     let known: Vec<_> = KEYS.into_iter().chain(WITHOUT).collect();
     diagnostics.extend(mistyped(found, &fields, &known));
-    Ok(config)
+    let line = |key: &str| fields.get(key).map(|field| field.line);
+    Ok((config, [line("tools"), WITHOUT.into_iter().find_map(line)]))
 }
 
 /// What it is called by: its `id`, or a `name` that can be one. Without either its file's name stands.

@@ -17,12 +17,16 @@ use std::{
 use super::{
     Diagnostic, FileKind, Severity, Told,
     front_matter::{FieldError, Fields, MOST_BYTES, Value, read_exact},
+    places::{self, Base as Brings, What},
+    plugin::Plugin,
     walk::{MOST_NAMES, names, read},
 };
 #[cfg(unix)]
 use crate::trust::{Item, Snapshot};
 use crate::{
-    command_hook::{self, Base, CommandHook, CommandLine, Dialect, MAX_LIMIT_MS, OnFailure},
+    command_hook::{
+        self, Base, CommandHook, CommandLine, Dialect, MAX_LIMIT_MS, OnFailure, claude,
+    },
     ext::{Registry, foreign::Declared},
     points::{PointId, Power},
     settings::{Document, Settings, SettingsError, Source},
@@ -593,32 +597,116 @@ fn as_word(line: usize, word: &Value) -> Result<String, FieldError> {
     }
 }
 
-/// Checks what declares hooks: a `settings.json`, a `.yaml`, a folder of them, or a folder of extensions
-/// with both, or with a `.cotter` that has both.
+/// Checks what declares hooks: a file, a folder of hooks, or the folders of extensions that a folder is or
+/// has, each in its own dialect.
 pub(super) fn check(path: &Path) -> Told {
     if path.is_file() {
         return match is_yaml(path) {
             true => check_one(path),
+            false if is_claude(path) => check_claude(path),
             false => check_settings(path),
         };
     }
-    let inner = path.join(".cotter");
-    let has = |folder: &Path, name: &str| folder.join(name).symlink_metadata().is_ok();
-    let folders =
-        [path, &inner].into_iter().filter(|folder| has(folder, SETTINGS) || has(folder, FOLDER));
-    let folders: Vec<_> = folders.collect();
-    if folders.is_empty() {
+    let bases = places::bases(path);
+    let is_hooks = places::is_called(path, FOLDER);
+    if is_hooks && path.join(CLAUDE_HOOKS).is_file() {
+        return check_claude(&path.join(CLAUDE_HOOKS));
+    }
+    if is_hooks || bases.is_empty() && is_collection(path) {
         return check_folder(path);
     }
+    // Beside folders that say what they are, what looks like settings is somebody else's.
+    let is_sure = bases.iter().any(|base| base.what != What::Perhaps);
     let mut told = Told::default();
-    for folder in folders {
-        let settings = folder.join(SETTINGS);
-        if settings.symlink_metadata().is_ok() {
-            add(&mut told, check_settings(&settings));
+    for Brings { folder, what } in bases {
+        let settings: &[&str] = match what {
+            What::Plugin => {
+                add(&mut told, check_plugin(&folder));
+                continue;
+            }
+            What::Perhaps if is_sure => continue,
+            What::Agents => continue,
+            What::Claude => &[SETTINGS, "settings.local.json"],
+            What::Space => &[],
+            What::Cotter | What::Perhaps => &[SETTINGS],
+        };
+        for file in settings.iter().map(|name| folder.join(name)) {
+            if file.symlink_metadata().is_ok() {
+                let is_claude = what == What::Claude;
+                let more = if is_claude { check_claude(&file) } else { check_settings(&file) };
+                add(&mut told, more);
+            }
         }
-        add(&mut told, of_shelf(Shelf::of_folder(folder)));
+        if what != What::Claude {
+            add(&mut told, of_shelf(Shelf::of_folder(&folder)));
+        }
     }
     told
+}
+
+/// The file of a plugin's hooks, in its folder of hooks.
+const CLAUDE_HOOKS: &str = "hooks.json";
+
+/// Whether a file is in the dialect of Claude Code, by where it is and what it is called.
+fn is_claude(path: &Path) -> bool {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let above = real.parent().and_then(Path::file_name);
+    above == Some(OsStr::new(".claude")) || real.file_name() == Some(OsStr::new(CLAUDE_HOOKS))
+}
+
+/// Whether a folder that says nothing of itself has files that are meant as hooks.
+fn is_collection(folder: &Path) -> bool {
+    let says_when = |(_, entry): &(OsString, Entry)| match entry {
+        Entry::Hook(Ok(bytes)) => {
+            bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"phase:"))
+        }
+        _ => false,
+    };
+    entries(folder).map_or(true, |entries| entries.iter().any(says_when))
+}
+
+/// A file of hooks in the dialect of Claude Code.
+fn check_claude(path: &Path) -> Told {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let kind = match real.file_name() == Some(OsStr::new(CLAUDE_HOOKS)) {
+        true => FileKind::Hooks,
+        false => FileKind::Settings,
+    };
+    let root = real.ancestors().nth(2).unwrap_or(&real).to_owned();
+    let mut source = claude::Source::new(path);
+    if kind == FileKind::Hooks {
+        source = source.with_plugin(claude::Plugin { root, data: None });
+    }
+    let read = Document::load(path).map(|read| read.map(|read| claude::read(&read, &source).1));
+    let diagnostics = match read {
+        Ok(told) => told.unwrap_or_default(),
+        Err(error) => vec![of_settings(path, &error)],
+    };
+    (vec![(path.to_owned(), kind)], diagnostics)
+}
+
+/// The hooks of a plugin, wherever its manifest says that they are.
+fn check_plugin(folder: &Path) -> Told {
+    let (mut files, mut diagnostics) = match Plugin::load(folder) {
+        Ok(None) => Told::default(),
+        Err(told) => (vec![], vec![told]),
+        Ok(Some(plugin)) => {
+            let (_, mut told) = plugin.command_hooks(|path| claude::Source::new(path));
+            told.extend(plugin.broken.iter().cloned());
+            let files = plugin.hooks.iter().map(|file| (file.path.clone(), FileKind::Hooks));
+            (files.collect(), told)
+        }
+    };
+    // Named as they were typed.
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let named = |path: &mut PathBuf| {
+        if let Ok(within) = path.strip_prefix(&real) {
+            *path = folder.join(within);
+        }
+    };
+    files.iter_mut().for_each(|(path, _)| named(path));
+    diagnostics.iter_mut().for_each(|told| named(&mut told.path));
+    (files, diagnostics)
 }
 
 const SETTINGS: &str = "settings.json";

@@ -27,7 +27,7 @@ use std::{
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{
-    Diagnostic, Loaded, Loading, Severity, agents, commands, skills,
+    Diagnostic, FileKind, Loaded, Loading, Severity, agents, commands, skills,
     walk::{self, nearest_name},
 };
 use crate::{
@@ -76,6 +76,11 @@ const ABOUT: [&str; 10] = [
     "license",
     "keywords",
 ];
+
+/// Whether a folder says that it is a plugin.
+pub(super) fn is_one(folder: &Path) -> bool {
+    MANIFESTS.iter().chain([&HOOKS]).any(|path| folder.join(path).symlink_metadata().is_ok())
+}
 
 /// A plugin as its folder tells.
 #[derive(Clone, Debug)]
@@ -202,6 +207,16 @@ impl Plugin {
         places.sort();
         places.dedup();
         places
+    }
+
+    /// Where its skills, agents or commands are, from its root.
+    pub(super) fn paths(&self, kind: FileKind) -> &[PathBuf] {
+        match kind {
+            FileKind::Skills => &self.skills,
+            FileKind::Agents => &self.agents,
+            FileKind::Commands => &self.commands,
+            _ => &[],
+        }
     }
 
     /// Leaves out all but its hooks.

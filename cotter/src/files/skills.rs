@@ -170,7 +170,7 @@ fn has_more(folder: &Path) -> bool {
 pub(super) fn load(root: &Path, links: &Links) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
     let Walked { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE), links);
     let mut skills = vec![];
-    for found in files.iter().filter(|found| is_skill(found)) {
+    for found in files.iter().filter(|found| is_skill(found, root)) {
         match skill(found, &mut diagnostics) {
             Ok(skill) => skills.push(Arc::new(skill)),
             Err(told) => diagnostics.push(told),
@@ -179,11 +179,11 @@ pub(super) fn load(root: &Path, links: &Links) -> (Vec<Arc<SkillFile>>, Vec<Diag
     (skills, diagnostics)
 }
 
-/// Whether a file should be a skill. What people write beside skills is none.
-fn is_skill(found: &Found) -> bool {
+/// Whether a file should be a skill. What people write beside skills is none, unless it is what was named.
+fn is_skill(found: &Found, root: &Path) -> bool {
     const BESIDE: [&str; 5] = ["readme", "license", "changelog", "contributing", "notice"];
     matches!(found.ending().as_str(), "md" | "yaml" | "yml")
-        && !BESIDE.contains(&found.stem().to_lowercase().as_str())
+        && (found.shown == root || !BESIDE.contains(&found.stem().to_lowercase().as_str()))
 }
 
 fn skill(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, Diagnostic> {

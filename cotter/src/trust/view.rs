@@ -27,6 +27,42 @@ pub fn view(snapshot: &Snapshot, declared: &[Declared], standing: &Standing) -> 
     out
 }
 
+/// The most bytes that are shown of a file that is no text.
+const MOST_OF_OTHERS: usize = 16 * 1024;
+
+/// The text of every file of a snapshot, under its name. What is no text is shown from its beginning, and
+/// how much is left out stands below it. No line of a file begins as ours do.
+pub fn texts(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for (path, item) in snapshot.items() {
+        let name = name(&shown(path));
+        match item {
+            Item::File { executable, bytes } => {
+                let mark = if *executable { ", runs" } else { "" };
+                push(&mut out, format_args!("file {name} ({} bytes{mark})\n", bytes.len()));
+                push_text(&mut out, bytes);
+            }
+            Item::Link(target) => {
+                let target = text::show_bytes(target.as_encoded_bytes());
+                push(&mut out, format_args!("link {name} -> {}\n", text::show_line(&target)));
+            }
+        }
+    }
+    out
+}
+
+fn push_text(out: &mut String, bytes: &[u8]) {
+    let is_text = !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok();
+    let part = if is_text { bytes } else { &bytes[..bytes.len().min(MOST_OF_OTHERS)] };
+    for line in text::show_bytes(part).lines() {
+        push(out, format_args!("  | {line}\n"));
+    }
+    if part.len() < bytes.len() {
+        let left = bytes.len() - part.len();
+        push(out, format_args!("  ({left} more bytes: it is no text)\n"));
+    }
+}
+
 fn words(standing: &Standing) -> String {
     match standing {
         Standing::Unknown { word: None } => "none yet".into(),

@@ -131,7 +131,7 @@ impl Asks {
         let limit = self.hook.limit();
         let heard = tokio::time::timeout(limit, self.heard(asked, told)).await;
         let heard = heard.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")));
-        let said = self.hook.passing(&asked.cx, heard)?;
+        let said = self.hook.passing(asked, heard)?;
         Ok(match self.hook.declared.detached {
             true => self.entry.afterwards(said),
             false => said,

@@ -66,6 +66,8 @@ struct Told<'a> {
     hook: &'a Listed,
     matched: bool,
     verdict: &'a str,
+    /// Whether it was asked before about the same: gates are, once somebody answered.
+    again: bool,
     /// Why it did not run, where it did not.
     why_not: Option<String>,
     ms: f64,
@@ -200,9 +202,17 @@ impl Telling {
     fn moment(&mut self, moment: &Moment<'_>, blocked: bool) {
         let table = self.tables.get(&moment.generation).or(self.tables.get(&self.last));
         let table = table.cloned().unwrap_or_default();
-        let mut seen = vec![];
+        let (mut seen, mut before): (Vec<usize>, Vec<(u64, &str, &str)>) = (vec![], vec![]);
         for ran in list(moment.record, "ran") {
             let id = ran["hook"].as_u64().unwrap_or_default();
+            let said = (id, text_of(ran, "verdict"), text_of(ran, "reason"));
+            let again = before.iter().any(|(known, ..)| *known == id);
+            // What it said already is not told to people twice.
+            let is_old = before.contains(&said) && !self.json && !self.all;
+            before.push(said);
+            if is_old {
+                continue;
+            }
             let known = table.iter().position(|hook| hook.ids.contains(&id));
             seen.extend(known);
             let unknown = Listed::unknown(id, moment.point);
@@ -218,6 +228,7 @@ impl Telling {
                     hook,
                     matched: true,
                     verdict,
+                    again,
                     why_not: None,
                     ms: ran["ns"].as_f64().unwrap_or_default() / 1e6,
                     reason: ran["reason"].as_str(),
@@ -264,6 +275,7 @@ impl Telling {
         let tool = moment.tool.map(|tool| format!(" {tool}")).unwrap_or_default();
         let at = text_of(moment.record, "at").get(11..23).unwrap_or_default();
         let said = match &told.why_not {
+            None if told.again => format!("asked again: {} in {:.1} ms", told.verdict, told.ms),
             None => format!("{} in {:.1} ms", told.verdict, told.ms),
             Some(why) => why.clone(),
         };
@@ -307,6 +319,9 @@ impl Telling {
         put("matched", json!(told.matched));
         put("verdict", json!(told.verdict));
         put("ms", json!(told.ms));
+        if told.again {
+            put("again", json!(true));
+        }
         for (key, words) in [("reason", told.reason), ("stderr", told.stderr)] {
             if let Some(words) = words {
                 put(key, json!(redacted(words)));
@@ -350,7 +365,8 @@ fn missing<'a>(hook: &'a Listed, moment: &Moment<'a>, blocked: bool) -> Option<T
         },
     };
     let why_not = Some(why);
-    Some(Told { hook, matched, verdict, why_not, ms: 0.0, reason: None, stderr: None })
+    let again = false;
+    Some(Told { hook, matched, verdict, again, why_not, ms: 0.0, reason: None, stderr: None })
 }
 
 fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
