@@ -719,6 +719,26 @@ async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
     "#]]).await;
 }
 
+/// Whether it may run at all is no part of what it may take: a folder that takes long to look at is not
+/// how a gate is slipped past.
+#[tokio::test]
+async fn s6_a_folder_is_looked_at_whatever_the_limit() {
+    let machine = Machine::new();
+    machine.program("guard.sh", "#!/bin/sh\necho ran >> ran.txt\n");
+    fs::write(machine.path(".claude/large"), vec![7; 2 << 20]).unwrap();
+    let snapshot = Snapshot::take(&machine.path(".claude")).unwrap();
+    let pinned = Pinned { folder: machine.path(".claude"), hash: snapshot.hash() };
+    fs::write(machine.path(".claude/large"), vec![8; 2 << 20]).unwrap();
+    let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.sh";
+    let mut hooks = one("PreToolUse", "", line);
+    hooks["PreToolUse"][0]["hooks"][0]["timeout"] = json!(0.001);
+    let case = Case { pinned: Some(pinned), ..Case::new(hooks, [bash("ls")]).of_project() };
+    machine.check(case, expect![[r#"
+        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
+    "#]]).await;
+    assert!(!machine.path("ran.txt").exists());
+}
+
 #[tokio::test]
 async fn b3_a_model_judges() {
     let machine = Machine::new();
