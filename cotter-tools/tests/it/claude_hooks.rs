@@ -405,6 +405,25 @@ print(json.dumps({"hookSpecificOutput": own}))
     machine.check(Case::new(one("PreToolUse", "Edit", line), [edit(&many)]), expect![[r#"
         result c1.1 (denied): Hook "style" blocked the action: a hook is asked about at most 100 parts of a call: make it several calls
     "#]]).await;
+    // Several edits are what `MultiEdit` was; one is none.
+    let steps = || [edit(&["secret"]), edit(&["a", "secret"]), edit(&["a", "\tb"])];
+    for matcher in ["MultiEdit", "Write|MultiEdit", "^Multi.*"] {
+        let expected = expect![[r#"
+            result c1.1: ran {"path":"src/a.c","edits":[{"old":"x","new":"secret"}]}
+            result c2.1 (denied): Hook "style" blocked the action: no secrets in a.c
+            result c3.1: ran {"path":"src/a.c","edits":[{"old":"x","new":"a"},{"old":"x","new":"    b"}]}
+        "#]];
+        machine.check(Case::new(one("PreToolUse", matcher, line), steps()), expected).await;
+    }
+    let name = one("PreToolUse", "MultiEdit", "jq -r .tool_name >&2; exit 2");
+    machine
+        .check(
+            Case::new(name, [edit(&["a", "b"])]),
+            expect![[r#"
+                result c1.1 (denied): Hook "jq" blocked the action: MultiEdit
+            "#]],
+        )
+        .await;
 }
 
 #[tokio::test]

@@ -471,6 +471,36 @@ async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
     .assert_eq(&shown);
 }
 
+/// Where it got to is told with its being late, in the message and in the record.
+#[tokio::test]
+async fn l7_the_last_words_of_a_program_that_does_not_end_are_told() {
+    let line = "for n in 1 2 3 4 5 6; do echo step $n >&2; done; exec sleep 1000";
+    let late = |who: Owner, serve: bool, on_failure: &'static str| async move {
+        let machine = Machine::new();
+        let entry = json!({
+            "name": "hook", "command": line, "timeoutMs": 3000, "serve": serve,
+            "onFailure": on_failure,
+        });
+        let (agent, session) = machine.agent(&who, &entry, &[json!({})]).await;
+        session.prompt("go").await.unwrap();
+        let mut shown = machine.shown(&session);
+        let lines = agent.store().lines(session.id()).unwrap();
+        let rows = lines.iter().map(|line| serde_json::from_slice::<Value>(line).unwrap());
+        for row in rows.filter(|row| row["type"] == "ledger") {
+            let ran = &row["ran"][0];
+            let _ = writeln!(shown, "{} {}", ran["verdict"], ran["stderr"]);
+        }
+        shown
+    };
+    let (first, second, third, fourth) = tokio::join!(
+        late(user(), false, "block"),
+        late(project(), false, "pass"),
+        late(user(), true, "pass"),
+        late(project(), true, "block"),
+    );
+    expect![[""]].assert_eq(&[first, second, third, fourth].concat());
+}
+
 #[tokio::test]
 async fn s17_an_abort_during_a_hook_leaves_no_process() {
     for (who, serve) in [(user(), false), (project(), false), (user(), true), (project(), true)] {
