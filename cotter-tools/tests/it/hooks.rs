@@ -498,7 +498,24 @@ async fn l7_the_last_words_of_a_program_that_does_not_end_are_told() {
         late(user(), true, "pass"),
         late(project(), true, "block"),
     );
-    expect![[""]].assert_eq(&[first, second, third, fourth].concat());
+    expect![[r#"
+        result c1.1 (denied): the hook timed out after 3s; its last words: step 2
+        step 3
+        step 4
+        step 5
+        step 6
+        "timed_out" "step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        result c1.1: worked
+        "pass" "failed and passes: it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        result c1.1: worked
+        "keep" "failed and passes: it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        result c1.1 (denied): the hook timed out after 3s; its last words: step 2
+        step 3
+        step 4
+        step 5
+        step 6
+        "timed_out" "step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6"
+    "#]].assert_eq(&[first, second, third, fourth].concat());
 }
 
 #[tokio::test]
