@@ -1,8 +1,8 @@
 //! The processes of command hooks ([`cotter::command_hook`]).
 //!
-//! A hook of the person's own, or of the operator's, runs as the person would run it, in a process group
-//! that ends with it. One that came with a project or a space is closed off like a command of the agent's,
-//! by the same setting, and ends with everything it started.
+//! A hook of the person's own, or of the operator's, runs as the person would run it. Its process group ends
+//! with it, and what went to another a moment later. One that came with a project or a space is closed off like
+//! a command of the agent's, by the same setting, and ends with everything it started.
 
 use std::{
     ffi::OsString,

@@ -13,7 +13,6 @@ use cotter::{
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{confine::Sandbox, hooks::HookRunner, process::Runner};
 use expect_test::{Expect, expect};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::machine::{Scratch, alive, gone, pid_in, runner};
@@ -397,28 +396,36 @@ async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
     .assert_eq(&shown);
 }
 
-/// A person's own hook may leave something behind if it goes to lengths; a project's may not.
+/// Who goes to lengths to stay behind ends all the same: a project's at once, a person's a moment later, or when
+/// nobody is there to start another.
 #[tokio::test]
-async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
+async fn s1_s17_what_left_the_group_of_a_hook_ends() {
     let mut shown = String::new();
-    for who in [user(), project()] {
+    for (who, serve) in [(user(), false), (project(), false), (user(), true), (project(), true)] {
         let machine = Machine::new();
         let pid = machine.path("project/pid");
         let file = pid.display();
         let leaves = format!(
-            "setsid sh -c 'echo $$ > {file}; exec sleep 1000' & until [ -s {file} ]; do :; done"
+            "setsid sh -c 'echo $$ > {file}; exec sleep 1000 > /dev/null 2>&1' & \
+             until [ -s {file} ]; do :; done"
         );
-        shown += &machine.calls(&who, &hook(leaves), &[json!({})]).await;
-        let pid = pid_in(&pid).await;
-        if who == user() {
-            assert!(alive(pid));
-            kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
-        }
-        gone(pid).await;
+        let mut entry = hook(leaves);
+        entry["serve"] = serve.into();
+        let (agent, session) = machine.agent(&who, &entry, &[json!({})]).await;
+        session.prompt("go").await.unwrap();
+        shown += &machine.shown(&session);
+        gone(pid_in(&pid).await).await;
+        // The same at the very end.
+        drop((session, agent));
+        fs::remove_file(&pid).unwrap();
+        machine.calls(&who, &entry, &[json!({})]).await;
+        gone(pid_in(&pid).await).await;
     }
     expect![[r#"
         result c1.1: worked
         result c1.1: worked
+        result c1.1 (denied): it has ended: it said nothing about it
+        result c1.1 (denied): it has ended: it said nothing about it
     "#]]
     .assert_eq(&shown);
 }
