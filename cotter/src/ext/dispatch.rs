@@ -388,7 +388,7 @@ async fn together<R>(
                 let wait = waiting.remove(index);
                 // Late is late, also when nobody looked in between.
                 match wait.left(Instant::now()).is_zero() {
-                    true => wait.is_late(&mut heard)?,
+                    true => wait.late(&mut heard)?,
                     false => heard(&wait.meta, answer, wait.worked())?,
                 }
             }
@@ -398,7 +398,7 @@ async fn together<R>(
                     waiting.into_iter().partition(|wait| wait.left(now).is_zero());
                 waiting = still;
                 for wait in late {
-                    wait.is_late(&mut heard)?;
+                    wait.late(&mut heard)?;
                 }
             }
         }
@@ -455,12 +455,12 @@ impl<R> Wait<R> {
         let answer = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
         let _ = match answer {
             Ok(answer) => store(&self.meta, answer, self.worked()),
-            Err(_) => self.is_late(&mut store),
+            Err(_) => self.late(&mut store),
         };
     }
 
     /// Ends it. What it remarked until then counts, of one outside the program as its last words.
-    fn is_late(
+    fn late(
         self,
         heard: &mut impl FnMut(&Arc<Meta>, Result<R, Failure>, Worked) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
