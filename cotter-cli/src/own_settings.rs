@@ -46,6 +46,13 @@ pub(crate) fn said() -> Vec<String> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
+/// Whoever takes such a rule out of their settings has taken back what they said.
+pub(crate) fn forget<'r>(rules: impl Iterator<Item = &'r String>) {
+    let gone: Vec<_> = rules.collect();
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    said.retain(|rule| !gone.contains(&rule));
+}
+
 /// Adds allow rules. Those that are there already are not added again.
 pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, Failure> {
     let has = |list: &[Written], rule: &String| list.iter().any(|known| known.text == *rule);

@@ -190,6 +190,8 @@ pub(crate) struct Reloader {
     spaces: Spaces,
     /// The file that was named on the command line.
     named: Option<PathBuf>,
+    /// Settings as they were read last.
+    files: Files,
     /// Contents that may be used in this run.
     hashes: Vec<Hash>,
     safe_mode: bool,
@@ -219,7 +221,7 @@ impl Reloader {
         spaces: Spaces,
         mut owners: Vec<Owner>,
         told: Vec<String>,
-        files: &Files,
+        files: Files,
         args: &RunArgs,
     ) -> Self {
         owners.retain(|owner| owner.unit != extensions::MEMORY);
@@ -234,6 +236,7 @@ impl Reloader {
             owners,
             told,
             values: files.values(),
+            files,
             records,
             flags: Flags::of(&args.shape),
             waits: vec![],
@@ -272,7 +275,9 @@ impl Reloader {
         };
         // Records that cannot be read decide nothing.
         let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
-        let files = Files::load(self.named.as_deref(), place, &standings)?;
+        let said = own_settings::said();
+        let (files, about) = self.files.load_again(self.named.as_deref(), place, &standings)?;
+        own_settings::forget(said.iter().filter(|rule| !files.allows(rule)));
         let extensions = Extensions::load(&files, place, &standings).of_a_run();
         let extensions = if self.safe_mode { extensions.safe() } else { extensions };
         let (before, agent) = (self.records.clone(), self.agent.clone());
@@ -293,7 +298,8 @@ impl Reloader {
         self.flags.load_into(&mut units);
         units.drop_others(&owners);
         units.agree_to(agreed_to);
-        let (owners, mut told) = (units.owners.clone(), units.told.clone());
+        let (owners, mut told) = (units.owners.clone(), about);
+        told.extend(units.told.clone());
         let done = units.apply()?;
         drop(spaces);
         self.records = records;
@@ -307,6 +313,7 @@ impl Reloader {
         // Those whose gates are still held are still there.
         let held = self.owners.iter().filter(|owner| !owners.iter().any(|known| known.is(owner)));
         self.owners = owners.iter().chain(held).cloned().collect();
+        self.files = files;
         self.tell(told);
         Ok(match done {
             Reload::Held { looser } => looser,

@@ -64,14 +64,25 @@ impl Sessions {
 
     /// Every id, from the names of the files.
     pub(crate) fn ids(&self) -> Vec<SmolStr> {
+        self.files().map(|(id, _)| id).collect()
+    }
+
+    /// Every id with the length of its file.
+    pub(crate) fn lengths(&self) -> Vec<(SmolStr, u64)> {
+        let length = |file: &fs::DirEntry| file.metadata().map_or(0, |about| about.len());
+        self.files().map(|(id, file)| (id, length(&file))).collect()
+    }
+
+    /// Every id with its file, in the order of ids.
+    fn files(&self) -> impl Iterator<Item = (SmolStr, fs::DirEntry)> + use<> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let id = |file: fs::DirEntry| {
+        let named = |file: fs::DirEntry| {
             let name = file.file_name();
-            Some(SmolStr::from(name.to_str()?.strip_suffix(".jsonl")?))
+            Some((SmolStr::from(name.to_str()?.strip_suffix(".jsonl")?), file))
         };
-        let mut ids: Vec<_> = files.filter_map(id).collect();
-        ids.sort_unstable();
-        ids
+        let mut files: Vec<_> = files.filter_map(named).collect();
+        files.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        files.into_iter()
     }
 }
 

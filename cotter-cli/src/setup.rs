@@ -104,6 +104,13 @@ impl File {
         File { settings, servers, others, broken, ..File::empty(&path, owner, base) }
     }
 
+    /// The same once more: of a file of ours, as it was read.
+    fn again(&self) -> Self {
+        let (settings, servers) = (self.settings.clone(), self.servers.clone());
+        let File { path, owner, base, .. } = self;
+        File { settings, servers, ..File::empty(path, owner.clone(), base.clone()) }
+    }
+
     /// Something in it that has no effect.
     fn remark(&self, why: &SettingsError) -> Diagnostic {
         let line = why.place().map(|place| place.line() as usize);
@@ -232,6 +239,39 @@ impl Files {
         place: &Place,
         standings: &Standings,
     ) -> Result<Self, Failure> {
+        let named = named.map(|path| named_by_hand(path, place.project())).transpose()?;
+        let files = Files::read(named, place, standings)?;
+        match files.looser() {
+            None => Ok(files),
+            Some(message) => Err(Failure::new(message)
+                .with_hint("a project may only tighten: this belongs in your own settings")),
+        }
+    }
+
+    /// The same while a run goes on, with what is to be said about it. Of a file that was named and is gone
+    /// stays what it said. Where a person has become stricter than their project, they hold.
+    pub(crate) fn load_again(
+        &self,
+        named: Option<&Path>,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<(Self, Vec<String>), Failure> {
+        let mut told = vec![];
+        let named = match named {
+            None => None,
+            Some(path) => personal(path, Source::File, place.project())?.or_else(|| {
+                let shown = path.display();
+                told.push(format!("the settings file {shown} is gone: what it said stays"));
+                let was = |file: &&File| file.settings.source == Some(Source::File);
+                self.0.iter().find(was).map(File::again)
+            }),
+        };
+        let files = Files::read(named, place, standings)?.whole()?;
+        told.extend(files.looser().map(|message| format!("{message}; yours holds")));
+        Ok((files, told))
+    }
+
+    fn read(named: Option<File>, place: &Place, standings: &Standings) -> Result<Self, Failure> {
         let project = place.project();
         let mut files = vec![];
         files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
@@ -241,7 +281,6 @@ impl Files {
         if let Some(folder) = home::config() {
             files.extend(File::own_hooks(&folder, project)?);
         }
-        let named = named.map(|path| named_by_hand(path, project)).transpose()?;
         let said = || files.iter().chain(&named).map(|file| &file.settings);
         let home = says_home(said());
         let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
@@ -252,9 +291,7 @@ impl Files {
         files.splice(at..at, own.into_iter().map(File::of_others));
         for found in &standings.0 {
             files.extend(claude::of_project(found, home, place)?.into_iter().map(File::of_others));
-            let file = File::of_project(found)?;
-            file.iter().try_for_each(|file| tightens(file, &files))?;
-            files.extend(file);
+            files.extend(File::of_project(found)?);
             files.extend(File::hooks_of_project(found)?);
         }
         files.extend(named);
@@ -285,6 +322,15 @@ impl Files {
     pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, &Owner, &Failure)> {
         let broken = self.0.iter().filter_map(|file| Some((file, file.broken.as_ref()?)));
         broken.map(|(file, failure)| (&*file.path, &file.owner, failure))
+    }
+
+    /// What a project says of mode or level that is looser than what is said without it.
+    fn looser(&self) -> Option<String> {
+        let mut files = self.0.iter().enumerate();
+        files.find_map(|(at, file)| match file.owner.origin {
+            Origin::Project => looser(file, &self.0[..at]),
+            _ => None,
+        })
     }
 
     /// The folders of skills, commands and agents that were written for other programs, each with its owner.
@@ -342,6 +388,12 @@ impl Files {
             }
         }
         rows
+    }
+
+    /// Whether a rule that allows something is there.
+    pub(crate) fn allows(&self, rule: &str) -> bool {
+        let mut allowed = self.0.iter().flat_map(|file| &file.settings.permissions.allow);
+        allowed.any(|known| known.text == rule)
     }
 
     /// The plain values, the nearest file's where several have one.
@@ -457,8 +509,8 @@ fn says_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
     nearest.unwrap_or(false) && !said.clone().any(is_closed)
 }
 
-/// Whether what a project says of mode and level is no looser than what is said without it.
-fn tightens(file: &File, others: &[File]) -> Result<(), Failure> {
+/// What a project's file says of mode or level that is looser than what the others say.
+fn looser(file: &File, others: &[File]) -> Option<String> {
     let nearest = |of: fn(&Permissions) -> Option<usize>| {
         others.iter().rev().find_map(|file| of(&file.settings.permissions))
     };
@@ -471,15 +523,8 @@ fn tightens(file: &File, others: &[File]) -> Result<(), Failure> {
         ("mode", mode(ours).is_some_and(|mode| mode < mode_in_force)),
         ("level", level(ours).is_some_and(|level| level < level_in_force)),
     ];
-    match looser.into_iter().find(|(_, looser)| *looser) {
-        None => Ok(()),
-        Some((what, _)) => {
-            let shown = file.path.display();
-            let message = format!("{shown}: the {what} of the project is looser than yours");
-            Err(Failure::new(message)
-                .with_hint("a project may only tighten: this belongs in your own settings"))
-        }
-    }
+    let (what, _) = looser.into_iter().find(|(_, looser)| *looser)?;
+    Some(format!("{}: the {what} of the project is looser than yours", file.path.display()))
 }
 
 /// The folder that a settings file declares hooks from.
@@ -893,8 +938,7 @@ impl Setup {
         told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);
         let told = told.into_iter().chain(self.standings.skipped()).collect();
         let spaces = self.spaces;
-        let reloader =
-            Reloader::new(agent.clone(), starts, spaces, owners, told, &self.files, args);
+        let reloader = Reloader::new(agent.clone(), starts, spaces, owners, told, self.files, args);
         Ok((agent, reloader))
     }
 }

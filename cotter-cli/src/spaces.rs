@@ -289,16 +289,17 @@ impl Spaces {
         }
     }
 
+    /// Who starts the hooks of a space that a command loads, where it may.
     fn starts(&self) -> Result<&Arc<dyn Starts>, Failure> {
         if self.0.safe_mode {
             return Err(Failure::refused("this run is in safe mode, and loads no space"));
         }
+        check_switches()?;
         self.0.starts.get().ok_or_else(|| Failure::new("no space can be loaded here"))
     }
 
     fn load(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
         let starts = self.starts()?;
-        check_switches()?;
         let mut named = self.named();
         let Chosen { space, told } = self.read(id, &self.project())?;
         let words = format!("space `{id}` is loaded until this run ends: {}", counted(&space));

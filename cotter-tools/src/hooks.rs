@@ -1,8 +1,8 @@
 //! The processes of command hooks ([`cotter::command_hook`]).
 //!
-//! A hook of the person's own, or of the operator's, runs as the person would run it, in a process group
-//! that ends with it. One that came with a project or a space is closed off like a command of the agent's,
-//! by the same setting, and ends with everything it started.
+//! A hook of the person's own, or of the operator's, runs as the person would run it. Its process group ends
+//! with it, and what went to another a moment later. One that came with a project or a space is closed off like
+//! a command of the agent's, by the same setting, and ends with everything it started.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use std::{
 };
 
 use cotter::{
-    command_hook::{self, Letter, MAX_OUTPUT, MAX_STDERR, Ran, Reply, Server, Starts},
+    command_hook::{self, Letter, MAX_OUTPUT, MAX_STDERR, Ran, Remarks, Reply, Server, Starts},
     redact::Redactor,
     text,
 };
@@ -140,6 +140,7 @@ impl Starts for HookRunner {
         Box::pin(async move {
             let stdin = held(&job.stdin, &hooks.own)
                 .map_err(|cause| format!("no input for it: {cause}"))?;
+            let remarks = job.remarks.clone();
             let (runner, job) = hooks.job(&job, stdin, Span::Event)?;
             let at_work = AtWork::new(&hooks.under_way);
             // Those that are confined have the spawner stand still for them.
@@ -147,7 +148,7 @@ impl Starts for HookRunner {
                 true => runner.start(job).await,
                 false => start_beside(runner.clone(), job).await,
             };
-            collect(running.map_err(|cause| cause.to_string())?).await
+            collect(running.map_err(|cause| cause.to_string())?, &remarks).await
         })
     }
 
@@ -252,9 +253,12 @@ fn held(text: &[u8], runner: &Runner) -> std::io::Result<OwnedFd> {
 }
 
 /// What a program says, as much of it as counts, and how it ends. One that says too much is ended.
-async fn collect(mut running: Running) -> Result<Ran, String> {
+async fn collect(mut running: Running, remarks: &Remarks) -> Result<Ran, String> {
     let (mut stdout, mut stderr) = (vec![], vec![]);
     while let Some(chunk) = running.next().await {
+        if chunk.stream == Stream::Stderr {
+            remarks.add(&chunk.bytes);
+        }
         let (kept, most) = match chunk.stream {
             Stream::Stdout => (&mut stdout, MAX_OUTPUT + 1),
             Stream::Stderr => (&mut stderr, MAX_STDERR),

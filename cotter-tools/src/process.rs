@@ -27,6 +27,8 @@ mod spawner;
 mod tree;
 #[cfg(target_os = "linux")]
 mod wire;
+#[cfg(target_os = "linux")]
+mod left;
 mod direct;
 mod running;
 mod temp;
@@ -72,13 +74,18 @@ enum Starts {
     Direct(Reach),
 }
 
-/// Who is ended with a command of this very process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who is ended with a command of this very process besides its process group.
+#[derive(Clone, Debug)]
 enum Reach {
-    /// Its process group.
-    Group,
-    /// Besides, every process with the call's mark.
+    /// Every process with the call's mark.
+    #[cfg(target_os = "linux")]
     Marked,
+    /// The same, a moment later.
+    #[cfg(target_os = "linux")]
+    MarkedSoon(Arc<left::Left>),
+    /// Nobody: there is no way to find them.
+    #[cfg(not(target_os = "linux"))]
+    Group,
 }
 
 /// A command to start.
@@ -127,7 +134,7 @@ impl Runner {
         #[cfg(not(target_os = "linux"))]
         let starts = {
             drop(program);
-            Starts::Direct(Reach::Marked)
+            Starts::Direct(Reach::Group)
         };
         Runner::of(starts)
     }
@@ -138,13 +145,22 @@ impl Runner {
     /// that has the call's mark in its environment; one that left the group and changed its environment
     /// stays, and so does everything when our own process is killed.
     pub fn direct() -> Self {
-        Runner::of(Starts::Direct(Reach::Marked))
+        #[cfg(target_os = "linux")]
+        let reach = Reach::Marked;
+        #[cfg(not(target_os = "linux"))]
+        let reach = Reach::Group;
+        Runner::of(Starts::Direct(reach))
     }
 
-    /// The same for programs that a person chose: a command is ended with its process group alone, which
-    /// takes no look at all the processes of the machine.
+    /// The same for many short programs that a person chose: nobody waits until all the processes of the
+    /// machine were looked at. What left the group of a command is ended half a second after it, and when the
+    /// last clone goes.
     pub fn direct_by_group() -> Self {
-        Runner::of(Starts::Direct(Reach::Group))
+        #[cfg(target_os = "linux")]
+        let reach = Reach::MarkedSoon(Arc::default());
+        #[cfg(not(target_os = "linux"))]
+        let reach = Reach::Group;
+        Runner::of(Starts::Direct(reach))
     }
 
     fn of(starts: Starts) -> Self {
@@ -240,7 +256,7 @@ impl Runner {
                 let private = &self.0.private.folders()?.all;
                 spawner.start(job, &mark, private).await
             }
-            Starts::Direct(reach) => direct::start(job, &mark, *reach),
+            Starts::Direct(reach) => direct::start(job, &mark, reach),
         }
     }
 }

@@ -6,6 +6,9 @@
 
 use std::{
     fmt,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
     sync::{Arc, OnceLock},
 };
 
@@ -38,6 +41,20 @@ pub struct Webhooks {
     listed: Option<Vec<String>>,
     /// Which certificates this machine trusts, read with the first letter.
     roots: Arc<OnceLock<Result<ClientConfig, String>>>,
+    names: Names,
+}
+
+/// Who says what a name stands for.
+#[derive(Clone)]
+struct Names(Arc<dyn Fn(Address) -> Found + Send + Sync>);
+
+type Found = Pin<Box<dyn Future<Output = Result<Vec<SocketAddr>, String>> + Send>>;
+
+impl Default for Names {
+    /// This machine.
+    fn default() -> Self {
+        Names(Arc::new(|address| Box::pin(async move { address.resolve().await })))
+    }
 }
 
 impl Webhooks {
@@ -116,7 +133,7 @@ impl Webhooks {
         plain: Plain,
     ) -> Result<(Address, Response), String> {
         let (address, zone) = self.admitted(url, plain)?;
-        let found = address.resolve().await?;
+        let found = (self.names.0)(address.clone()).await?;
         address.admit(&found, zone)?;
         let tls = self.roots.get_or_init(|| tls(true)).clone()?;
         let client = Client::builder()
@@ -174,7 +191,73 @@ fn listed(host: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{ErrorKind, Read, Write},
+        net::TcpListener,
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+    };
+
     use super::*;
+
+    /// A name that stands for another of these each time it is asked for, the last for ever; and how often it
+    /// was.
+    fn changing(all: Vec<Vec<SocketAddr>>) -> (Names, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let names = Names(Arc::new(move |_| {
+            let at = count.fetch_add(1, Ordering::Relaxed).min(all.len() - 1);
+            Box::pin(std::future::ready(Ok(all[at].clone())))
+        }));
+        (names, asked)
+    }
+
+    /// Answers one request on this machine, and gives what it was.
+    fn answering(listener: TcpListener) -> thread::JoinHandle<String> {
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; 4096];
+            let size = stream.read(&mut request).unwrap();
+            let answer = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8_lossy(&request[..size]).into_owned()
+        })
+    }
+
+    /// Whoever has a name answered once more, and otherwise, has it no letter sent elsewhere.
+    #[tokio::test]
+    async fn s34_a_letter_goes_where_its_name_led_when_it_was_looked_at() {
+        let there = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = there.local_addr().unwrap().port();
+        let elsewhere = TcpListener::bind(("127.0.0.2", port)).unwrap();
+        elsewhere.set_nonblocking(true).unwrap();
+        let nobody_came = || elsewhere.accept().unwrap_err().kind() == ErrorKind::WouldBlock;
+        let at = |ip: &str| vec![SocketAddr::new(ip.parse().unwrap(), port)];
+        let url = format!("http://rebound.example:{port}/hook");
+        let ask = |hooks: &Webhooks, url: &str| {
+            hooks.clone().ask(url.to_owned(), HeaderMap::new(), Arc::from(*b"{}"), 10)
+        };
+        let (names, asked) = changing(vec![at("127.0.0.1"), at("127.0.0.2")]);
+        let listed = Webhooks { names, ..Webhooks::only(["rebound.example"]).unwrap() };
+        let heard = answering(there);
+        assert_eq!(ask(&listed, &url).await, Ok((204, vec![])));
+        assert!(heard.join().unwrap().starts_with("POST /hook HTTP/1.1\r\n"));
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert!(nobody_came());
+        // On the open internet no address inside is one of them, whatever comes first.
+        let both = [at("8.8.8.8"), at("127.0.0.2")].concat();
+        for inside in [at("127.0.0.2"), both] {
+            let (names, asked) = changing(vec![inside]);
+            let open = Webhooks { names, ..Webhooks::new() };
+            let url = url.replace("http:", "https:");
+            let why = "rebound.example leads to 127.0.0.2, which is this machine or the network it is in; \
+                       nobody was asked about that";
+            assert_eq!(ask(&open, &url).await, Err(why.into()));
+            assert_eq!(open.post(&url, Arc::from(*b"{}")).await, Err(why.into()));
+            assert_eq!(asked.load(Ordering::Relaxed), 2, "once for each letter");
+            assert!(nobody_came());
+        }
+    }
 
     fn check(hooks: &Webhooks, url: &str, expected: Result<(), &str>) {
         assert_eq!(hooks.admits(url), expected.map_err(str::to_owned), "{url}");

@@ -20,7 +20,14 @@ mod dialect;
 mod entry;
 mod warm;
 
-use std::{ffi::OsString, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    future::Future,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use smol_str::{SmolStr, format_smolstr};
 
@@ -31,12 +38,13 @@ pub use self::{
     entry::{CommandHook, CommandLine, OnFailure},
 };
 use crate::{
-    cx::Place,
+    cx::{Cx, Place, REMARK_CHARS},
     ext::{
         Owner, Registry,
         foreign::{Answer, Asked, Asking, Outside},
     },
     points::PointId,
+    text,
 };
 
 /// The most a hook may say on standard output: whoever says more has failed.
@@ -123,6 +131,31 @@ pub struct Job {
     pub confined: bool,
     /// The folders of the run it is about.
     pub place: Place,
+    /// Where what it says on standard error is kept as it comes.
+    pub remarks: Remarks,
+}
+
+/// What a program says on standard error, as far as it has come: who is ended before its time leaves it here.
+/// Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Remarks(Arc<Mutex<Vec<u8>>>);
+
+impl Remarks {
+    /// Adds to it. The last [`MAX_STDERR`] bytes are kept.
+    pub fn add(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        if kept.len() > 2 * MAX_STDERR {
+            let over = kept.len() - MAX_STDERR;
+            kept.drain(..over);
+        }
+    }
+
+    /// All that is kept of it.
+    pub fn so_far(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&kept[kept.len().saturating_sub(MAX_STDERR)..]).into_owned()
+    }
 }
 
 /// What became of a program.
@@ -214,6 +247,7 @@ impl CommandHook {
             stdin: stdin.into(),
             confined: base.confined,
             place,
+            remarks: Remarks::default(),
         }
     }
 
@@ -227,8 +261,9 @@ impl CommandHook {
             return answer.await;
         }
         let limit = self.limit();
-        let late = |_| Err(format!("it took longer than {limit:?}"));
-        self.passing(asked, tokio::time::timeout(limit, answer).await.unwrap_or_else(late))
+        let said = tokio::time::timeout(limit, answer).await;
+        let late = |_| Err(late(limit, &asked.cx.take_remark().unwrap_or_default()));
+        self.passing(asked, said.unwrap_or_else(late))
     }
 
     /// What it said; nothing, where its failure passes, and the person is told: once of a call, also where
@@ -247,6 +282,26 @@ impl CommandHook {
     }
 }
 
+/// Why a hook failed that took too long, with its last words.
+fn late(limit: Duration, said: &str) -> String {
+    match text::last_words(said) {
+        said if said.is_empty() => format!("it took longer than {limit:?}"),
+        said => format!("it took longer than {limit:?}; its last words: {said}"),
+    }
+}
+
+/// Remarks what a program said until it was ended, when it goes.
+struct Overheard<'a, F: FnMut() -> String> {
+    cx: &'a Cx,
+    said: F,
+}
+
+impl<F: FnMut() -> String> Drop for Overheard<'_, F> {
+    fn drop(&mut self) {
+        self.cx.remark(&text::ending((self.said)().trim(), REMARK_CHARS));
+    }
+}
+
 /// A hook that is started for each event.
 struct Cold {
     hook: CommandHook,
@@ -258,9 +313,12 @@ impl Outside for Cold {
         let Cold { hook, base } = self;
         let (hook, starts) = (hook.clone(), base.starts.clone());
         let job = hook.job(base, &asked, hook.dialect.stdin(&asked.payload));
+        let remarks = job.remarks.clone();
         Box::pin(async move {
             let answer = async {
+                let overheard = Overheard { cx: &asked.cx, said: || remarks.so_far() };
                 let ran = starts.run(job).await?;
+                drop(overheard);
                 asked.cx.remark(&String::from_utf8_lossy(&ran.stderr));
                 for remark in &ran.remarks {
                     asked.cx.notify(&format!("hook `{}`: {remark}", hook.name));

@@ -83,7 +83,7 @@ pub(crate) struct RunCx {
 }
 
 /// The most of what a hook remarks that is kept.
-const REMARK_CHARS: usize = 4000;
+pub(crate) const REMARK_CHARS: usize = 4000;
 
 /// What fires for whoever comes after the end of a run.
 static OVER: LazyLock<CancellationToken> = LazyLock::new(|| {
@@ -170,13 +170,19 @@ impl Cx {
     }
 
     /// Keeps what an `async` hook remarks besides its answer, for whoever looks after hooks: of a command,
-    /// what it said on standard error. The last words count; they are told with what it answered, and
-    /// never to the model. What is too long is cut.
+    /// what it said on standard error. The last words count; they are told with what it answered, and to the
+    /// model only of a hook outside the program that took too long. What is too long is cut.
     pub fn remark(&self, words: &str) {
         let words = text::clip(words.trim(), REMARK_CHARS);
         if let Some(clock) = self.clock.as_ref().filter(|_| !words.is_empty()) {
             clock.remark(words.into_owned().into());
         }
+    }
+
+    /// What was remarked last, which is taken.
+    #[cfg(feature = "files")]
+    pub(crate) fn take_remark(&self) -> Option<Box<str>> {
+        self.clock.as_ref().and_then(Clocks::take_remark)
     }
 
     /// Puts on record what a hook did that nobody waited for. It is stored with what comes next; after the

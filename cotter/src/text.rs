@@ -68,6 +68,25 @@ pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
+/// The end of a text, at most `max_chars` characters of it; what was cut begins with `…`, which counts.
+pub(crate) fn ending(text: &str, max_chars: usize) -> Cow<'_, str> {
+    if text.len() <= max_chars || text.chars().nth(max_chars).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let kept = max_chars.saturating_sub(2);
+    let at = text.char_indices().rev().nth(kept).map_or(0, |(at, _)| at);
+    Cow::Owned(format!("…{}", &text[at..]))
+}
+
+/// The last lines of what somebody said, a few and not too long: they tell where it got to.
+pub(crate) fn last_words(text: &str) -> String {
+    const LINES: usize = 5;
+    const CHARS: usize = 500;
+    let text = text.trim();
+    let at = text.rmatch_indices('\n').nth(LINES - 1).map_or(0, |(at, _)| at + 1);
+    ending(&text[at..], CHARS).into_owned()
+}
+
 /// Cuts a line that was shown ([`show_line`]) into pieces of at most so many columns, at spaces where
 /// there are any: what is put behind a bar stays behind it. Whatever is not ASCII counts as two columns.
 pub fn wrap(line: &str, columns: usize) -> Vec<&str> {

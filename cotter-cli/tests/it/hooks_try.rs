@@ -746,6 +746,33 @@ fn the_log_is_followed_from_session_to_session_until_a_signal() {
     assert_eq!(lines.next(), None);
 }
 
+/// An older session that goes on is told of from there on.
+#[test]
+fn the_log_takes_up_an_older_session_that_is_resumed() {
+    let world = logged();
+    world.output(&PROMPT);
+    let older = world.id();
+    world.output(&PROMPT);
+    let mut child = world.spawn(&["hooks", "log", "-f"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut until = |end: &str| {
+        let mut seen = String::new();
+        for line in lines.by_ref() {
+            seen += &format!("{line}\n");
+            if line.contains(end) {
+                break;
+            }
+        }
+        world.plain(&seen)
+    };
+    let newest = until("closed (user)");
+    assert!(newest.starts_with("session [ID2]\n"), "{newest}");
+    world.output(&["-p", "--model", "rehearsal", "--resume", &older, "write x to prod.txt"]);
+    expect![[""]].assert_eq(&until("closed (user)"));
+    send(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 /// A line is told when it is whole, and a session that was named when it is there.
 #[test]
 fn the_log_follows_a_file_that_is_written_bit_by_bit() {

@@ -586,6 +586,79 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     assert_eq!(world.output(&args).status.code(), Some(3));
 }
 
+/// A repository that brings a profile of a name that is taken does not get its place.
+#[test]
+fn s3_s6_a_persons_own_profile_is_meant_before_a_projects() {
+    let world = world();
+    let says = |words: &str| {
+        format!(
+            r#"{{"description": "{words}", "hooks": {{"onToolCall": [{{"action": "approve"}}]}}}}"#
+        )
+    };
+    with_profile(&world, &says("Mine."));
+    world.write("project/.cotter/agents/audit/agent.json", r#"{"description": "The project's."}"#);
+    world.write("project/.cotter/agents/other/agent.json", "{}");
+    let trusted = hash(&world);
+    world.check(&run(&[&trusted, "--no-session"], "read a.txt"), expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        refused: read {"path":"a.txt"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+    "#]]);
+    // One that only the project has is its own.
+    let args = ["-p", "--model", "rehearsal", "--no-session", &trusted, "--agent", "other"];
+    let output = world.output(&[&args[..], &["read a.txt"]].concat());
+    assert!(output.status.success(), "{}", world.shown(&output));
+}
+
+/// What a secret may stand in stays in the session: lines that are kept say what happened, and no more.
+#[test]
+fn l17_s21_a_kept_line_tells_no_contents_after_a_secret() {
+    let world = world().with_env("LAB_TOKEN", "hush-hush-123");
+    with_profile(
+        &world,
+        r#"{"hooks": {"onToolEnd": [{"action": "save_json", "path": "runs/calls.jsonl"}]}}"#,
+    );
+    world.write("project/.env", "A=plain-but-secret\n");
+    let prompt = "write hush-hush-123 to b.txt then read .env then write plain-but-secret to c.txt";
+    let output = world.output(&run(&["--no-session"], prompt));
+    assert!(output.status.success(), "{}", world.shown(&output));
+    let lines = kept(&world, &format!("{AUDIT}/runs/calls.jsonl"));
+    let contexts = lines.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let of = |key: &str| line["context"].get(key).unwrap_or(&Value::Null).to_string();
+        ["toolName", "toolInput", "result", "withheld"].map(of).join(" ")
+    });
+    expect![[r#"
+        "write" {"path":"b.txt","content":"[redacted LAB_TOKEN]"} "created b.txt, 1 line" null
+        "read" null null "a secret was read in this session"
+        "write" null null "a secret was read in this session""#]]
+    .assert_eq(&contexts.collect::<Vec<_>>().join("\n"));
+    assert!(!lines.contains("hush-hush") && !lines.contains("plain-but-secret"), "{lines}");
+}
+
+/// A variable that cannot be read meant something, and nobody knows what.
+#[test]
+fn l18_an_operators_word_that_is_no_text_is_an_error() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let world = world();
+    with_profile(&world, "{}");
+    let variables =
+        ["COTTER_DISABLE_HOOKS", "COTTER_ALLOW_COMMAND_HOOKS", "COTTER_HOOK_WEBHOOK_ALLOWLIST"];
+    for variable in variables {
+        let mut command = world.command(&run(&["--no-session"], "read a.txt"));
+        let output = command.env(variable, OsStr::from_bytes(b"1\xff")).output().unwrap();
+        let expected = format!(
+            "exit 2\n--- stderr\nerror: `{variable}` is no text\n\n\
+             hint: write it in UTF-8, or leave it out\n"
+        );
+        assert_eq!(world.shown(&output), expected);
+    }
+}
+
 #[test]
 fn l15_an_agent_is_named_by_name_or_by_path() {
     let world = world();

@@ -229,6 +229,14 @@ fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
     let before = refusals(&world).len();
     wait_until(|| refusals(&world).len() > before + 10, "calls go on");
     assert!(refusals(&world)[before + 2..].iter().all(|refused| *refused));
+    // Nor by the very same file once more, in which even what was said once is nobody's word by then.
+    let written = fs::read_to_string(world.path("home/.config/cotter/settings.json")).unwrap();
+    assert!(!screen.text().contains("new: rule"), "{}", screen.text());
+    world.settings(r#"{"permissions": {"deny": ["read(./a.txt)", "read(./c.txt)"]}}"#);
+    screen.wait_for("new: level `standard`");
+    world.settings(&written);
+    screen.wait_for("new: rule `allow read`");
+    wait_for_refusal(&world, true);
     screen.type_keys("\u{3}");
     screen.end(&world);
 }
@@ -244,6 +252,52 @@ fn s2_a_looser_level_or_mode_waits_wherever_it_is_said() {
     run.end(expect![[r#"
         warning: settings changed, and some of it would loosen this run; that waits for the next:
           new: level `permissive`
+        error: the run was aborted
+    "#]]);
+}
+
+/// A person who becomes stricter than what they trusted is so at once.
+#[test]
+fn s2_s3_a_level_stricter_than_the_projects_acts_at_once() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", r#"{"permissions": {"level": "standard"}}"#);
+    trust(&world);
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, false);
+    world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        warning: [T]/project/.cotter/settings.json: the level of the project is looser than yours; yours holds
+        error: the run was aborted
+    "#]]);
+    // A run that begins like that is told what is wrong.
+    let output = world.output(&["-p", "--model", "rehearsal", "read a.txt"]);
+    assert!(world.shown(&output).contains("a project may only tighten"));
+}
+
+/// Whoever deletes a file that was named drops nothing of it, and keeps nothing else out.
+#[test]
+fn s2_hot_reload_after_a_named_file_is_gone() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let named = world.write("named.json", DENY);
+    let run = Running::new(&world, &["--settings", named.to_str().unwrap()]);
+    wait_for_refusal(&world, true);
+    fs::remove_file(&named).unwrap();
+    run.wait_for("is gone");
+    wait_for_refusal(&world, true);
+    world.settings(r#"{"permissions": {"allow": ["bash(ls *)"]}}"#);
+    run.wait_for("allow bash(ls *)");
+    wait_for_refusal(&world, true);
+    // It is there again, and says something else.
+    fs::write(&named, "{}").unwrap();
+    run.wait_for("gone: rule");
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        warning: the settings file [T]/named.json is gone: what it said stays
+        warning: settings changed, and some of it would loosen this run; that waits for the next:
+          new: rule `allow bash(ls *)`
+        warning: settings changed, and some of it would loosen this run; that waits for the next:
+          gone: rule `deny read(./a.txt)`
         error: the run was aborted
     "#]]);
 }

@@ -704,6 +704,30 @@ fn c14_spaces_come_and_go_by_a_command() {
     );
 }
 
+/// What an operator switched off comes in by no other door.
+#[test]
+fn l18_c14_no_command_loads_what_is_switched_off() {
+    let at = world();
+    put(&at, "my-space", MY_SPACE);
+    at_terminal(&at, &["spaces", "add", "../my-space"], "y");
+    let mut at = at;
+    for (word, verb) in [("1", "load"), ("force", "load"), ("1", "switch"), ("force", "switch")] {
+        at = at.with_env("COTTER_DISABLE_HOOKS", word);
+        let typed = format!("/spaces {verb} my-space");
+        let expected = expect![[r#"
+            exit 1
+            --- stderr
+            error: command "/spaces" failed: hooks are switched off by `COTTER_DISABLE_HOOKS`, and a space has hooks
+
+            hint: `cotter commands list` shows what each command is for
+        "#]];
+        at.check(&run(&[], &typed), expected);
+    }
+    at = at.with_env("COTTER_DISABLE_HOOKS", "0");
+    let loaded = at.output(&run(&[], "/spaces switch my-space"));
+    assert!(loaded.status.success(), "{}", at.shown(&loaded));
+}
+
 /// Whatever a killed process left, the next puts right.
 #[test]
 fn c14_what_a_killed_process_left_is_put_right() {

@@ -19,7 +19,7 @@ pub(super) struct Direct {
     over: bool,
 }
 
-pub(super) fn start(job: Job, mark: &str, reach: Reach) -> Result<Running, StartError> {
+pub(super) fn start(job: Job, mark: &str, reach: &Reach) -> Result<Running, StartError> {
     let mut command = std::process::Command::new(&job.program);
     command.args(&job.args).current_dir(&job.cwd).env_clear().envs(job.environment).env(MARK, mark);
     let stdin = match &job.stdin {
@@ -37,19 +37,24 @@ pub(super) fn start(job: Job, mark: &str, reach: Reach) -> Result<Running, Start
         .map_err(|cause| StartError(format!("cannot run {}: {cause}", job.program.display())))?;
     let id = child.id().and_then(|id| id.try_into().ok());
     let group = id.and_then(rustix::process::Pid::from_raw);
-    let direct = Direct { child, group, mark: format!("{MARK}={mark}"), reach, over: false };
+    let (mark, reach) = (format!("{MARK}={mark}"), reach.clone());
+    let direct = Direct { child, group, mark, reach, over: false };
     Running::direct(stdout.into(), stderr.into(), direct)
 }
 
 impl Direct {
-    /// Ends the group, and whoever has the mark.
+    /// Ends the group, and whoever has the mark, at once or soon.
     pub(super) fn end(&mut self) {
         if let Some(group) = self.group {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
-        #[cfg(target_os = "linux")]
-        if self.reach == Reach::Marked {
-            super::tree::end_marked(self.mark.as_ref());
+        match &self.reach {
+            #[cfg(target_os = "linux")]
+            Reach::Marked => super::tree::end_marked(&[&self.mark]),
+            #[cfg(target_os = "linux")]
+            Reach::MarkedSoon(left) => left.add(&self.mark),
+            #[cfg(not(target_os = "linux"))]
+            Reach::Group => {}
         }
     }
 

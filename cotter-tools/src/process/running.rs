@@ -175,7 +175,7 @@ impl Minded {
             Ok(Report::Ended(ended)) => Ok(ended),
             Ok(Report::NotStarted(why)) => Err(StartError(why)),
             Err(cause) => {
-                super::tree::end_marked(&self.mark);
+                super::tree::end_marked(&[&self.mark]);
                 Err(StartError(format!("who minded it is gone: {cause}")))
             }
         }

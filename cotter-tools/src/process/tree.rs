@@ -15,6 +15,8 @@ use rustix::{
     },
 };
 
+use super::MARK;
+
 /// How long something that cannot be ended is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -69,8 +71,12 @@ pub(super) fn count_all() -> Option<usize> {
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Ends every process whose environment has this entry, until there is none.
-pub(super) fn end_marked(entry: &OsStr) {
+/// Ends every process whose environment has one of these entries, each a mark, until there is none.
+pub(super) fn end_marked(entries: &[impl AsRef<OsStr>]) {
+    let is_one = |had: &[u8]| {
+        had.starts_with(MARK.as_bytes())
+            && entries.iter().any(|entry| entry.as_ref().as_bytes() == had)
+    };
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let mut found = false;
@@ -78,7 +84,7 @@ pub(super) fn end_marked(entry: &OsStr) {
             let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             // Read after it was held: the number cannot have become another's meanwhile.
             let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
-            if environment.split(|byte| *byte == 0).any(|had| had == entry.as_bytes()) {
+            if environment.split(|byte| *byte == 0).any(is_one) {
                 found = true;
                 let _ = pidfd_send_signal(&held, Signal::KILL);
             }

@@ -405,6 +405,25 @@ print(json.dumps({"hookSpecificOutput": own}))
     machine.check(Case::new(one("PreToolUse", "Edit", line), [edit(&many)]), expect![[r#"
         result c1.1 (denied): Hook "style" blocked the action: a hook is asked about at most 100 parts of a call: make it several calls
     "#]]).await;
+    // Several edits are what `MultiEdit` was; one is none.
+    let steps = || [edit(&["secret"]), edit(&["a", "secret"]), edit(&["a", "\tb"])];
+    for matcher in ["MultiEdit", "Write|MultiEdit", "^Multi.*"] {
+        let expected = expect![[r#"
+            result c1.1: ran {"path":"src/a.c","edits":[{"old":"x","new":"secret"}]}
+            result c2.1 (denied): Hook "style" blocked the action: no secrets in a.c
+            result c3.1: ran {"path":"src/a.c","edits":[{"old":"x","new":"a"},{"old":"x","new":"    b"}]}
+        "#]];
+        machine.check(Case::new(one("PreToolUse", matcher, line), steps()), expected).await;
+    }
+    let name = one("PreToolUse", "MultiEdit", "jq -r .tool_name >&2; exit 2");
+    machine
+        .check(
+            Case::new(name, [edit(&["a", "b"])]),
+            expect![[r#"
+                result c1.1 (denied): Hook "jq" blocked the action: MultiEdit
+            "#]],
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -717,6 +736,26 @@ async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
     machine.check(case("PreToolUse"), expect![[r#"
         result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude cannot be held against what was trusted: cannot read PROJECT/.claude
     "#]]).await;
+}
+
+/// Whether it may run at all is no part of what it may take: a folder that takes long to look at is not
+/// how a gate is slipped past.
+#[tokio::test]
+async fn s6_a_folder_is_looked_at_whatever_the_limit() {
+    let machine = Machine::new();
+    machine.program("guard.sh", "#!/bin/sh\necho ran >> ran.txt\n");
+    fs::write(machine.path(".claude/large"), vec![7; 2 << 20]).unwrap();
+    let snapshot = Snapshot::take(&machine.path(".claude")).unwrap();
+    let pinned = Pinned { folder: machine.path(".claude"), hash: snapshot.hash() };
+    fs::write(machine.path(".claude/large"), vec![8; 2 << 20]).unwrap();
+    let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.sh";
+    let mut hooks = one("PreToolUse", "", line);
+    hooks["PreToolUse"][0]["hooks"][0]["timeout"] = json!(0.001);
+    let case = Case { pinned: Some(pinned), ..Case::new(hooks, [bash("ls")]).of_project() };
+    machine.check(case, expect![[r#"
+        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
+    "#]]).await;
+    assert!(!machine.path("ran.txt").exists());
 }
 
 #[tokio::test]

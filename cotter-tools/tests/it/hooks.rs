@@ -13,7 +13,6 @@ use cotter::{
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{confine::Sandbox, hooks::HookRunner, process::Runner};
 use expect_test::{Expect, expect};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::machine::{Scratch, alive, gone, pid_in, runner};
@@ -397,28 +396,36 @@ async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
     .assert_eq(&shown);
 }
 
-/// A person's own hook may leave something behind if it goes to lengths; a project's may not.
+/// Who goes to lengths to stay behind ends all the same: a project's at once, a person's a moment later, or when
+/// nobody is there to start another.
 #[tokio::test]
-async fn s17_what_left_the_group_stays_for_a_person_and_ends_for_a_project() {
+async fn s1_s17_what_left_the_group_of_a_hook_ends() {
     let mut shown = String::new();
-    for who in [user(), project()] {
+    for (who, serve) in [(user(), false), (project(), false), (user(), true), (project(), true)] {
         let machine = Machine::new();
         let pid = machine.path("project/pid");
         let file = pid.display();
         let leaves = format!(
-            "setsid sh -c 'echo $$ > {file}; exec sleep 1000' & until [ -s {file} ]; do :; done"
+            "setsid sh -c 'echo $$ > {file}; exec sleep 1000 > /dev/null 2>&1' & \
+             until [ -s {file} ]; do :; done"
         );
-        shown += &machine.calls(&who, &hook(leaves), &[json!({})]).await;
-        let pid = pid_in(&pid).await;
-        if who == user() {
-            assert!(alive(pid));
-            kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
-        }
-        gone(pid).await;
+        let mut entry = hook(leaves);
+        entry["serve"] = serve.into();
+        let (agent, session) = machine.agent(&who, &entry, &[json!({})]).await;
+        session.prompt("go").await.unwrap();
+        shown += &machine.shown(&session);
+        gone(pid_in(&pid).await).await;
+        // The same at the very end.
+        drop((session, agent));
+        fs::remove_file(&pid).unwrap();
+        machine.calls(&who, &entry, &[json!({})]).await;
+        gone(pid_in(&pid).await).await;
     }
     expect![[r#"
         result c1.1: worked
         result c1.1: worked
+        result c1.1 (denied): it has ended: it said nothing about it
+        result c1.1 (denied): it has ended: it said nothing about it
     "#]]
     .assert_eq(&shown);
 }
@@ -469,6 +476,53 @@ async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
         result c1.1: worked
     "#]]
     .assert_eq(&shown);
+}
+
+/// Where it got to is told with its being late, in the message and in the record.
+#[tokio::test]
+async fn l7_the_last_words_of_a_program_that_does_not_end_are_told() {
+    let line = "for n in 1 2 3 4 5 6; do echo step $n >&2; done; exec sleep 1000";
+    let late = |who: Owner, serve: bool, on_failure: &'static str| async move {
+        let machine = Machine::new();
+        let entry = json!({
+            "name": "hook", "command": line, "timeoutMs": 3000, "serve": serve,
+            "onFailure": on_failure,
+        });
+        let (agent, session) = machine.agent(&who, &entry, &[json!({})]).await;
+        session.prompt("go").await.unwrap();
+        let mut shown = machine.shown(&session);
+        let lines = agent.store().lines(session.id()).unwrap();
+        let rows = lines.iter().map(|line| serde_json::from_slice::<Value>(line).unwrap());
+        for row in rows.filter(|row| row["type"] == "ledger") {
+            let ran = &row["ran"][0];
+            let _ = writeln!(shown, "{} {}", ran["verdict"], ran["stderr"]);
+        }
+        shown
+    };
+    let (first, second, third, fourth) = tokio::join!(
+        late(user(), false, "block"),
+        late(project(), false, "pass"),
+        late(user(), true, "pass"),
+        late(project(), true, "block"),
+    );
+    expect![[r#"
+        result c1.1 (denied): the hook timed out after 3s; its last words: step 2
+        step 3
+        step 4
+        step 5
+        step 6
+        "timed_out" "step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        result c1.1: worked
+        "pass" "failed and passes: it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        result c1.1: worked
+        "keep" "failed and passes: it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        result c1.1 (denied): the hook timed out after 3s; its last words: step 2
+        step 3
+        step 4
+        step 5
+        step 6
+        "timed_out" "step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6"
+    "#]].assert_eq(&[first, second, third, fourth].concat());
 }
 
 #[tokio::test]

@@ -13,7 +13,11 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::{Base, CommandHook, Server};
-use crate::ext::foreign::{Answer, Asked, Asking, Outside, read_object};
+use crate::{
+    cx::{Cx, REMARK_CHARS},
+    ext::foreign::{Answer, Asked, Asking, Outside, read_object},
+    text,
+};
 
 pub(super) struct Warm(Arc<Kept>);
 
@@ -44,6 +48,34 @@ impl Outside for Warm {
     }
 }
 
+/// A question to a server. What it remarked meanwhile is kept when it is over, also where nobody waits for it
+/// any longer.
+struct Talk<'a> {
+    cx: &'a Cx,
+    server: &'a mut dyn Server,
+}
+
+impl Talk<'_> {
+    async fn exchange(&mut self, line: &str) -> Result<Vec<u8>, String> {
+        self.server.exchange(line.as_bytes()).await
+    }
+}
+
+impl Drop for Talk<'_> {
+    fn drop(&mut self) {
+        let said = self.server.remarked();
+        self.cx.remark(&text::ending(String::from_utf8_lossy(&said).trim(), REMARK_CHARS));
+    }
+}
+
+/// What is told, with the number of the line. What has an `id` of its own is told it as `questionId`.
+fn numbered(payload: &Value, id: u64) -> Value {
+    let name = |key: &str| if key == "id" { "questionId" } else { key }.to_owned();
+    let told = payload.as_object().into_iter().flatten();
+    let told = told.map(|(key, value)| (name(key), value.clone()));
+    Value::Object(told.chain([("id".into(), id.into())]).collect())
+}
+
 impl Kept {
     async fn ask(&self, asked: &Asked) -> Result<Answer, String> {
         let mut place = self.server.lock().await;
@@ -56,11 +88,8 @@ impl Kept {
             }
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut payload = asked.payload.clone();
-        payload["id"] = id.into();
-        let line = started.server.exchange(payload.to_string().as_bytes()).await;
-        asked.cx.remark(&String::from_utf8_lossy(&started.server.remarked()));
-        let line = line?;
+        let line = numbered(&asked.payload, id).to_string();
+        let line = Talk { cx: &asked.cx, server: &mut *started.server }.exchange(&line).await?;
         let object = read_object(&line)
             .map_err(|cause| format!("what it answered is no JSON object: {cause}"))?;
         if object.get("id").and_then(Value::as_u64) != Some(id) {

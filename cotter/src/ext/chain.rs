@@ -30,7 +30,7 @@ pub enum Func<P: Point, R> {
 }
 
 /// What is known of a handler besides its code.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Meta {
     pub(crate) id: HandlerId,
     pub(crate) name: SmolStr,
@@ -84,6 +84,7 @@ impl Meta {
 }
 
 /// The globs a handler is limited to, and the same compiled.
+#[derive(Clone)]
 pub(crate) struct ToolFilter {
     pub(crate) globs: Vec<String>,
     pub(crate) set: GlobSet,

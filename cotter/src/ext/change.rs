@@ -1,11 +1,12 @@
 //! Several units that take effect together: one generation or none, and nothing looser unless a person
 //! agreed.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use smol_str::SmolStr;
 
 use super::{
+    chain::Meta,
     generation::Unit,
     origin::{Origin, Owner},
     registry::{Item, RegisterError, Registry},
@@ -227,8 +228,8 @@ pub(super) fn tightened(
         item => !is_set(item),
     };
     let mut items: Vec<_> = old.into_iter().filter(stays).collect();
-    let added: Vec<_> =
-        new.into_iter().filter(|item| is_set(item) || tightens(item, &items)).collect();
+    let added = new.into_iter().filter(|item| is_set(item) || tightens(item, &items));
+    let added: Vec<_> = added.map(|item| beside(item, &items)).collect();
     items.extend(added);
     (Unit { owner, items }, looser)
 }
@@ -276,12 +277,10 @@ fn loosens(item: &Item, old: &[Item]) -> bool {
     }
 }
 
-/// Whether it only adds to what is refused or asked, and can stand beside what is there.
+/// Whether it only adds to what is refused or asked.
 fn tightens(item: &Item, beside: &[Item]) -> bool {
     match item {
-        Item::Handler { meta, .. } => {
-            meta.power == Power::Gate && !beside.iter().any(|other| other.is_hook(&meta.name))
-        }
+        Item::Handler { meta, .. } => meta.power == Power::Gate && !has_same(beside, item),
         Item::Rule(rule) => !rule.loosens() && !has_same(beside, item),
         Item::Guard(guard) => !beside
             .iter()
@@ -290,30 +289,43 @@ fn tightens(item: &Item, beside: &[Item]) -> bool {
     }
 }
 
-/// Which hooks of a unit have the name of one that another unit of the origin keeps: they wait with it.
-pub(super) fn wait_for_names(units: &mut [Unit], held: &[Owner], waiting: &mut Vec<String>) {
-    let mut kept: Vec<(Origin, SmolStr, Owner)> = vec![];
-    for unit in units.iter().filter(|unit| held.iter().any(|owner| owner.is(&unit.owner))) {
-        let names = unit.items.iter().filter_map(|item| match item {
-            Item::Handler { meta, .. } if meta.named => Some(meta.name.clone()),
-            _ => None,
-        });
-        let origin = &unit.owner.origin;
-        kept.extend(names.map(|name| (origin.clone(), name, unit.owner.clone())));
+/// The same where something of its name stays: a gate that became another is asked besides, and both must
+/// let a call pass.
+fn beside(item: Item, others: &[Item]) -> Item {
+    match item {
+        Item::Handler { meta, install } if others.iter().any(|other| other.is_hook(&meta.name)) => {
+            let meta = Meta { named: false, quiet: false, ..Meta::clone(&meta) };
+            Item::Handler { meta: Arc::new(meta), install }
+        }
+        other => other,
     }
-    for unit in units.iter_mut().filter(|unit| !held.iter().any(|owner| owner.is(&unit.owner))) {
-        let owner = unit.owner.clone();
-        unit.items.retain(|item| {
-            let Item::Handler { meta, .. } = item else { return true };
-            let is_it = |(origin, name, _): &&(Origin, SmolStr, Owner)| {
-                *origin == owner.origin && *name == meta.name
-            };
-            let clash = kept.iter().find(is_it).is_some();
-            if clash && meta.named {
-                waiting.push(format!("new: {}", describe(item)));
-            }
-            !clash
-        });
+}
+
+/// Which hooks of a unit have the name of one that another unit of the origin keeps: they wait with it, but
+/// for gates.
+fn wait_for_names(units: &mut [Unit], held: &[Owner], waiting: &mut Vec<String>) {
+    let is_held = |unit: &Unit| held.iter().any(|owner| owner.is(&unit.owner));
+    let kept: Vec<_> = units.iter().filter(|unit| is_held(unit)).cloned().collect();
+    for unit in units.iter_mut().filter(|unit| !is_held(unit)) {
+        let others = kept.iter().filter(|kept| kept.owner.origin == unit.owner.origin);
+        let others: Vec<_> = others.flat_map(|kept| kept.items.clone()).collect();
+        let is_taken = |name: &SmolStr| {
+            let of_name = |item: &Item| matches!(item, Item::Handler { meta, .. } if meta.named && meta.name == *name);
+            others.iter().any(of_name)
+        };
+        unit.items = std::mem::take(&mut unit.items)
+            .into_iter()
+            .filter_map(|item| match &item {
+                Item::Handler { meta, .. } if is_taken(&meta.name) => {
+                    if tightens(&item, &others) {
+                        return Some(beside(item, &others));
+                    }
+                    waiting.extend(meta.named.then(|| format!("new: {}", describe(&item))));
+                    None
+                }
+                _ => Some(item),
+            })
+            .collect();
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
     cx::Cx,
     notes::Speaker,
     points::{Applied, Fold, Point, Stop},
+    text,
 };
 
 /// What the handlers of a point made of an event.
@@ -386,9 +387,10 @@ async fn together<R>(
             (index, answer) = first(&mut waiting) => {
                 let wait = waiting.remove(index);
                 // Late is late, also when nobody looked in between.
-                let late = wait.left(Instant::now()).is_zero();
-                let answer = if late { Err(Failure::TimedOut(wait.meta.limit)) } else { answer };
-                heard(&wait.meta, answer, wait.worked())?;
+                match wait.left(Instant::now()).is_zero() {
+                    true => wait.late(&mut heard)?,
+                    false => heard(&wait.meta, answer, wait.worked())?,
+                }
             }
             () = sleep(next) => {
                 let now = Instant::now();
@@ -396,8 +398,7 @@ async fn together<R>(
                     waiting.into_iter().partition(|wait| wait.left(now).is_zero());
                 waiting = still;
                 for wait in late {
-                    let failure = Failure::TimedOut(wait.meta.limit);
-                    heard(&wait.meta, Err(failure), wait.worked())?;
+                    wait.late(&mut heard)?;
                 }
             }
         }
@@ -443,11 +444,35 @@ impl<R> Wait<R> {
     where
         R: Send,
     {
+        let point = self.meta.point;
+        let mut store = |meta: &Arc<Meta>, answer: Result<R, Failure>, worked| {
+            let failure = answer.err();
+            let word = failure.as_ref().map_or("seen", Failure::word);
+            cx.ran_alone(point, Ran::new(meta, worked, word, failure));
+            ControlFlow::Continue(())
+        };
         let limit = self.meta.limit;
         let answer = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
-        let failure = answer.unwrap_or(Err(Failure::TimedOut(limit))).err();
-        let word = failure.as_ref().map_or("seen", Failure::word);
-        cx.ran_alone(self.meta.point, Ran::new(&self.meta, self.worked(), word, failure));
+        let _ = match answer {
+            Ok(answer) => store(&self.meta, answer, self.worked()),
+            Err(_) => self.late(&mut store),
+        };
+    }
+
+    /// Ends it. What it remarked until then counts, of one outside the program as its last words.
+    fn late(
+        self,
+        heard: &mut impl FnMut(&Arc<Meta>, Result<R, Failure>, Worked) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let Wait { meta, started, clock, future } = self;
+        let time = clock.clock().worked(started, Instant::now());
+        // Whoever is dropped half-way remarks what there is.
+        drop(future);
+        let remark = clock.take_remark();
+        let words = remark.as_deref().filter(|_| meta.outside);
+        let said = words.map(text::last_words);
+        let failure = Failure::TimedOut { limit: meta.limit, said };
+        heard(&meta, Err(failure), Worked { time, remark })
     }
 }
 

@@ -63,7 +63,12 @@ pub enum Failure {
     /// It panicked.
     Panicked(String),
     /// It took longer than its limit.
-    TimedOut(Duration),
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+        /// The last words of one outside the program, where it said any.
+        said: Option<String>,
+    },
     /// The run was cancelled before it answered.
     Cancelled,
 }
@@ -74,7 +79,7 @@ impl Failure {
         match self {
             Failure::Error(_) => "failed",
             Failure::Panicked(_) => "panicked",
-            Failure::TimedOut(_) => "timed_out",
+            Failure::TimedOut { .. } => "timed_out",
             Failure::Cancelled => "cancelled",
         }
     }
@@ -85,7 +90,12 @@ impl fmt::Display for Failure {
         match self {
             Failure::Error(message) => f.write_str(message),
             Failure::Panicked(message) => write!(f, "it panicked: {message}"),
-            Failure::TimedOut(limit) => write!(f, "the hook timed out after {limit:?}"),
+            Failure::TimedOut { limit, said: None } => {
+                write!(f, "the hook timed out after {limit:?}")
+            }
+            Failure::TimedOut { limit, said: Some(said) } => {
+                write!(f, "the hook timed out after {limit:?}; its last words: {said}")
+            }
             Failure::Cancelled => f.write_str("the run was cancelled before the hook answered"),
         }
     }

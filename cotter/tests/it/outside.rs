@@ -1452,7 +1452,8 @@ impl Server for Pretended {
     ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>> {
         let asked: Value = serde_json::from_slice(line).unwrap();
         let id = asked["id"].as_u64().unwrap();
-        let about = asked["callId"].as_str().unwrap_or("nothing").to_owned();
+        let about = asked["callId"].as_str().or(asked["questionId"].as_str());
+        let about = about.unwrap_or("nothing").to_owned();
         Box::pin(async move {
             self.diary.add(format!("{id} asks about {about}"));
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -1537,6 +1538,25 @@ async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told()
         work {"n":1}
         result c1.1: work ran
     "##]].assert_eq(&shown);
+}
+
+/// A question has an id of its own, which a program that stays is told beside the number of its line.
+#[tokio::test(start_paused = true)]
+async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
+    let diary = Diary::default();
+    let (agent, session) = call(Zone::External, &diary, 1).await;
+    let says = |id| Ok(json!({"id": id, "answer": "yes"}));
+    let entry = json!({"name": "hook", "command": "./check", "serve": true});
+    let starts = Pretended { diary: diary.clone(), says };
+    declare(&agent, user(), &json!({"permission.ask": [entry]}), starts);
+    session.prompt("go").await.unwrap();
+    expect![[r#"
+        starts for /dev/null
+        1 asks about r1.1
+        1 is answered
+        work {"n":1}
+    "#]]
+    .assert_eq(&diary.shown());
 }
 
 /// Several calls at a time ask one program one after another, and each gets its own answer.

@@ -401,6 +401,59 @@ fn s2_a_gate_that_runs_something_else_is_held() {
     );
 }
 
+/// SECURITY 2: until a person says yes, a gate that runs something else is asked beside the one it was, and
+/// each may refuse.
+#[tokio::test]
+async fn s2_a_gate_that_became_another_is_asked_besides() {
+    struct Says(&'static str);
+    impl Outside for Says {
+        fn ask(&self, asked: Asked) -> Asking {
+            let is_it = asked.payload["toolInput"]["what"] == self.0;
+            let block = is_it.then(|| format!("no {}", self.0));
+            let mut answer = cotter::ext::foreign::Answer::default();
+            answer.block = block;
+            Box::pin(async move { Ok(answer) })
+        }
+    }
+    fn running(what: &'static str) -> impl Fn(&mut Registry) + Copy {
+        move |unit: &mut Registry| {
+            let mut declared = Declared::default();
+            declared.name = Some("guard".into());
+            declared.definition = format!("refuses {what}").into();
+            unit.outside(PointId::ToolPre, declared, Arc::new(Says(what)));
+        }
+    }
+    async fn refused(agent: &Agent) -> String {
+        let mut all = vec![];
+        for what in ["rm", "push", "mail"] {
+            let checked = agent.run_pre("echo", json!({"what": what})).await;
+            all.push(format!("{what}: {}", checked.verdict));
+        }
+        all.join(", ")
+    }
+    let (file, other) = (user(), Owner::new(Origin::User, "other"));
+    let agent = plain().tool(echo()).build().unwrap();
+    agent.extend(file.clone(), running("rm")).unwrap();
+    let held = agent.reload(file.clone(), false, running("push")).unwrap();
+    let gone = "gone: transform `guard` at `tool.pre` (refuses rm)".to_owned();
+    let gate = "gone: gate `guard` at `tool.pre` (refuses rm)".to_owned();
+    assert_eq!(held, Reload::Held { looser: vec![gone.clone(), gate.clone()] });
+    assert_eq!(refused(&agent).await, "rm: block, push: block, mail: pass");
+    // Once more is the same; a third is asked besides.
+    assert!(matches!(agent.reload(file.clone(), false, running("push")), Ok(Reload::Held { .. })));
+    let guards = agent.hooks().into_iter().filter(|hook| hook.name == "guard");
+    assert_eq!(guards.count(), 3, "what it may change, its verdict, and the other's");
+    // It moves to another file.
+    let mut change = Change::new();
+    change.load(file.clone(), |_| {}).load(other.clone(), running("mail"));
+    assert!(matches!(agent.apply(change), Ok(Reload::Held { .. })));
+    assert_eq!(refused(&agent).await, "rm: block, push: block, mail: block");
+    let mut change = Change::new();
+    change.load_agreed(file, |_| {}).load_agreed(other, running("mail"));
+    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(refused(&agent).await, "rm: pass, push: pass, mail: block");
+}
+
 /// `disable`, `--without`: what is switched off by name stays off, whenever it is registered; switching
 /// off loosens, and is not a project's to do.
 #[tokio::test]

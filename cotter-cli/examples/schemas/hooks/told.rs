@@ -210,11 +210,14 @@ enum Doubt {
 
 /// A question about to be put.
 #[derive(JsonSchema)]
-#[schemars(rename = "question")]
+#[schemars(rename = "question", rename_all = "camelCase")]
 struct PermissionAsk {
     /// The question's id. With `serve` it is, as everywhere, the number that the answer has to repeat.
     #[schemars(extend("type" = ["string", "integer"]))]
     id: String,
+    /// The question's id, of a hook with `serve`.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    question_id: Option<String>,
     /// The calls it is about.
     calls: Vec<AskedCall>,
 }

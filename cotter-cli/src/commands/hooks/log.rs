@@ -4,7 +4,7 @@ mod tail;
 mod telling;
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     io::{self, Write},
     path::Path,
     process::ExitCode,
@@ -93,6 +93,19 @@ impl One {
         Ok(One { telling: telling.of(&id), id, tail })
     }
 
+    /// Takes what is there already as known: who is named in it, and nothing is told.
+    fn pass_over(&mut self, length: u64) -> Result<(), Failure> {
+        let One { tail, telling, .. } = self;
+        let path = tail.path().display().to_string();
+        while tail
+            .more_until(length, |line| telling.line(line))
+            .map_err(|cause| Failure::new(format!("cannot read {path}")).with_cause(cause))?
+        {
+        }
+        telling.take();
+        Ok(())
+    }
+
     /// Tells what came since.
     fn tell_more(&mut self, out: &mut impl Write) -> Result<Said, Failure> {
         let One { tail, telling, .. } = self;
@@ -128,8 +141,8 @@ struct Follow {
     folder: Option<String>,
     telling: Telling,
     followed: Vec<One>,
-    /// Those whose folder is known.
-    known: HashSet<SmolStr>,
+    /// The others, by the length of their files when they were last looked at; `None` of another folder's.
+    known: HashMap<SmolStr, Option<u64>>,
     /// The one that was told of last.
     last: Option<SmolStr>,
 }
@@ -141,7 +154,8 @@ impl Follow {
         named: Option<&str>,
         telling: Telling,
     ) -> Result<Self, Failure> {
-        let known = sessions.ids().into_iter().collect();
+        let known = sessions.lengths().into_iter();
+        let known = known.map(|(id, length)| (id, Some(length))).collect();
         let first = match named {
             Some(typed) => Some(sessions.find(typed).or_else(|failure| {
                 // It may be about to begin.
@@ -161,16 +175,19 @@ impl Follow {
         let folder = named.is_none().then(|| cwd.display().to_string());
         let mut follow = Follow { sessions, folder, telling, followed: vec![], known, last: None };
         if let Some(id) = first {
-            follow.add(id)?;
+            follow.add(id, 0)?;
         }
         Ok(follow)
     }
 
-    fn add(&mut self, id: SmolStr) -> Result<(), Failure> {
-        self.known.insert(id.clone());
-        self.followed.push(One::new(&self.sessions, id, self.telling.clone())?);
+    /// Follows a session from there on.
+    fn add(&mut self, id: SmolStr, from: u64) -> Result<(), Failure> {
+        let mut one = One::new(&self.sessions, id, self.telling.clone())?;
+        one.pass_over(from)?;
+        self.followed.push(one);
         let over = self.followed.len().saturating_sub(FOLLOWED);
-        self.followed.drain(..over);
+        let left = self.followed.drain(..over).map(|one| (one.id, Some(one.tail.read())));
+        self.known.extend(left);
         Ok(())
     }
 
@@ -205,18 +222,24 @@ impl Follow {
         Ok(true)
     }
 
-    /// Takes up the sessions of the folder that have begun since.
+    /// Takes up the sessions of the folder that have begun since, or go on.
     fn look_for_new(&mut self) -> Result<(), Failure> {
         let Some(folder) = self.folder.clone() else { return Ok(()) };
-        for id in self.sessions.ids() {
-            if self.known.contains(&id) {
+        for (id, length) in self.sessions.lengths() {
+            let before = match self.known.get(&id) {
+                Some(None) => continue,
+                Some(Some(before)) if *before >= length => continue,
+                Some(Some(before)) => *before,
+                None => 0,
+            };
+            if self.followed.iter().any(|one| one.id == id) {
                 continue;
             }
             // One whose first line is not whole yet is looked at again.
-            let Some(cwd) = tail::folder_of(&self.sessions.store.path(&id)?) else { continue };
-            self.known.insert(id.clone());
-            if cwd == folder {
-                self.add(id)?;
+            match tail::folder_of(&self.sessions.store.path(&id)?) {
+                None => {}
+                Some(cwd) if cwd == folder => self.add(id, before)?,
+                Some(_) => _ = self.known.insert(id, None),
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ use super::{
     tools,
 };
 use crate::{
-    command_hook::{Base, CommandHook, Exit, Job, Letter, Ran, Reply, SLACK},
+    command_hook::{Base, CommandHook, Exit, Job, Letter, Ran, Remarks, Reply, SLACK, late},
     cx::Cx,
     ext::{
         Registry,
@@ -128,9 +128,9 @@ impl Asks {
                 false => Said { tells: vec![why], ..Said::default() },
             });
         }
-        let limit = self.hook.limit();
-        let heard = tokio::time::timeout(limit, self.heard(asked, told)).await;
-        let heard = heard.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")));
+        let (limit, remarks) = (self.hook.limit(), Remarks::default());
+        let heard = tokio::time::timeout(limit, self.heard(asked, told, &remarks)).await;
+        let heard = heard.unwrap_or_else(|_| Err(late(limit, &remarks.so_far())));
         let said = self.hook.passing(asked, heard)?;
         Ok(match self.hook.declared.detached {
             true => self.entry.afterwards(said),
@@ -138,7 +138,7 @@ impl Asks {
         })
     }
 
-    async fn heard(&self, asked: &Asked, told: &Told) -> Result<Said, String> {
+    async fn heard(&self, asked: &Asked, told: &Told, remarks: &Remarks) -> Result<Said, String> {
         let event = self.entry.event;
         match &self.entry.handler {
             Handler::Nothing(why) => Err(why.clone()),
@@ -154,7 +154,8 @@ impl Asks {
                 replied(event, &self.hook.name, self.base.starts.post(letter).await?)
             }
             Handler::Command => {
-                let ran = self.base.starts.run(self.job(asked, told)).await?;
+                let job = Job { remarks: remarks.clone(), ..self.job(asked, told) };
+                let ran = self.base.starts.run(job).await?;
                 for remark in &ran.remarks {
                     asked.cx.notify(&format!("hook `{}`: {remark}", self.hook.name));
                 }

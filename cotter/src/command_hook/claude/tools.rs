@@ -115,8 +115,11 @@ const SHAPES: &[Shape] = &[
 /// Fields of theirs that say nothing about what is done.
 const REMARKS: [&str; 2] = ["description", "prompt"];
 
-/// Theirs that no tool of ours is told as: the fields would be others.
+/// Theirs that no tool of ours is told as, whatever it is given: the fields would be others.
 const OTHER_SHAPES: [&str; 2] = ["MultiEdit", "NotebookEdit"];
+
+/// A tool of ours, and what they call a call of it with several parts. It is told part by part all the same.
+const SEVERAL: [(&str, &str); 1] = [("edit", "MultiEdit")];
 
 /// A call of theirs that stands for a call of ours, or for a part of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,7 +148,9 @@ pub(super) fn their_names(ours: &str) -> Vec<&'static str> {
 /// The tools of ours that a name of theirs is told of.
 pub(crate) fn our_tools(theirs: &str) -> Vec<&'static str> {
     let ours = SHAPES.iter().map(|shape| shape.ours).chain(["ask_user"]);
-    ours.filter(|ours| their_names(ours).contains(&theirs)).collect()
+    let is_told =
+        |ours: &&str| their_names(ours).contains(&theirs) || SEVERAL.contains(&(*ours, theirs));
+    ours.filter(is_told).collect()
 }
 
 /// A call of ours, as one or several of theirs.
@@ -163,7 +168,7 @@ pub(super) fn tell(tool: &str, input: &Value, place: &Place) -> Vec<TheirCall> {
     let Some(index) = SHAPES.iter().position(|shape| shape.ours == tool) else {
         return as_it_is();
     };
-    let (shape, names) = (&SHAPES[index], their_names(tool));
+    let (shape, mut names) = (&SHAPES[index], their_names(tool));
     let mut call = Map::new();
     put(&mut call, shape.call, input, place);
     let fixed = |call: &mut Map<String, Value>| {
@@ -176,6 +181,10 @@ pub(super) fn tell(tool: &str, input: &Value, place: &Place) -> Vec<TheirCall> {
         return vec![TheirCall { names, input: call, part: None, shape: Some(index) }];
     };
     let parts = input[list].as_array().map_or(&[][..], Vec::as_slice);
+    if parts.len() > 1 {
+        let several = SEVERAL.iter().filter(|(ours, _)| *ours == tool);
+        names.extend(several.map(|(_, theirs)| *theirs));
+    }
     let told = parts.iter().enumerate().map(|(part, item)| {
         let mut input = call.clone();
         put(&mut input, fields, item, place);

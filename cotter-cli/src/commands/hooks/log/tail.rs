@@ -33,15 +33,29 @@ impl Tail {
         &self.path
     }
 
+    /// Up to where the file was read.
+    pub(super) fn read(&self) -> u64 {
+        self.read
+    }
+
     /// Gives the lines that are whole by now, a part of the file at a time; whether there may be more. A file
     /// that is not there has none. A write that failed is taken back: what was read of it does not count.
-    pub(super) fn more(&mut self, mut line: impl FnMut(&[u8])) -> io::Result<bool> {
+    pub(super) fn more(&mut self, line: impl FnMut(&[u8])) -> io::Result<bool> {
+        self.more_until(u64::MAX, line)
+    }
+
+    /// The same of the first so many bytes of the file.
+    pub(super) fn more_until(
+        &mut self,
+        most: u64,
+        mut line: impl FnMut(&[u8]),
+    ) -> io::Result<bool> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(cause) => return Err(cause),
         };
-        let length = file.metadata()?.len();
+        let length = file.metadata()?.len().min(most);
         if length < self.read {
             (self.read, self.rest, self.skipping) = (length, vec![], false);
         }
@@ -50,7 +64,8 @@ impl Tail {
         }
         file.seek(SeekFrom::Start(self.read))?;
         let mut chunk = vec![];
-        self.read += file.take(CHUNK).read_to_end(&mut chunk)? as u64;
+        let most = CHUNK.min(length - self.read);
+        self.read += file.take(most).read_to_end(&mut chunk)? as u64;
         let mut parts = chunk.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = parts.next() {
             let is_whole = parts.peek().is_some();
