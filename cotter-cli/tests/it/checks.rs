@@ -153,34 +153,34 @@ fn b3_a_plugin_is_looked_at_where_its_manifest_says() {
         &world,
         "plug",
         expect![[r#"
-        $ agents check plug
-        exit 0
-        --- stdout
-        plug/agents/a.md: ok
+            $ agents check plug
+            exit 0
+            --- stdout
+            plug/agents/a.md: ok
 
-        looked at 1 agent: 1 ok
-        $ skills check plug
-        exit 0
-        --- stdout
-        plug/skills/one/SKILL.md: ok
+            looked at 1 agent: 1 ok
+            $ skills check plug
+            exit 0
+            --- stdout
+            plug/skills/one/SKILL.md: ok
 
-        looked at 1 skill: 1 ok
-        $ commands check plug
-        exit 0
-        --- stdout
-        plug/commands/fix.md: ok
-        plug/more/extra.md: ok
+            looked at 1 skill: 1 ok
+            $ commands check plug
+            exit 0
+            --- stdout
+            plug/commands/fix.md: ok
+            plug/more/extra.md: ok
 
-        looked at 2 commands: 2 ok
-        $ hooks check plug
-        exit 1
-        --- stdout
-        plug/hooks/hooks.json: rejected
-          expected an object, found a list
-        plug/on.json: ok
+            looked at 2 commands: 2 ok
+            $ hooks check plug
+            exit 1
+            --- stdout
+            plug/hooks/hooks.json: rejected
+              line 2: expected an object, found a list
+            plug/on.json: ok
 
-        looked at 2 hooks: 1 ok, 1 rejected
-    "#]],
+            looked at 2 hooks: 1 ok, 1 rejected
+        "#]],
     );
     let market = filled("market/plugins/one");
     market.write("project/market/plugins/one/.claude-plugin/plugin.json", "{\"name\": \"one\"}");

@@ -221,9 +221,9 @@ fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
         exit 0
         --- stdout
         mode ask, level permissive, sandbox off
-        deny   Read(./secret.txt)  project, [T]/project/.claude/settings.json:5:14
-        deny   WebFetch            project, [T]/project/.claude/settings.json:5:36
-        ask    Bash(git push:*)    project, [T]/project/.claude/settings.json:6:13
+        deny  Read(./secret.txt)  project, [T]/project/.claude/settings.json:5:14
+        deny  WebFetch            project, [T]/project/.claude/settings.json:5:36
+        ask   Bash(git push:*)    project, [T]/project/.claude/settings.json:6:13
         --- stderr
         warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
     "#]]);
@@ -892,12 +892,16 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
                     folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
         not honoured
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          note    [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
     // The person's own word stands over the project's.
     world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
-    expect![""].assert_eq(&plugins(&world));
+    expect![[r#"
+        not honoured
+          note    [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
+    "#]].assert_eq(&plugins(&world));
     // Without the home folder nothing of it is used.
     fs::remove_file(world.path("home/.claude/settings.json")).unwrap();
     world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
@@ -938,10 +942,9 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
           broken  [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found the number 7
           broken  [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found an object
           broken  [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
-          broken  [T]/plugins/depot/.plugin/plugin.json:2: expected a string, found an object
-          broken  [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
           note    [T]/plugins/depot/.plugin/plugin.json:2: `outputStyles` is not honoured
           note    [T]/plugins/depot: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
+          note    [T]/plugins/depot/.plugin/plugin.json:1: there is no event `x` that is known here
     "#]].assert_eq(&plugins(&world));
     // A manifest that is none, hooks that are none, no folder: nothing starts without them.
     world.write("plugins/depot/.plugin/plugin.json", "{");
@@ -1380,66 +1383,59 @@ fn b3_an_agent_plugin_brings_all_it_has() {
     check_plugin(
         &world,
         expect![[r#"
-        $ go
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        refused: write: b.txt is closed (guard)
-        refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
-        $ /depot:track 7
-        exit 0
-        --- stdout
-        rehearsal: I do not understand "Track 7."
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            refused: write: b.txt is closed (guard)
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "Track 7."
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        /depot:track  Track  (user)
-        --- stderr
-        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        /depot-weigh    Weighs  (user)
-        --- stderr
-        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        @depot-tracker  Tracks  (user)
-        --- stderr
-        warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        plugin_depot_hand
-          run  Runs a command.
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            /depot:track  Track  (user)
+            --- stderr
+            warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            /depot-weigh    Weighs  (user)
+            --- stderr
+            warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            @depot-tracker  Tracks  (user)
+            --- stderr
+            warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            plugin_depot_hand
+              run  Runs a command.
+        "#]],
     );
     expect![[r#"
         plugins
-          depot: used
-            folder [T]/plugins/depot
-            origin user
-
-        spaces
-          nothing
-
-        profiles
-          nothing
+          ok      depot: used  (origin user)
+                    folder [T]/plugins/depot
         not honoured
-          [T]/plugins/depot/plugin.json:1: `extensions`: what is for `com.example.client` is not honoured
-          [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-          [T]/plugins/depot/com.example.client: it is not honoured
-          [T]/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          [T]/plugins/depot/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          note    [T]/plugins/depot/plugin.json:1: `extensions`: what is for `com.example.client` is not honoured
+          broken  [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+          note    [T]/plugins/depot/com.example.client: it is not honoured
+          note    [T]/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          note    [T]/plugins/depot/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
 }
 
@@ -1469,48 +1465,48 @@ fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
     check_plugin(
         &world,
         expect![[r#"
-        $ go
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        refused: write: b.txt is closed (guard)
-        refused: mcp__plugin_depot_hand__run {"command":"true"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
-        $ /depot:track 7
-        exit 0
-        --- stdout
-        rehearsal: I do not understand "Track 7."
+            $ go
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            refused: write: b.txt is closed (guard, project)
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+            $ /depot:track 7
+            exit 0
+            --- stdout
+            rehearsal: I do not understand "Track 7."
 
-        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+            I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        /depot:track  Track  (project)
-        --- stderr
-        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        /depot-weigh    Weighs  (project)
-        --- stderr
-        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        @depot-tracker  Tracks  (project)
-        --- stderr
-        warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
-        $ list
-        exit 0
-        --- stdout
-        plugin_depot_hand
-          run  Runs a command.
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            /depot:track  Track  (project)
+            --- stderr
+            warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            /depot-weigh    Weighs  (project)
+            --- stderr
+            warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            @depot-tracker  Tracks  (project)
+            --- stderr
+            warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
+            $ list
+            exit 0
+            --- stdout
+            plugin_depot_hand
+              run  Runs a command.
+        "#]],
     );
     // One that cannot be read is not trusted at all.
     world.write("project/.agents/plugins/depot/plugin.json", "{");
@@ -1538,20 +1534,13 @@ fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
     world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
     expect![[r#"
         plugins
-          depot: used
-            folder [T]/home/.agents/plugins/depot
-            origin user
-
-        spaces
-          nothing
-
-        profiles
-          nothing
+          ok      depot: used  (origin user)
+                    folder [T]/home/.agents/plugins/depot
         not honoured
-          [T]/home/.agents/plugins/data: it is no plugin: nothing of one is in it
-          [T]/home/.agents/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          [T]/home/.agents/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          [T]/home/.agents/plugins/depot/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          broken  [T]/home/.agents/plugins/data: it is no plugin: nothing of one is in it
+          note    [T]/home/.agents/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          note    [T]/home/.agents/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          note    [T]/home/.agents/plugins/depot/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
     world.write("dotfiles/depot/hooks/hooks.json", "{");
     world.check(

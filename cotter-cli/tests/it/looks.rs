@@ -53,6 +53,9 @@ fn l8_hooks_are_listed_as_a_run_would_have_them() {
         expect![[r#"
             exit 0
             --- stdout
+            strict                tool.pre            transform, gate  (user)  for bash
+            keep-etc              tool.pre            gate             (space:guards)  for write
+            onToolCall.approve    tool.pre            gate             (profile:careful)  for write  Has a person asked before the tool runs.
             project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
             system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
             own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
@@ -68,9 +71,6 @@ fn l8_hooks_are_listed_as_a_run_would_have_them() {
             AskUser               user.prompt.submit  transform        (embedder)
             Delegate              user.prompt.submit  transform        (embedder)
             Memory                user.prompt.submit  transform        (embedder)
-            strict                tool.pre            transform, gate  (user)  for bash
-            keep-etc              tool.pre            gate             (space:guards)  for write
-            onToolCall.approve    tool.pre            gate             (profile:careful)  for write  Has a person asked before the tool runs.
         "#]],
     );
     check(
@@ -78,6 +78,7 @@ fn l8_hooks_are_listed_as_a_run_would_have_them() {
         expect![[r#"
             exit 0
             --- stdout
+            strict                tool.pre            transform, gate  (user)  for bash  switched off
             project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
             system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
             own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
@@ -93,7 +94,6 @@ fn l8_hooks_are_listed_as_a_run_would_have_them() {
             AskUser               user.prompt.submit  transform        (embedder)
             Delegate              user.prompt.submit  transform        (embedder)
             Memory                user.prompt.submit  transform        (embedder)
-            strict                tool.pre            transform, gate  (user)  for bash  switched off
         "#]],
     );
     check(

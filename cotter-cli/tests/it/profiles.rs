@@ -606,7 +606,7 @@ fn s3_s6_a_persons_own_profile_is_meant_before_a_projects() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: read {"path":"a.txt"}: nobody is there to be asked (nobody); with `--ask` it is put to you on the terminal
+        refused: read {"path":"a.txt"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
     "#]]);
     // One that only the project has is its own.
     let args = ["-p", "--model", "rehearsal", "--no-session", &trusted, "--agent", "other"];

@@ -586,6 +586,7 @@ fn l7_hooks_read_what_the_schema_says() {
         model.post $.id
         tool.pre $.facts.invalid
         tool.pre $.id
+        permission.ask $.questionId
         tool.post $.facts.doubts
         tool.post $.facts.doubts[]
         tool.post $.facts.invalid

@@ -433,7 +433,7 @@ fn c14_an_update_says_what_it_would_take_away_and_what_is_fixed() {
         space `ship` is fixed at [HASH]dd1af6de, by `--rev`: there is nothing newer
     "#]],
     );
-    assert_eq!(run(&world), "refused: write: first (no)\n");
+    assert_eq!(run(&world), "refused: write: first (no, space:ship)\n");
     world.output(&["spaces", "remove", "ship"]);
     at_terminal(&world, &["spaces", "add", &address], "y");
     let hook = format!("{OWN}/ship/hooks/no.sh");
