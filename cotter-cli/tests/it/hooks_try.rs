@@ -768,7 +768,24 @@ fn the_log_takes_up_an_older_session_that_is_resumed() {
     let newest = until("closed (user)");
     assert!(newest.starts_with("session [ID2]\n"), "{newest}");
     world.output(&["-p", "--model", "rehearsal", "--resume", &older, "write x to prod.txt"]);
-    expect![[""]].assert_eq(&until("closed (user)"));
+    expect![[r#"
+        session [ID1]
+        [TIME]  session.open  opened (user)  seen in N ms
+        run r2 began [TIME] with rehearsal
+        [TIME]  r2.0  session.start  greet (user)  seen in N ms
+        [TIME]  r2.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9
+          stderr: ouch\u{1b}[31m
+        [TIME]  r2.1  tool.pre write  no-prod (user)  block in N ms: not in production
+          stderr: looking
+        [TIME]  r2.1  tool.pre write  shell (user)  did not match: it is for bash
+        [TIME]  r2.1  tool.pre write  look (user)  not reached: no-prod had refused it
+        [TIME]  r2.1  tool.pre write  off (user)  switched off
+        [TIME]  r2.1  tool.refused write  mourn (user)  seen in N ms
+        [TIME]  r2.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9
+          stderr: ouch\u{1b}[31m
+        [TIME]  r2.2  session.end  bye (user)  seen in N ms
+        [TIME]  session.close  closed (user)  seen in N ms
+    "#]].assert_eq(&until("closed (user)"));
     send(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
