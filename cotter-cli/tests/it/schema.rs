@@ -587,10 +587,8 @@ fn l7_hooks_read_what_the_schema_says() {
         tool.pre $.facts.invalid
         tool.pre $.id
         permission.ask $.questionId
-        tool.post $.facts.commands[]
         tool.post $.facts.doubts
         tool.post $.facts.doubts[]
-        tool.post $.facts.hosts[]
         tool.post $.facts.invalid
         tool.post $.facts.writes[]
         tool.post $.id
