@@ -275,7 +275,7 @@ impl At<'_> {
         let mut part = Part::new(shown, origin.clone());
         let nothing = || {
             let why = "it is no plugin: nothing of one is in it";
-            Diagnostic::new(shown, None, Severity::Rejected, why)
+            Diagnostic::new(shown, None, Severity::Warning, why)
         };
         let plugin = match (Plugin::load(folder), self.otherwise) {
             (Ok(Some(plugin)), _) => plugin,

@@ -870,11 +870,13 @@ fn installed(world: &World, root: &str) {
 
 /// The plugins that `doctor` tells of, and what it says of them.
 fn plugins(world: &World) -> String {
-    let shown = world.shown(&world.output(&["doctor"]));
-    let parts = shown
-        .split("\n\n")
-        .filter(|part| part.starts_with("plugins\n") || part.starts_with("not honoured\n"));
-    parts.map(|part| format!("{part}\n")).collect()
+    sections(&world.shown(&world.output(&["doctor"])), &["plugins", "not honoured"])
+}
+
+/// Sections of what `doctor` says, by their titles.
+fn sections(doctor: &str, titles: &[&str]) -> String {
+    let is_meant = |part: &&str| titles.contains(&part.lines().next().unwrap_or_default());
+    doctor.split("\n\n").filter(is_meant).map(|part| format!("{part}\n")).collect()
 }
 
 #[test]
@@ -986,7 +988,7 @@ fn starts(world: &World, out: &mut String, what: &str) {
     let kernel = |line: &&str| !line.contains("(kernel)") && !line.contains("(embedder)");
     let start: Vec<_> = start.lines().filter(kernel).collect();
     let doctor = world.shown(&world.output(&["doctor"]));
-    let plugins = &doctor[doctor.find("plugins\n").unwrap()..doctor.find("spaces\n").unwrap()];
+    let plugins = sections(&doctor, &["plugins"]);
     let count = doctor.lines().last().unwrap();
     *out += &format!("== {what}\n{}\n{}\n{count}\n", start.join("\n"), plugins.trim_end());
 }
@@ -1059,9 +1061,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: there is no `none.json` (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: there is no `none.json` (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == named absolutely
         exit 1
         --- stderr
@@ -1069,9 +1070,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == named outside
         exit 1
         --- stderr
@@ -1079,9 +1079,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == no name
         exit 1
         --- stderr
@@ -1089,19 +1088,17 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: expected a string, found the number 7 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: expected a string, found the number 7 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == named by its folder
         exit 0
         --- stdout
         guard                 tool.pre            transform, gate  (user)  for Write, write  PreToolUse
         guard                 permission.ask      answer           (user)
         plugins
-          depot: used
-            folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
-            origin user
-        nothing is broken
+          ok      depot: used  (origin user)
+                    folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
+        nothing is broken; 5 notes
         == not UTF-8
         exit 1
         --- stderr
@@ -1109,9 +1106,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte of it is not UTF-8 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte of it is not UTF-8 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == too long
         exit 1
         --- stderr
@@ -1119,9 +1115,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it has more than 1048576 bytes (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it has more than 1048576 bytes (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == the folder is gone
         exit 1
         --- stderr
@@ -1129,9 +1124,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == the folder is empty
         exit 1
         --- stderr
@@ -1139,9 +1133,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is no plugin: nothing of one is in it (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is no plugin: nothing of one is in it (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == the list is broken
         exit 1
         --- stderr
@@ -1149,9 +1142,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
         plugins
-          [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: object is not closed (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: object is not closed (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == the list is none
         exit 1
         --- stderr
@@ -1159,9 +1151,8 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
         plugins
-          [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: missing key `plugins` (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: missing key `plugins` (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == the list says nothing of it
         exit 1
         --- stderr
@@ -1169,17 +1160,15 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 
         hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)
-            origin user
-        1 thing is broken
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == it is not in the list
         exit 0
         --- stdout
         --- stderr
         warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
-        plugins
-          nothing
-        1 thing is broken
+
+        1 thing is broken: [T]/home/.claude/settings.json; 3 notes
     "#]].assert_eq(&out);
 }
 
@@ -1244,9 +1233,8 @@ fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_chan
         );
         let run = world.shown(&world.output(&["-p", "--script", &script, "go"]));
         let doctor = world.shown(&world.output(&["doctor"]));
-        let from = doctor.find("extensions\n").unwrap();
-        let to = doctor.find("confinement\n").unwrap();
-        out += &format!("== {what}\n{run}{}\n", doctor[from..to].trim_end());
+        let doctor = sections(&doctor, &["extensions", "not honoured"]);
+        out += &format!("== {what}\n{run}{}\n", doctor.trim_end());
     };
     look("trusted");
     world.write("project/.claude/settings.json", "{}");
@@ -1261,56 +1249,49 @@ fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_chan
         --- stdout
         done
         --- stderr
-        refused: write: b.txt is closed (guard)
+        refused: write: b.txt is closed (guard, project)
         extensions
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
-            hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
-            servers plugin_depot_hand
-            skills depot-weigh
-            commands depot:track
-            agents depot-tracker
-
+          ok      [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
+                    hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
+                    servers plugin_depot_hand
+                    skills depot-weigh
+                    commands depot:track
+                    agents depot-tracker
         not honoured
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
         == changed
         exit 0
         --- stdout
         done
         --- stderr
         warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-        refused: write: b.txt is closed (guard)
+        refused: write: b.txt is closed (guard, project)
         extensions
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
-            hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
-
+          ok      [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
+                    hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
         not honoured
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
         == gone
         exit 0
         --- stdout
         done
         --- stderr
         warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
-        refused: write: b.txt is closed (guard)
+        refused: write: b.txt is closed (guard, project)
         extensions
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
-            hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
-
+          ok      [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
+                    hook guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
         not honoured
-          [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
         == the person said no
         exit 0
         --- stdout
         done
         --- stderr
         warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
-        extensions
-          nothing
 
-        not honoured
-          nothing
     "#]].assert_eq(&out);
 }
 
@@ -1537,7 +1518,7 @@ fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
           ok      depot: used  (origin user)
                     folder [T]/home/.agents/plugins/depot
         not honoured
-          broken  [T]/home/.agents/plugins/data: it is no plugin: nothing of one is in it
+          note    [T]/home/.agents/plugins/data: it is no plugin: nothing of one is in it
           note    [T]/home/.agents/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
           note    [T]/home/.agents/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
           note    [T]/home/.agents/plugins/depot/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`

@@ -785,7 +785,8 @@ fn the_log_takes_up_an_older_session_that_is_resumed() {
           stderr: ouch\u{1b}[31m
         [TIME]  r2.2  session.end  bye (user)  seen in N ms
         [TIME]  session.close  closed (user)  seen in N ms
-    "#]].assert_eq(&until("closed (user)"));
+    "#]]
+    .assert_eq(&until("closed (user)"));
     send(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -319,9 +319,9 @@ fn b3_our_calls_in_their_words() {
         "edit",
         json!({"path": "a", "edits": edits}),
         expect![[r#"
-            Edit/MultiEdit {"file_path":"/work/a","old_string":"a","new_string":"b","replace_all":false}
-            Edit/MultiEdit {"file_path":"/work/a","old_string":"c","new_string":"","replace_all":false}
-        "#]],
+        Edit/MultiEdit {"file_path":"/work/a","old_string":"a","new_string":"b","replace_all":false}
+        Edit/MultiEdit {"file_path":"/work/a","old_string":"c","new_string":"","replace_all":false}
+    "#]],
     );
     called(
         "list",
@@ -1052,7 +1052,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
                 {"hooks": [{"type": "command", "command": "${CLAUDE_PLUGIN_ROOT}/x", "timeout": "5"}]},
                 {"hooks": [{"type": "command", "command": "x", "shell": "powershell"}]},
                 {"hooks": [{"type": "command", "command": "./y", "onFailure": "explode", "if": "Bash("}]},
-                {"matcher": "MultiEdit", "hooks": [{"type": "command", "command": "./z"}]}
+                {"matcher": "NotebookEdit", "hooks": [{"type": "command", "command": "./z"}]}
             ],
             "PostToolUse": [{"hooks": [{"type": "agent", "prompt": "look"}]}, 8],
             "Stop": {"hooks": []},
@@ -1072,7 +1072,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             PreToolUse#5 at PreToolUse [all] 600s: nobody (nothing stands for `${CLAUDE_PLUGIN_ROOT…}` here)
             PreToolUse#6 at PreToolUse [all] 600s: nobody (there is no shell `powershell` here)
             y at PreToolUse [all] 600s: sh: ./y, failing blocks
-            z at PreToolUse [MultiEdit edit] 600s: sh: ./z
+            z at PreToolUse [NotebookEdit] 600s: sh: ./z
             Stop at Stop [all] 600s: nobody (its entry cannot be read: expected a list, found an object)
             .claude/settings.json:3: `server` is not known and left alone [ok]
             .claude/settings.json:3: handlers `mcp_tool` are not honoured yet [rejected]
@@ -1090,6 +1090,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             .claude/settings.json:11: there is no shell `powershell` here [rejected]
             .claude/settings.json:12: `if` cannot be read and lets everything through: rule `Bash(`: `(` without `)` at the end [repaired]
             .claude/settings.json:12: `onFailure` is neither `block` nor `continue`: taken for `block` [repaired]
+            .claude/settings.json:13: no tool of ours is known as `NotebookEdit` [ok]
             .claude/settings.json:15: handlers `agent` are not honoured yet [ok]
             .claude/settings.json:15: expected an object, found the number 8 [ok]
             .claude/settings.json:16: expected a list, found an object [rejected]
