@@ -20,9 +20,9 @@ use cotter::{
 use crate::{
     cli::Shape,
     failure::Failure,
+    files::checks,
     home,
     reload::Units,
-    setup,
     switches::Switches,
     trust::{Found, Standings, Where, shown},
 };
@@ -125,12 +125,12 @@ impl Chosen {
         let Chosen::Profile(portable) = self else { return Ok(()) };
         let Portable { profile, path, folder, code, switches } = &**portable;
         profile.tightens(&units.agent.policy())?;
-        setup::check_examples(&profile.permissions, units.agent)?;
-        let unknown = setup::about_unknown_tools(&profile.permissions, units.agent);
+        checks::check_examples(&profile.permissions, units.agent)?;
+        let unknown = checks::about_unknown_tools(&profile.permissions, units.agent);
         units.told.extend(unknown.iter().map(ToString::to_string));
         for action in &profile.actions {
             let tools = action.tools.as_deref().unwrap_or_default();
-            units.told.extend(setup::about_blind(path, &action.name, tools, units.agent));
+            units.told.extend(checks::about_blind(path, &action.name, tools, units.agent));
         }
         let owner = profile.owner(path.display().to_string());
         let commands = Base {
@@ -347,7 +347,7 @@ pub(crate) fn about_missing(chosen: &Chosen, agent: &Agent) -> Vec<String> {
     let known = agent.skills();
     let is_skill = |name: &str| known.iter().any(|skill| skill.name == name);
     let plain = tools.iter().filter(|tool| !tool.contains(['*', '?', '[', '{']));
-    let tools = plain.filter(|tool| !is_there(tool) && !setup::SOMETIMES.contains(&tool.as_str()));
+    let tools = plain.filter(|tool| !is_there(tool) && !checks::SOMETIMES.contains(&tool.as_str()));
     let tools = tools
         .map(|tool| format!("the agent may call `{}`, which is not there", text::show_line(tool)));
     let skills = skills.iter().filter(|name| !is_skill(name));

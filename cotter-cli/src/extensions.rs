@@ -12,7 +12,7 @@ use cotter::{
     trust::Standing,
 };
 
-use crate::{claude::Brings, home, reload::Units, setup::Files, trust::Standings};
+use crate::{claude::Brings, files::Files, home, reload::Units, trust::Standings};
 
 /// The unit of memory files.
 pub(crate) const MEMORY: &str = "memory";

@@ -10,6 +10,7 @@ mod commands;
 mod credentials;
 mod extensions;
 mod failure;
+mod files;
 mod home;
 mod models;
 mod offer;

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::{
     failure::Failure,
-    home, say,
-    setup::{self, Files},
+    files::Files,
+    home, say, setup,
     style::{Style, When},
 };
 

@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::{
     cli::Shape,
     failure::Failure,
-    own_settings, say,
-    setup::{self, Files},
+    files::Files,
+    own_settings, say, setup,
     style::{Style, When},
     table::{Page, Piece},
 };

@@ -25,8 +25,8 @@ use crate::{
     agents::Named,
     cli::{Cassette, ModelArg, RunArgs},
     failure::Failure,
+    files::Files,
     offer::offer,
-    setup::Files,
     terminal::Terminal,
 };
 

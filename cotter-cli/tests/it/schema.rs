@@ -451,8 +451,8 @@ fn the_starter_brings_the_schema_it_names() {
     assert!(validator(&brought).is_valid(&settings));
 }
 
-/// Writes what it is told into a file of its own.
-const TELL: &str = "#!/bin/sh\nexec cat > \"$COTTER_PROJECT_DIR/../told/$$\"\n";
+/// Adds what it is told to a file of its own: numbers of processes come again.
+const TELL: &str = "#!/bin/sh\n{ cat; echo; } >> \"$COTTER_PROJECT_DIR/../told/$$\"\n";
 
 /// The same, asked line by line.
 const SERVE: &str = r#"#!/bin/sh
