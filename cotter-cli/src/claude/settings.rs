@@ -1,0 +1,162 @@
+//! Settings files of Claude Code: hooks, rules, mode, and the plugins they switch on and off.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use cotter::{
+    command_hook::claude,
+    files::{Diagnostic, Severity},
+    permission::{Mode, Rule, RuleKind},
+    settings::{Document, Node, Object, Permissions, SettingsError, Source, Written},
+    text,
+};
+
+use super::Part;
+use crate::failure::Failure;
+
+/// Whose settings are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    Project,
+    Own,
+}
+
+/// Plugins that settings switch on and off, by `name@marketplace`, and the file that says so.
+pub(super) type Enabled = BTreeMap<String, (bool, PathBuf)>;
+
+/// What a settings file says of plugins. A list of versions means that it is on.
+pub(super) fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
+    let Some(node) = object.get("enabledPlugins") else { return Ok(vec![]) };
+    let on = |node: Node<'_>| match node.list() {
+        Ok(_) => Ok(true),
+        Err(_) => node.bool(),
+    };
+    node.object()?.members().map(|(id, node)| Ok((id.to_owned(), on(node)?))).collect()
+}
+
+/// Keys of a settings file that mean nothing here, and why.
+const LEFT_ALONE: &[(&str, &str)] = &[
+    ("env", "variables are `environment` in your own settings"),
+    ("model", "models are named `provider/model`, in your own settings"),
+    ("apiKeyHelper", "keys come from variables or the file of keys"),
+    ("sandbox", "how commands are confined is `sandbox` in your own settings"),
+    ("mcpServers", "servers stand in `.mcp.json`"),
+    ("enableAllProjectMcpServers", "servers of `.mcp.json` are used once they are trusted"),
+    ("enabledMcpjsonServers", "servers of `.mcp.json` are used once they are trusted"),
+    ("disabledMcpjsonServers", "`tools` of an entry limits a server"),
+    ("extraKnownMarketplaces", "nothing is installed from here"),
+    ("statusLine", "there is none"),
+    ("outputStyle", "there is none"),
+];
+
+/// Keys that are read, or that say nothing about what is done.
+const READ: [&str; 7] = [
+    "$schema",
+    "hooks",
+    "permissions",
+    "enabledPlugins",
+    "disableAllHooks",
+    "includeCoAuthoredBy",
+    "cleanupPeriodDays",
+];
+
+/// Reads a settings file into a part; gives the plugins it switches on and off.
+pub(super) fn read(
+    part: &mut Part,
+    bytes: &[u8],
+    source: &claude::Source,
+    whose: Whose,
+) -> Result<Enabled, Failure> {
+    let document = Document::parse_bytes(&part.path.display().to_string(), bytes)?;
+    let object = document.root().object()?;
+    // What is no object at all may have been meant as a gate.
+    object.get("hooks").map(|hooks| hooks.object()).transpose()?;
+    let (hooks, told) = claude::read(&document, source);
+    part.settings.hooks = hooks;
+    part.told.extend(told);
+    for (key, node) in object.members().filter(|(key, _)| !READ.contains(key)) {
+        let shown = text::clip(&text::show_line(key), 60).into_owned();
+        let why = match LEFT_ALONE.iter().find(|(name, _)| *name == key) {
+            Some((_, why)) => format!("`{shown}` is not honoured: {why}"),
+            None => format!("`{shown}` is not known and left alone"),
+        };
+        say(part, &node, Severity::Warning, why);
+    }
+    if let Some(node) = object.get("permissions") {
+        part.settings.permissions = permissions(part, &node.object()?, whose)?;
+    }
+    part.settings.source = Some(match whose {
+        Whose::Project => Source::Project,
+        Whose::Own => Source::User,
+    });
+    let said = enabled(&object)?.into_iter();
+    Ok(said.map(|(id, on)| (id, (on, part.path.clone()))).collect())
+}
+
+fn say(part: &mut Part, node: &Node<'_>, severity: Severity, what: impl Into<String>) {
+    let line = Some(node.place().line() as usize);
+    part.told.push(Diagnostic::new(&part.path, line, severity, what));
+}
+
+/// Rules and mode. What would loosen counts in the person's own file alone.
+fn permissions(part: &mut Part, object: &Object<'_>, whose: Whose) -> Result<Permissions, Failure> {
+    let mut permissions = Permissions::default();
+    for (key, node) in object.members() {
+        match key {
+            "deny" => permissions.deny = rules(part, &node, RuleKind::Deny)?,
+            "ask" => permissions.ask = rules(part, &node, RuleKind::Ask)?,
+            "allow" if whose == Whose::Own => {
+                permissions.allow = rules(part, &node, RuleKind::Allow)?;
+            }
+            "allow" => {
+                let why = "`allow` is not honoured: a project may only tighten";
+                say(part, &node, Severity::Warning, why);
+            }
+            "defaultMode" => permissions.mode = mode(part, &node, whose),
+            "disableBypassPermissionsMode" => {}
+            _ => {
+                let key = text::clip(&text::show_line(key), 60).into_owned();
+                say(part, &node, Severity::Warning, format!("`{key}` is not honoured"));
+            }
+        }
+    }
+    Ok(permissions)
+}
+
+fn mode(part: &mut Part, node: &Node<'_>, whose: Whose) -> Option<Mode> {
+    match node.string().unwrap_or_default() {
+        "plan" => Some(Mode::Plan),
+        "acceptEdits" if whose == Whose::Own => Some(Mode::AcceptEdits),
+        "default" => None,
+        other => {
+            let other = text::clip(&text::show_line(other), 40).into_owned();
+            let why = match whose {
+                Whose::Project => "a project may only tighten",
+                Whose::Own => "there is no such mode here",
+            };
+            let why = format!("`defaultMode` `{other}` is not honoured: {why}");
+            say(part, node, Severity::Warning, why);
+            None
+        }
+    }
+}
+
+/// The rules of a list. One that denies or asks and cannot be read holds for every call of its tool.
+fn rules(part: &mut Part, node: &Node<'_>, kind: RuleKind) -> Result<Vec<Written>, Failure> {
+    let mut rules = vec![];
+    for node in node.list()? {
+        let (text, place) = (node.non_empty_string()?, node.place());
+        let Err(why) = Rule::parse(kind, text) else {
+            rules.push(Written { text: text.into(), place });
+            continue;
+        };
+        if kind == RuleKind::Allow {
+            say(part, &node, Severity::Repaired, format!("{why}: it allows nothing"));
+            continue;
+        }
+        let tool = text.split('(').next().unwrap_or_default().trim();
+        Rule::parse(kind, tool).map_err(|_| place.error(why.to_string()))?;
+        say(part, &node, Severity::Repaired, format!("{why}: it holds for every call of `{tool}`"));
+        rules.push(Written { text: tool.into(), place });
+    }
+    Ok(rules)
+}
