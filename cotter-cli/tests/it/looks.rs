@@ -107,11 +107,11 @@ fn l8_hooks_are_listed_as_a_run_would_have_them() {
     "#]],
     );
     check(
-        &["hooks", "list", "--agent", "carefull"],
+        &["hooks", "list", "--agent", "carefu"],
         expect![[r#"
         exit 2
         --- stderr
-        error: there is no agent `carefull`
+        error: there is no agent `carefu`
 
         hint: did you mean `careful`?
     "#]],
