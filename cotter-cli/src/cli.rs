@@ -585,7 +585,8 @@ fn shape_args() -> Vec<Arg> {
         flag(
             "safe-mode",
             "Use nothing that the project or a space brings: no hooks, skills, servers, notes",
-        ),
+        )
+        .conflicts_with("space"),
     ]
 }
 

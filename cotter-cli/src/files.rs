@@ -12,11 +12,12 @@ use std::{
 
 use cotter::{
     Agent, Origin, Owner, Place, Registry,
-    command_hook::{self, Base, CommandHook, OnFailure},
+    command_hook::{self, Base, CommandHook, Dialect, OnFailure},
     ext::HooksOff,
     files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
     permission::{Level, Mode, Rule, RuleKind},
     settings::{Document, Permissions, Settings, SettingsError, Source, Values, Written},
+    text,
     trust::{Grants, Standing},
 };
 use cotter_tools::mcp::Servers;
@@ -29,7 +30,7 @@ use crate::{
     home,
     models::ModelNames,
     reload::Units,
-    switches,
+    switches::{self, Switches, WEBHOOKS},
     trust::{Found, Standings, Where},
 };
 
@@ -434,6 +435,7 @@ impl Files {
                 Some((_, told)) => {
                     units.tell_of(told);
                     units.tell_of(&unknown.iter().map(|why| file.remark(why)).collect::<Vec<_>>());
+                    units.tell_of(&mute_hooks(file)?);
                 }
                 None => {
                     units.told.extend(unknown.iter().map(ToString::to_string));
@@ -568,6 +570,23 @@ fn blind_hooks(file: &File, agent: &Agent) -> Vec<String> {
         about_blind(&file.path, &hook.name, tools, agent)
     });
     told.collect()
+}
+
+/// The hooks that ask an address which nobody may ask: they always fail.
+fn mute_hooks(file: &File) -> Result<Vec<Diagnostic>, Failure> {
+    let mut told = vec![];
+    for hook in &file.settings.hooks {
+        let Dialect::Claude(entry) = &hook.dialect else { continue };
+        let Some((url, _)) = entry.address() else { continue };
+        let Err(why) = Switches::read()?.webhooks.may_ask(url) else { continue };
+        let words = format!(
+            "hook `{}` asks {}, and always fails: {why}; the operator lists hosts in `{WEBHOOKS}`",
+            text::show_line(&hook.name),
+            text::show_line(url)
+        );
+        told.push(Diagnostic::new(&file.path, None, Severity::Rejected, words));
+    }
+    Ok(told)
 }
 
 fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {

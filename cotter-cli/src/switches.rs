@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 const DISABLE: &str = "COTTER_DISABLE_HOOKS";
 const COMMANDS: &str = "COTTER_ALLOW_COMMAND_HOOKS";
-const WEBHOOKS: &str = "COTTER_HOOK_WEBHOOK_ALLOWLIST";
+pub(crate) const WEBHOOKS: &str = "COTTER_HOOK_WEBHOOK_ALLOWLIST";
 
 /// The variables, for whoever lists them.
 pub(crate) const VARIABLES: [&str; 3] = [DISABLE, COMMANDS, WEBHOOKS];

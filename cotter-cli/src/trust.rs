@@ -116,9 +116,14 @@ impl Standings {
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|found| {
             let source = shown(&found.source);
-            let stays = match found.is_folder() {
-                true => "the hooks and rules that were trusted stay, nothing else of it runs",
-                false => "nothing of it runs",
+            let stays = match found.place() {
+                Where::Cotter => "the hooks and rules that were trusted stay, nothing else of it runs",
+                // They run in place, and would not be what was trusted.
+                Where::Claude | Where::Agents => {
+                    "its rules stay, its hooks refuse what they would judge until it is trusted anew, \
+                     nothing else of it runs"
+                }
+                Where::Servers => "nothing of it runs",
             };
             match &found.standing {
                 Standing::Trusted { .. } => None,
@@ -337,11 +342,21 @@ pub(crate) async fn ask(
     grants: Grants,
     terminal: &Terminal,
 ) -> Result<Standing, Failure> {
-    let shown = view(snapshot, &declared(snapshot)?, &standing);
+    let mut shown = view(snapshot, &declared(snapshot)?, &standing);
+    if !grants.rewrite && may_rewrite(store, snapshot) {
+        shown += "\nIts hooks may rewrite calls and results until now: with a yes they no longer may \
+                  (`--rewrite` lets them).\n";
+    }
     match confirm(&shown, snapshot, grants, terminal).await {
         true => Ok(store.trust(snapshot, grants)?),
         false => Ok(standing),
     }
+}
+
+/// Whether what was trusted of a source may rewrite.
+fn may_rewrite(store: &TrustStore, snapshot: &Snapshot) -> bool {
+    let records = store.list().unwrap_or_default();
+    records.iter().any(|record| record.source == snapshot.source() && record.grants.rewrite)
 }
 
 /// Puts the one question about what is shown. Whoever answers may read all of it before.

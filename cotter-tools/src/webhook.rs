@@ -70,6 +70,12 @@ impl Webhooks {
         Ok(Webhooks { listed: Some(listed), ..Webhooks::default() })
     }
 
+    /// Whether a hook may ask this address, as far as that can be told without a name looked up: who asks one
+    /// that it may not always fails. The error says why.
+    pub fn may_ask(&self, url: &str) -> Result<(), String> {
+        self.admitted(url, Plain::Listed).map(|_| ())
+    }
+
     /// The address, and how far a letter to it may reach.
     fn admitted(&self, url: &str, plain: Plain) -> Result<(Address, Zone), String> {
         let address = Address::parse(url)?;

@@ -244,7 +244,7 @@ fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
             refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
             refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
             refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
-            warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+            warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
             warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
         "#]],
     );
@@ -258,7 +258,7 @@ fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
             refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
             refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
             refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
-            warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+            warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
             warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
         "#]],
     );
@@ -620,7 +620,7 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
             --- stdout
             done
             --- stderr
-            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+            warning: [T]/project/.agents changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
             refused: write: [T]/project/.agents is not as it was trusted: `cotter trust` shows the difference (guard, project)
             refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
             $ /depot:track 7
@@ -632,7 +632,7 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/project/.agents changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+            warning: [T]/project/.agents changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
             $ list
             exit 0
             --- stdout
@@ -1266,7 +1266,7 @@ fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_chan
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: b.txt is closed (guard, project)
         extensions
           ok      [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
@@ -1278,7 +1278,7 @@ fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_chan
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
         refused: write: b.txt is closed (guard, project)
         extensions
           ok      [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
@@ -1290,7 +1290,7 @@ fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_chan
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
 
     "#]].assert_eq(&out);
 }
@@ -1533,5 +1533,59 @@ fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
 
         hint: a gate may be in it, so nothing runs: mend it, or take its folder away
     "#]],
+    );
+}
+
+#[test]
+fn b3_s34_a_hook_whose_address_nobody_may_ask_is_told_at_the_start() {
+    let world = world();
+    world.write(
+        "project/.claude/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "http", "url": "http://127.0.0.1:9/h"}]}]}}"#,
+    );
+    trust(&world);
+    world.check(
+        &["-p", "--model", "rehearsal", "write x to b.txt"],
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
+            created b.txt, 1 line
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/project/.claude/settings.json: hook `PreToolUse` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+            hook `PreToolUse` failed and passes: only https addresses are asked, but for those on the operator's list
+        "#]],
+    );
+    expect![[r#"
+        not honoured
+          broken  [T]/project/.claude/settings.json: hook `PreToolUse` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+    "#]].assert_eq(&plugins(&world));
+}
+
+#[test]
+fn b3_s6_of_a_changed_folder_it_is_said_what_its_hooks_do_now() {
+    let world = world();
+    let guard = r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "exit 0"}]}]}}"#;
+    world.write("project/.claude/settings.json", guard);
+    trust(&world);
+    world.write("project/.claude/settings.local.json", r#"{"permissions": {"allow": ["Read"]}}"#);
+    world.check(
+        &["-p", "--model", "rehearsal", "write x to b.txt then read a.txt"],
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "exit" blocked the action: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference. Adjust your approach; do not retry the exact same call.
+
+            `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
+            refused: write: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference (exit, project)
+        "#]],
     );
 }

@@ -146,7 +146,7 @@ fn l8_hooks_are_tried_as_a_run_would_have_them() {
     "#]],
     );
     check(
-        &[&test[..], &["--space", "guards", "--safe-mode"]].concat(),
+        &[&test[..], &["--safe-mode"]].concat(),
         expect![[r#"
         exit 0
         --- stdout

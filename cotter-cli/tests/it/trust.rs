@@ -308,6 +308,42 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
           [HASH][HASH], since [TIME], its hooks may rewrite
     "#]],
     );
+    // What it may beyond running is not lost without a word when it is trusted anew.
+    world.write("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 1\n");
+    at_terminal(
+        &world,
+        &["trust"],
+        &["n"],
+        expect![[r#"
+        exit 3
+        source  [T]/project/.cotter
+        hash    [HASH][HASH]
+        trust   none: it changed since it was trusted
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no-prod at tool.pre
+                  runs ./hooks/check.sh
+          open    hook without a name at tool.pre
+                  runs npm run "lint all"
+                  open: `npm` runs what `package.json` and installed packages say
+
+        files (2)
+          runs         17 bytes  hooks/check.sh
+                      207 bytes  settings.json
+
+        changed since it was trusted
+          changed: hooks/check.sh
+              #!/bin/sh
+            - exit 0
+            + exit 1
+
+        Its hooks may rewrite calls and results until now: with a yes they no longer may (`--rewrite` lets them).
+
+        Trust it as it is, and let it run?
+        [s]how all, [y]es, [n]o: n
+        error: the answer was no: nothing was changed
+    "#]],
+    );
     world.check(
         &["untrust"],
         expect![[r#"
@@ -519,6 +555,21 @@ fn s8_a_bare_trust_asks_before_the_run() {
 
         (rehearsal is an offline stand-in, not a model)
     "#]],
+    );
+}
+
+/// Spaces that are named are not left out in silence.
+#[test]
+fn safe_mode_takes_no_space() {
+    world().check(
+        &["-p", "--model", "rehearsal", "--safe-mode", "--space", "deploy", "read a.txt"],
+        expect![[r#"
+            exit 2
+            --- stderr
+            error: the argument '--safe-mode' cannot be used with '--space <ID>'
+
+            hint: `cotter --help` shows what may be typed
+        "#]],
     );
 }
 
