@@ -543,7 +543,14 @@ fn l7_hooks_read_what_the_schema_says() {
         json!({"text": "Done."}).to_string(),
     ];
     let script = world.script(&steps.join(","));
-    world.output(&["-p", "--script", &script, "go"]);
+    world.check(&["-p", "--script", &script, "go"], expect![[r#"
+        exit 0
+        --- stdout
+        Done.
+        --- stderr
+        refused: read: Invalid arguments for `read`: /path: 7 is not of type "string". (schema)
+        refused: bash {"command":"rm -rf src"}: `rm -r src` deletes a folder with all it holds, and nobody is there to be asked (destructive-commands); with `--ask` it is put to you on the terminal
+    "#]]);
     world.output(&["-p", "--script", &script, "--continue", "/compact"]);
     let script = world.script(r#"{"error": {"kind": "bad_request"}}"#);
     world.output(&["-p", "--script", &script, "--continue", "again"]);
