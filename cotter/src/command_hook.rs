@@ -202,7 +202,7 @@ impl CommandHook {
             false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
         };
         let mut declared = self.declared.clone();
-        declared.definition = self.definition();
+        declared.definition = self.definition(base);
         if self.on_failure == OnFailure::Pass {
             // It is ended here, and passes; whoever asks would take its silence for a block.
             declared.limit = Some(self.limit() + SLACK);
@@ -210,19 +210,38 @@ impl CommandHook {
         unit.outside(self.point, declared, hook);
     }
 
-    /// What it runs, and what its failure is.
-    fn definition(&self) -> SmolStr {
+    /// What it runs and where, what its failure is, and everything else that decides what it refuses, but for
+    /// what its programs say: another definition is another gate.
+    fn definition(&self, base: &Base) -> SmolStr {
         let passes = match self.on_failure {
             OnFailure::Pass => ", its failure passes",
             OnFailure::Block => "",
         };
-        let when = match &self.dialect {
-            Dialect::Claude(entry) => entry.definition(),
-            _ => String::new(),
+        let what = match &self.command {
+            CommandLine::Shell(line) => format!("runs `{line}` in a shell"),
+            CommandLine::Words(words) => format!("runs {words:?}"),
         };
-        match &self.command {
-            CommandLine::Shell(line) => format_smolstr!("runs `{line}` in a shell{when}{passes}"),
-            CommandLine::Words(words) => format_smolstr!("runs {words:?}{when}{passes}"),
+        let (limit, env) = (self.limit(), &self.env);
+        let surely = match &self.dialect {
+            Dialect::Claude(entry) => entry.definition(),
+            _ => format!(" in {}{}", base.folder.display(), self.program(base)),
+        };
+        format_smolstr!("{what}{passes}{surely}, within {limit:?}, given {env:?}")
+    }
+
+    /// The program that a path leads to now, where it is not the one it names: what a link leads to may
+    /// become another.
+    fn program(&self, base: &Base) -> String {
+        let first = match &self.command {
+            CommandLine::Shell(line) => line.split_whitespace().next().map(OsString::from),
+            CommandLine::Words(_) => self.command.words().into_iter().next(),
+        };
+        let named = first.filter(|word| word.as_encoded_bytes().contains(&b'/'));
+        let named = named.map(|word| base.folder.join(word));
+        let real = named.as_ref().and_then(|named| named.canonicalize().ok());
+        match real.filter(|real| Some(real) != named.as_ref()) {
+            Some(real) => format!(", which is {}", real.display()),
+            None => String::new(),
         }
     }
 

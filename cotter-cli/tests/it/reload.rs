@@ -62,6 +62,11 @@ impl<'w> Running<'w> {
         wait_until(|| said().contains(words), words);
     }
 
+    fn end_quietly(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// What it said but for calls that were refused.
     pub(crate) fn end(mut self, expected: Expect) {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
@@ -357,9 +362,9 @@ fn s2_s6_hot_reload_of_a_claude_folder() {
     run.wait_for("and is gone");
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-        warning: [T]/project/.claude changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-        warning: [T]/project/.claude was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
         error: the run was aborted
     "#]]);
 }
@@ -387,7 +392,7 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
           new: answer `echo` at `permission.ask`
         warning: [T]/plugins/depot/hooks/hooks.json:1: object is not closed (a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:14); what was in force before stays
         warning: settings changed, and some of it would loosen this run; that waits for the next:
-          gone: gate `echo` at `tool.pre`
+          gone: gate `echo` at `tool.pre` (runs `echo not this one >&2; exit 2` in a shell, its failure passes at PreToolUse for [Names(["Read"])] if None by Comm…)
         error: the run was aborted
     "#]]);
 }
@@ -469,4 +474,57 @@ fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
         warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
         error: the run was aborted
     "#]]);
+}
+
+/// A gate that is another by whatever decides what it refuses does not take the place of the one that was there.
+#[test]
+fn s2_b3_a_gate_that_became_another_in_any_way_is_not_gone() {
+    const OWN: &str = "home/.config/cotter/settings.json";
+    const CLAUDE: &str = "home/.claude/settings.json";
+    let theirs = |entry: &str, matcher: &str| {
+        format!(
+            r#"{{"hooks": {{"PreToolUse": [{{"matcher": "{matcher}", "hooks": [{{"type": "command", {entry}}}]}}]}}}}"#
+        )
+    };
+    let ours =
+        |entry: &str| format!(r#"{{"hooks": {{"tool.pre": [{{"name": "guard", {entry}}}]}}}}"#);
+    let home = r#"{"claude": {"home": true}}"#.to_owned();
+    let strict = r#"{"claude": {"home": true}, "claudeHooks": {"onFailure": "block"}}"#.to_owned();
+    let shown = |words: &str| format!(r#""command": "{words} # guard""#);
+    let fails = shown("exit 1");
+    let given = r#""command": "test -z $LANG", "env": ["LANG"]"#;
+    let late = r#""command": "sleep 1; exit 1", "onFailure": "pass""#;
+    for (what, path, before, after) in [
+        ("command", CLAUDE, theirs(&shown("exit 2"), "Read"), theirs(&shown("exit 0"), "Read")),
+        ("matcher", CLAUDE, theirs(&shown("exit 2"), "Re.*"), theirs(&shown("exit 2"), "Zz.*")),
+        (
+            "if",
+            CLAUDE,
+            theirs(&shown("exit 2"), "Read"),
+            theirs(&format!("{}, \"if\": \"Bash(no *)\"", shown("exit 2")), "Read"),
+        ),
+        (
+            "limit",
+            CLAUDE,
+            theirs(&shown("sleep 0.2; exit 2"), "Read"),
+            theirs(&format!("{}, \"timeout\": 0.001", shown("sleep 0.2; exit 2")), "Read"),
+        ),
+        ("failure", OWN, strict, home.clone()),
+        ("environment", OWN, ours(given), ours(r#""command": "test -z $LANG""#)),
+        ("our limit", OWN, ours(late), ours(&format!("{late}, \"timeoutMs\": 1"))),
+    ] {
+        let world = World::new().with_env("NO_COLOR", "1").with_env("LANG", "C");
+        world.write(OWN, &home);
+        world.write(CLAUDE, &theirs(&fails, if what == "failure" { "Read" } else { "No" }));
+        world.write(path, &before);
+        let run = Running::new(&world, &[]);
+        wait_for_refusal(&world, true);
+        world.write(path, &after);
+        run.wait_for("loosen this run");
+        let before = refusals(&world).len();
+        wait_until(|| refusals(&world).len() > before + 3, "three calls more");
+        let later = refusals(&world).split_off(before + 1);
+        assert!(later.iter().all(|refused| *refused), "{what}: {later:?}");
+        run.end_quietly();
+    }
 }

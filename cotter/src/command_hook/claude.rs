@@ -144,8 +144,13 @@ impl Entry {
 
     /// When it is asked, and whom: whatever else than its command decides what it refuses.
     pub(crate) fn definition(&self) -> String {
-        let Entry { event, matchers, condition, handler, .. } = self;
-        format!(" at {event:?} for {matchers:?} if {condition:?} by {handler:?}")
+        let Entry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
+        let root = plugin.as_ref().map(|plugin| &plugin.root);
+        let condition = condition.as_ref().map(Rule::text);
+        format!(
+            " at {event:?} for {matchers:?} if {condition:?} by {handler:?} of {root:?} in {pinned:?}, \
+             rewakes {rewakes}"
+        )
     }
 
     /// What is executed. Placeholders are filled in where no shell looks at them, and for a shell where the
@@ -175,12 +180,14 @@ impl Entry {
 }
 
 impl Entry {
-    /// Whether another does the same at the same event, for whatever it matches and wherever it lies.
+    /// Whether another does the same at the same event, for whatever it matches. What is trusted by itself is
+    /// another thing.
     fn does_as(&self, other: &Self) -> bool {
         self.event == other.event
             && self.handler == other.handler
             && self.rule() == other.rule()
-            && (&self.plugin, self.rewakes) == (&other.plugin, other.rewakes)
+            && (&self.plugin, &self.pinned) == (&other.plugin, &other.pinned)
+            && self.rewakes == other.rewakes
     }
 
     fn rule(&self) -> Option<&str> {
@@ -190,7 +197,7 @@ impl Entry {
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
-        self.does_as(other) && self.matchers == other.matchers && self.pinned == other.pinned
+        self.does_as(other) && self.matchers == other.matchers
     }
 }
 

@@ -55,7 +55,8 @@ pub(in crate::command_hook) fn register(
     let starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
     let limit = Some(hook.limit().saturating_mul(u32::try_from(starts).unwrap_or(1)) + SLACK);
     for (index, &point) in event.row().points.iter().enumerate() {
-        let mut declared = Declared { limit, ..hook.declared.clone() };
+        let definition = hook.definition(base);
+        let mut declared = Declared { limit, definition, ..hook.declared.clone() };
         if event == Event::Notification {
             declared.power = Some(Power::Observe);
         }
@@ -122,7 +123,7 @@ impl Asks {
     /// Starts it once. Where its failure passes, it has said nothing.
     async fn once(&self, asked: &Asked, told: &Told) -> Result<Said, String> {
         // Not within its limit: whether it may run at all does not depend on how long that takes to see.
-        if let (false, Err(why)) = (self.is_prompt(), self.check().await) {
+        if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.place()).await) {
             return Ok(match self.entry.event.is_gate() {
                 true => Said { block: Some(why), ..Said::default() },
                 false => Said { tells: vec![why], ..Said::default() },
@@ -168,9 +169,12 @@ impl Asks {
         matches!(self.entry.handler, Handler::Prompt(_) | Handler::Nothing(_))
     }
 
-    async fn check(&self) -> Result<(), String> {
+    async fn check(&self, place: &crate::Place) -> Result<(), String> {
         let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
-        let checked = tokio::task::spawn_blocking(move || pinned.check()).await;
+        let words = self.entry.words(&self.hook.command, place.project());
+        let cwd = place.cwd().to_owned();
+        let check = move || pinned.check_way(&words, &cwd).and_then(|()| pinned.check());
+        let checked = tokio::task::spawn_blocking(check).await;
         checked.unwrap_or_else(|cause| Err(cause.to_string()))
     }
 

@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 use std::path::PathBuf;
+use std::{ffi::OsString, path::Path};
 
 #[cfg(unix)]
 use crate::{
@@ -32,6 +33,32 @@ impl Pinned {
             Err(why) => Err(format!("{shown} cannot be held against what was trusted: {why}")),
         }
     }
+
+    /// Whether a command that names the folder by a path from here means this one. An error says that another
+    /// of its name is nearer: what would run there is not what was trusted.
+    pub(super) fn check_way(&self, words: &[OsString], cwd: &Path) -> Result<(), String> {
+        let Some(name) = self.folder.file_name() else { return Ok(()) };
+        let nearer = cwd.join(name);
+        let is_this = || nearer.canonicalize().ok() == self.folder.canonicalize().ok();
+        let named = format!("{}/", name.to_string_lossy());
+        let names = |word: &OsString| names_from_here(&word.to_string_lossy(), &named);
+        if nearer.symlink_metadata().is_err() || is_this() || !words.iter().any(names) {
+            return Ok(());
+        }
+        let [shown, nearer] = [&self.folder, &nearer].map(|path| path.to_string_lossy());
+        let [shown, nearer] = [&shown, &nearer].map(|path| text::show_line(path));
+        Err(format!("it would run what is in {nearer}, and not in {shown}, which was trusted"))
+    }
+}
+
+/// Whether a word has a path in it that begins with a name, seen from the working folder.
+#[cfg(unix)]
+fn names_from_here(word: &str, named: &str) -> bool {
+    word.contains("PWD")
+        || word.match_indices(named).any(|(at, _)| match word[..at].strip_suffix("./") {
+            Some(before) => !before.ends_with(['.', '/', '}']),
+            None => !word[..at].ends_with('/'),
+        })
 }
 
 /// There is no trust on this system, so nothing is pinned.
@@ -43,6 +70,11 @@ pub enum Pinned {}
 impl Pinned {
     /// Never asked.
     pub fn check(&self) -> Result<(), String> {
+        match *self {}
+    }
+
+    /// Never asked.
+    pub(super) fn check_way(&self, _: &[OsString], _: &Path) -> Result<(), String> {
         match *self {}
     }
 }
