@@ -260,6 +260,7 @@ impl Reloader {
                 Err(failure) => {
                     let words = failure.in_short();
                     self.tell([format!("{words}; what was in force before stays")]);
+                    self.forget();
                     None
                 }
             };
@@ -319,6 +320,22 @@ impl Reloader {
             Reload::Held { looser } => looser,
             _ => vec![],
         })
+    }
+
+    /// Takes away what of the project nobody trusts any longer, though nothing else can be taken up.
+    fn forget(&mut self) {
+        let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
+        let standings = trust::standing_now(self.agent.place(), &self.hashes);
+        let is_gone = |owner: &Owner| {
+            is_decided(owner, &[], &self.records, &now) && is_forgotten(owner, &standings)
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
+        let mut change = Change::new().of_files();
+        gone.iter().for_each(|owner| _ = change.load_agreed(owner.clone(), |_| {}));
+        // What is only taken away always can be.
+        if !gone.is_empty() && self.agent.apply(change).is_ok() {
+            self.owners = kept;
+        }
     }
 
     /// Who was loaded last, and the spaces that the person loaded since. Those they unloaded are gone

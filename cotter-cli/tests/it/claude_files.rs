@@ -1589,3 +1589,25 @@ fn b3_s6_of_a_changed_folder_it_is_said_what_its_hooks_do_now() {
         "#]],
     );
 }
+
+/// What is trusted in one folder runs nothing of another of its name that is nearer.
+#[test]
+fn b3_s6_a_relative_path_leads_to_what_was_trusted_or_nowhere() {
+    let world = world();
+    let guard = r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": ".claude/guard.sh"}]}]}}"#;
+    world.write("project/.claude/settings.json", guard);
+    executable(&world, "project/.claude/guard.sh", "#!/bin/sh\nexit 0\n");
+    trust(&world);
+    executable(&world, "project/sub/.claude/guard.sh", "#!/bin/sh\ntouch ran\n");
+    world.check(&["-p", "--model", "rehearsal", "--cwd", "sub", "write x to b.txt"], expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "guard" blocked the action: it would run what is in [T]/project/sub/.claude, and not in [T]/project/.claude, which was trusted. Adjust your approach; do not retry the exact same call.
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/sub/.claude runs: nobody trusts it yet (`cotter trust` shows it)
+        refused: write: it would run what is in [T]/project/sub/.claude, and not in [T]/project/.claude, which was trusted (guard, project)
+    "#]]);
+    assert!(!world.path("project/sub/ran").exists());
+}

@@ -174,6 +174,25 @@ fn s8_hot_reload_of_what_is_trusted_meanwhile() {
     "#]]);
 }
 
+/// Who takes trust back is heard at once, whatever else is broken.
+#[test]
+fn s2_what_is_no_longer_trusted_goes_though_another_file_is_broken() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    world.write("project/.cotter/settings.json", DENY);
+    trust(&world);
+    let run = Running::new(&world, &[]);
+    wait_for_refusal(&world, true);
+    world.settings("{");
+    run.wait_for("stays");
+    wait_for_refusal(&world, true);
+    assert!(world.output(&["untrust"]).status.success());
+    wait_for_refusal(&world, false);
+    run.end(expect![[r#"
+        warning: [T]/home/.config/cotter/settings.json:1:1: $: object is not closed (add a `}`); what was in force before stays
+        error: the run was aborted
+    "#]]);
+}
+
 /// Contents that were named by their hash stay what they were for the run.
 #[test]
 fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
