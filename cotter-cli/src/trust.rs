@@ -1,6 +1,7 @@
 //! What a project brings that runs something, and whether somebody trusts it.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
@@ -550,7 +551,7 @@ pub(crate) fn declared_servers(
 ) -> Result<(), SettingsError> {
     for (name, server) in node.object()?.members() {
         let server = server.object()?;
-        let what = format!("MCP server {name}");
+        let what = format!("MCP server {name}{}", told_of(server.node())?);
         let command = match (server.get("command"), server.get("url")) {
             (Some(program), _) => {
                 let arguments = server.get("args").map(strings).transpose()?.unwrap_or_default();
@@ -560,15 +561,35 @@ pub(crate) fn declared_servers(
             (None, Some(url)) => Invocation::Elsewhere(url.string()?.into()),
             (None, None) => return Err(server.node().error("a server has `command` or `url`")),
         };
-        let sets = server.get("env").map(|env| env.object()).transpose()?;
-        let sets: Vec<_> =
-            sets.iter().flat_map(|env| env.members()).map(|(name, _)| name).collect();
-        declared.push(Declared::new(what, command).with_doubt(match sets.as_slice() {
-            [] => "it runs in the project, not in what is trusted".into(),
-            sets => format!("it sets {}", sets.join(", ")),
-        }));
+        let doubt = "it runs in the project, not in what is trusted";
+        declared.push(Declared::new(what, command).with_doubt(doubt));
     }
     Ok(())
+}
+
+/// What a server is given: variables of the person's wherever they stand, those it sets, and what else it may.
+fn told_of(node: Node<'_>) -> Result<String, SettingsError> {
+    let server = node.object()?;
+    let text = node.to_json().to_string();
+    let named = text.split("${").skip(1).filter_map(|after| after.split(['}', ':']).next());
+    let named = named.filter(|name| !name.is_empty());
+    let named: BTreeSet<_> = named.collect();
+    let env = server.get("env").map(|env| env.object()).transpose()?;
+    let sets: Vec<_> = env.iter().flat_map(|env| env.members()).map(|(name, _)| name).collect();
+    let mut told = String::new();
+    if !named.is_empty() {
+        told += &format!(", given {}", named.into_iter().collect::<Vec<_>>().join(", "));
+    }
+    if !sets.is_empty() {
+        told += &format!(", which sets {}", sets.join(", "));
+    }
+    if let Some(cwd) = server.get("cwd") {
+        told += &format!(", in {}", cwd.string()?);
+    }
+    if server.get("localSockets").is_some_and(|node| node.bool().unwrap_or(true)) {
+        told += ", with sockets of this machine";
+    }
+    Ok(told)
 }
 
 fn strings(node: Node<'_>) -> Result<Vec<String>, SettingsError> {

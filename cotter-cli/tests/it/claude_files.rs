@@ -1436,7 +1436,7 @@ fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
           open    hook guard at PreToolUse of plugin depot
                   runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
                   open: it has shell syntax (`$`)
-          open    MCP server hand
+          open    MCP server hand, which sets ODD, PLUGIN_ROOT, in [T]/project/.agents/plugins/depot
                   runs python3 [T]/project/.agents/plugins/depot/servers/fake.py [T]/hand/hand.json
                   open: `[T]/project/.agents/plugins/depot/servers/fake.py` is no file of the folder
 

@@ -412,14 +412,12 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         &world,
         &run(&["--space", "my-space", "--safe-mode"], "read a.txt"),
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
+            exit 2
+            --- stderr
+            error: the argument '--space <ID>' cannot be used with '--safe-mode'
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            hint: `cotter --help` shows what may be typed
+        "#]],
     );
     alone(
         &world,

@@ -30,6 +30,9 @@ pub fn view(snapshot: &Snapshot, declared: &[Declared], standing: &Standing) -> 
 /// The most bytes that are shown of a file that is no text.
 const MOST_OF_OTHERS: usize = 16 * 1024;
 
+/// How much of a file tells whether it is text. What begins as text is shown to its end: a shell runs it that far.
+const BEGINNING: usize = 4096;
+
 /// The text of every file of a snapshot, under its name. What is no text is shown from its beginning, and
 /// how much is left out stands below it. No line of a file begins as ours do.
 pub fn texts(snapshot: &Snapshot) -> String {
@@ -52,7 +55,13 @@ pub fn texts(snapshot: &Snapshot) -> String {
 }
 
 fn push_text(out: &mut String, bytes: &[u8]) {
-    let is_text = !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok();
+    let beginning = &bytes[..bytes.len().min(BEGINNING)];
+    // A letter that is cut in two by the end of it is one.
+    let is_utf8 = match std::str::from_utf8(beginning) {
+        Ok(_) => true,
+        Err(cut) => cut.error_len().is_none() && bytes.len() > BEGINNING,
+    };
+    let is_text = bytes.starts_with(b"#!") || is_utf8 && !beginning.contains(&0);
     let part = if is_text { bytes } else { &bytes[..bytes.len().min(MOST_OF_OTHERS)] };
     for line in text::show_bytes(part).lines() {
         push(out, format_args!("  | {line}\n"));
