@@ -19,7 +19,7 @@ use std::{
 use cotter::{
     Origin, Owner, Place,
     command_hook::{
-        CommandHook, Dialect, OnFailure,
+        self, CommandHook, Dialect, OnFailure,
         claude::{self, Pinned},
     },
     files::{Diagnostic, Loading, plugin::Plugin},
@@ -260,28 +260,29 @@ pub(crate) fn settle<'a>(
     units: impl Iterator<Item = (Origin, &'a mut Vec<CommandHook>)>,
     on_failure: OnFailure,
 ) {
+    let mut units: Vec<_> = units.collect();
     let mut earlier: Vec<(Origin, CommandHook)> = vec![];
-    let mut names: Vec<(Origin, smol_str::SmolStr)> = vec![];
-    for (origin, hooks) in units {
+    for (origin, hooks) in &mut units {
         if on_failure == OnFailure::Block {
             let theirs = hooks.iter_mut().filter(|hook| is_claude(hook));
             theirs.for_each(|hook| hook.on_failure = OnFailure::Block);
         }
         // Whoever else has the same: what one origin switches off, another keeps.
-        let same: Vec<_> = earlier.iter().filter(|(of, _)| *of == origin).collect();
-        let same: Vec<_> = same.into_iter().map(|(_, hook)| hook.clone()).collect();
-        *hooks = claude::without_repeats(&same, std::mem::take(hooks));
-        for hook in hooks.iter_mut() {
-            let taken = |name: &str| names.iter().any(|(of, known)| *of == origin && known == name);
-            if is_claude(hook) && taken(&hook.name) {
-                let mut numbered = (2..).map(|n| smol_str::format_smolstr!("{}#{n}", hook.name));
-                let free = numbered.find(|name| !taken(name));
-                hook.name = free.unwrap_or_else(|| hook.name.clone());
-                hook.declared.name = Some(hook.name.clone());
-            }
-            names.push((origin.clone(), hook.name.clone()));
-        }
+        let same = earlier.iter().filter(|(of, _)| of == origin);
+        let same: Vec<_> = same.map(|(_, hook)| hook.clone()).collect();
+        **hooks = claude::without_repeats(&same, std::mem::take(hooks));
         earlier.extend(hooks.iter().map(|hook| (origin.clone(), hook.clone())));
+    }
+    let mut origins: Vec<Origin> = vec![];
+    for (origin, _) in &units {
+        if !origins.contains(origin) {
+            origins.push(origin.clone());
+        }
+    }
+    for origin in origins {
+        let of_origin = units.iter_mut().filter(|(of, _)| *of == origin);
+        let mut hooks: Vec<_> = of_origin.flat_map(|(_, hooks)| hooks.iter_mut()).collect();
+        command_hook::name_apart_in_origin(&mut hooks);
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 use cotter::{
     Agent, Origin, Owner, Place, Registry,
     command_hook::{self, Base, CommandHook, Dialect, OnFailure},
-    ext::HooksOff,
+    ext::{HookInfo, HooksOff},
     files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
     permission::{Level, Mode, Rule, RuleKind},
     settings::{Document, Permissions, Settings, SettingsError, Source, Values, Written},
@@ -453,16 +453,50 @@ impl Files {
         Ok(())
     }
 
-    /// What is to be said of what files switch off: names that nothing has.
+    /// What is to be said of what files switch off: names that nothing has, or more than one.
     pub(crate) fn about_disabled(&self, agent: &Agent) -> Vec<String> {
         let hooks = agent.hooks();
         let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
-        let unknown = disabled.filter(|name| !hooks.iter().any(|hook| hook.is_called(&name.text)));
-        let words = unknown.map(|Written { text, place }| {
-            place.error(format!("there is no hook `{text}` to switch off")).to_string()
+        let words = disabled.filter_map(|Written { text, place }| {
+            let words = match hooks.iter().any(|hook| hook.is_called(text)) {
+                true => several(&hooks, text)?,
+                false => {
+                    let hint = alike(&hooks, text).map(|hint| format!(": {hint}"));
+                    format!("there is no hook `{text}` to switch off{}", hint.unwrap_or_default())
+                }
+            };
+            Some(place.error(words).to_string())
         });
         words.collect()
     }
+}
+
+/// Those that are called by a word and by what they do, where somebody typed the word alone.
+pub(crate) fn alike(hooks: &[HookInfo], typed: &str) -> Option<String> {
+    let typed = typed.rsplit('/').next().unwrap_or(typed);
+    let is_one = |name: &str| {
+        let digest = name.strip_prefix(typed).and_then(|rest| rest.strip_prefix('-'));
+        digest.is_some_and(|hex| hex.len() == 6 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    let mut names: Vec<_> = hooks.iter().map(|hook| hook.name.as_str()).collect();
+    names.retain(|name| is_one(name));
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| format!("there is `{}`", names.join("`, `")))
+}
+
+/// What is to be said of a name that switches off what several files brought; nothing where it is one's.
+pub(crate) fn several(hooks: &[HookInfo], name: &str) -> Option<String> {
+    let mut owners: Vec<&Owner> = vec![];
+    let mut named: Vec<String> = vec![];
+    for hook in hooks.iter().filter(|hook| hook.is_called(name) && !hook.enabled) {
+        if !owners.contains(&&hook.owner) {
+            owners.push(&hook.owner);
+            named.push(format!("`{}/{}` of {}", hook.owner.origin, hook.name, hook.owner.unit));
+        }
+    }
+    let all = named.join(", ");
+    (owners.len() > 1).then(|| format!("`{name}` switches off several hooks: {all}"))
 }
 
 /// The file that was named on the command line.

@@ -28,7 +28,7 @@ use crate::{
     commands::redactor,
     extensions::Extensions,
     failure::Failure,
-    files::{Files, checks::SOMETIMES},
+    files::{Files, alike, checks::SOMETIMES, several},
     home,
     models::Answering,
     reload::{Flags, Reloader, Units},
@@ -57,6 +57,7 @@ pub(crate) fn place(typed: Option<&Path>) -> Result<Place, Failure> {
 fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
     let hooks = agent.hooks();
     if hooks.iter().any(|hook| hook.is_called(name) && !hook.enabled) {
+        several(&hooks, name).iter().for_each(warn);
         return Ok(());
     }
     let shown = text::show_line(name);
@@ -65,6 +66,9 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
         return Err(Failure::new(message));
     }
     let failure = Failure::new(format!("there is no hook `{shown}` to leave out"));
+    if let Some(hint) = alike(&hooks, name) {
+        return Err(failure.with_hint(hint));
+    }
     Err(match text::nearest(name, hooks.iter().map(|hook| hook.name.as_str())) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => failure.with_hint("`cotter hooks list` shows those there are"),

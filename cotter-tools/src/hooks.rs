@@ -141,14 +141,23 @@ impl Starts for HookRunner {
             let stdin = held(&job.stdin, &hooks.own)
                 .map_err(|cause| format!("no input for it: {cause}"))?;
             let remarks = job.remarks.clone();
+            let place = job.place.clone().with_cwd(&job.cwd);
             let (runner, job) = hooks.job(&job, stdin, Span::Event)?;
+            let confinement = job.confinement.clone();
             let at_work = AtWork::new(&hooks.under_way);
             // Those that are confined have the spawner stand still for them.
             let running = match at_work.others == 0 || job.confinement.is_some() {
                 true => runner.start(job).await,
                 false => start_beside(runner.clone(), job).await,
             };
-            collect(running.map_err(|cause| cause.to_string())?, &remarks).await
+            let mut ran = collect(running.map_err(|cause| cause.to_string())?, &remarks).await?;
+            if let Some(confinement) =
+                confinement.filter(|_| ran.exit != command_hook::Exit::Code(0))
+            {
+                let said = String::from_utf8_lossy(&ran.stderr);
+                ran.refused = confinement.refusals_of_hook(ran.exit, &said, &place);
+            }
+            Ok(ran)
         })
     }
 
@@ -268,7 +277,7 @@ async fn collect(mut running: Running, remarks: &Remarks) -> Result<Ran, String>
         if stdout.len() > MAX_OUTPUT {
             // Dropped, it is ended. What it says meanwhile nobody waits for: it may never stop.
             let exit = command_hook::Exit::Signal(9);
-            return Ok(Ran { exit, stdout, stderr, remarks: vec![] });
+            return Ok(Ran { exit, stdout, stderr, remarks: vec![], refused: vec![] });
         }
     }
     let ended = running.ended().await.map_err(|cause| cause.to_string())?;
@@ -276,7 +285,7 @@ async fn collect(mut running: Running, remarks: &Remarks) -> Result<Ran, String>
         Exit::Code(code) => command_hook::Exit::Code(code),
         Exit::Signal(signal) => command_hook::Exit::Signal(signal),
     };
-    Ok(Ran { exit, stdout, stderr, remarks: ended.remarks })
+    Ok(Ran { exit, stdout, stderr, remarks: ended.remarks, refused: vec![] })
 }
 
 /// A hook that stays. It is started when it is first asked.

@@ -4,6 +4,7 @@
 //! ```text
 //! entry      what a file says: point, tools, command, limit           command_hook/entry.rs,
 //!   │                                                                 files/hooks.rs
+//!   │        what it is called where nobody says                       command_hook/names.rs
 //! dialect    event ─► standard input; exit code and output ─► answer  command_hook/dialect.rs
 //!   │        two pure functions each
 //! Starts     whoever makes processes: the caller's to say
@@ -18,6 +19,7 @@
 pub mod claude;
 mod dialect;
 mod entry;
+mod names;
 mod warm;
 
 use std::{
@@ -36,11 +38,12 @@ use self::warm::Warm;
 pub use self::{
     dialect::Dialect,
     entry::{CommandHook, CommandLine, OnFailure},
+    names::name_apart_in_origin,
 };
 use crate::{
     cx::{Cx, Place, REMARK_CHARS},
     ext::{
-        Owner, Registry,
+        AsideKind, Owner, Registry,
         foreign::{Answer, Asked, Asking, Outside},
     },
     points::PointId,
@@ -51,8 +54,6 @@ use crate::{
 pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The most that is kept of what a hook says on standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
-/// How the remark of a hook begins whose failure passes: its verdict alone would not tell.
-pub const FAILED: &str = "failed and passes: ";
 /// How much longer than its limit a hook is waited for whose failure passes.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -169,6 +170,8 @@ pub struct Ran {
     pub stderr: Vec<u8>,
     /// What a person should know about how it ran, a sentence each.
     pub remarks: Vec<String>,
+    /// Where it did not end well: what was closed to it, as far as one can tell, and the way out.
+    pub refused: Vec<String>,
 }
 
 /// How a program ended.
@@ -210,15 +213,15 @@ impl CommandHook {
         unit.outside(self.point, declared, hook);
     }
 
-    /// What it runs and where, what its failure is, and everything else that decides what it refuses, but for
-    /// what its programs say: another definition is another gate.
+    /// What it runs, for people, and on a line below everything else that decides what it refuses, but for what
+    /// its programs say: another definition is another gate.
     fn definition(&self, base: &Base) -> SmolStr {
         let passes = match self.on_failure {
             OnFailure::Pass => ", its failure passes",
             OnFailure::Block => "",
         };
         let what = match &self.command {
-            CommandLine::Shell(line) => format!("runs `{line}` in a shell"),
+            CommandLine::Shell(line) => format!("runs `{}` in a shell", text::show_line(line)),
             CommandLine::Words(words) => format!("runs {words:?}"),
         };
         let (limit, env) = (self.limit(), &self.env);
@@ -226,7 +229,7 @@ impl CommandHook {
             Dialect::Claude(entry) => entry.definition(),
             _ => format!(" in {}{}", base.folder.display(), self.program(base)),
         };
-        format_smolstr!("{what}{passes}{surely}, within {limit:?}, given {env:?}")
+        format_smolstr!("{what}{passes}\nis{surely}, within {limit:?}, given {env:?}")
     }
 
     /// The program that a path leads to now, where it is not the one it names: what a link leads to may
@@ -293,7 +296,7 @@ impl CommandHook {
                 let Asked { cx, point, payload, .. } = asked;
                 let words = format!("hook `{}` failed and passes: {why}", self.name);
                 cx.notify_once(format!("{point} {}", payload["callId"]), &words);
-                cx.remark(&format!("{FAILED}{why}"));
+                cx.put_aside(AsideKind::Failed, &why);
                 Ok(T::default())
             }
             (said, _) => said,
@@ -306,6 +309,26 @@ fn late(limit: Duration, said: &str) -> String {
     match text::last_words(said) {
         said if said.is_empty() => format!("it took longer than {limit:?}"),
         said => format!("it took longer than {limit:?}; its last words: {said}"),
+    }
+}
+
+/// Why a hook failed that ended with a code that says nothing, with its last words.
+fn exited(code: i32, stderr: &[u8]) -> String {
+    match text::last_words(&String::from_utf8_lossy(stderr)) {
+        said if said.is_empty() => format!("it exited with code {code}"),
+        said => format!("it exited with code {code}: {said}"),
+    }
+}
+
+/// What a hook said, with what was closed to it: the reason of a failure has it, everything else leaves it
+/// to be told beside.
+fn with_refused<T>(said: Result<T, String>, ran: &Ran, tell: impl Fn(&str)) -> Result<T, String> {
+    match said {
+        Err(why) if !ran.refused.is_empty() => Err(format!("{why}; {}", ran.refused.join("; "))),
+        said => {
+            ran.refused.iter().for_each(|words| tell(words));
+            said
+        }
     }
 }
 
@@ -339,10 +362,9 @@ impl Outside for Cold {
                 let ran = starts.run(job).await?;
                 drop(overheard);
                 asked.cx.remark(&String::from_utf8_lossy(&ran.stderr));
-                for remark in &ran.remarks {
-                    asked.cx.notify(&format!("hook `{}`: {remark}", hook.name));
-                }
-                hook.dialect.answer(asked.point, &hook.name, &ran)
+                let tell = |words: &str| asked.cx.notify(&format!("hook `{}`: {words}", hook.name));
+                ran.remarks.iter().for_each(|remark| tell(remark));
+                with_refused(hook.dialect.answer(asked.point, &hook.name, &ran), &ran, tell)
             };
             hook.settled(&asked, answer).await
         })

@@ -179,6 +179,15 @@ impl Cx {
         }
     }
 
+    /// Keeps what is to be said about a hook's answer that does not tell by itself how it came about.
+    #[cfg(feature = "files")]
+    pub(crate) fn put_aside(&self, kind: crate::ext::AsideKind, words: &str) {
+        let words = text::clip(words.trim(), REMARK_CHARS).into_owned().into();
+        if let Some(clock) = &self.clock {
+            clock.put_aside(kind, words);
+        }
+    }
+
     /// What was remarked last, which is taken.
     #[cfg(feature = "files")]
     pub(crate) fn take_remark(&self) -> Option<Box<str>> {

@@ -154,6 +154,8 @@ mod tool_hook;
 
 #[cfg(feature = "files")]
 pub(crate) use self::directory::check_name;
+#[cfg(feature = "files")]
+pub(crate) use self::handler::AsideKind;
 pub use self::{
     callable::BoxError,
     change::{Change, Reload},

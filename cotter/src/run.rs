@@ -42,7 +42,7 @@ pub enum Reason {
     MaxTokens,
     /// The model declined.
     Refusal,
-    /// A hook refused the prompt.
+    /// A hook refused the prompt, or ended the run.
     Blocked,
     /// A hook answered in the model's stead.
     ShortCircuit,

@@ -197,6 +197,12 @@ impl Session {
         self.state().abort()
     }
 
+    /// Ends the run under way, for a reason that its end tells; whether there was one.
+    #[cfg(feature = "files")]
+    pub(crate) fn end_run(&self, why: String) -> bool {
+        self.state().end_run(why)
+    }
+
     /// The models its next request may go to, in order.
     pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
         let chosen = {

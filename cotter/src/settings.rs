@@ -701,8 +701,8 @@ mod tests {
         check_hooks(
             r#"{"tool.pre": [{"command": "./a.sh x"}, {"command": "./a.sh | b"}]}"#,
             expect![[r#"
-            a tool.pre Words(["./a.sh", "x"])
-            a#2 tool.pre Shell("./a.sh | b")"#]],
+                a-955d59 tool.pre Words(["./a.sh", "x"])
+                a-89411d tool.pre Shell("./a.sh | b")"#]],
         );
         check_hooks(
             r#"{"tool.pre": [{"name": "n", "command": ["a b", "c"]}]}"#,

@@ -246,6 +246,10 @@ impl Turn {
 
     /// The single exit.
     async fn end(mut self: Box<Self>, mut exit: Exit) -> Reply {
+        let is_aborted = exit.reason == Reason::Aborted;
+        if let (true, Some(why)) = (is_aborted, self.scene.state().ended()) {
+            exit = Exit::failed(Reason::Blocked, why);
+        }
         // History is always well paired, whatever happened.
         tool::close_open_calls(&self.scene);
         let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
@@ -270,7 +274,7 @@ impl Turn {
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;
-        self.send_on(reason);
+        self.send_on(is_aborted);
         self.scene.cx.run.end();
         Reply {
             session_id: self.scene.session().id().clone(),
@@ -288,9 +292,9 @@ impl Turn {
 
 impl Turn {
     /// What came too late for this run is the next prompt; whoever aborted it wants none of it.
-    fn send_on(&self, reason: Reason) {
+    fn send_on(&self, is_aborted: bool) {
         let late = self.scene.state().take_steering();
-        if reason != Reason::Aborted {
+        if !is_aborted {
             late.into_iter().for_each(|text| self.scene.session().prompt_plain(text).detach());
         }
     }

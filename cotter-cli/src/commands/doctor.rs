@@ -10,7 +10,7 @@ use std::{
 
 use cotter::{
     Origin, Place,
-    command_hook::{CommandLine, Dialect, FAILED},
+    command_hook::{CommandLine, Dialect},
     ext::Kind,
     files::{Diagnostic, Severity},
     permission::{RuleKind, Zone},
@@ -450,7 +450,8 @@ fn ran(sight: &Sight) -> Vec<Row> {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for row in &sight.log {
         let word = |key: &str| row[key].as_str().unwrap_or_default();
-        if row["matched"] == false || matches!(word("verdict"), "not reached" | "switched off") {
+        let is_idle = matches!(word("verdict"), "not reached" | "not_run" | "switched off");
+        if row["matched"] == false || is_idle {
             continue;
         }
         let sum = sums.entry(format!("{}/{}", word("origin"), word("name"))).or_default();
@@ -459,9 +460,9 @@ fn ran(sight: &Sight) -> Vec<Row> {
         if matches!(word("verdict"), "failed" | "panicked" | "timed_out" | "cancelled") {
             sum.failed += 1;
             sum.last = format!("{} {}", word("verdict"), word("reason")).trim().to_owned();
-        } else if let Some(why) = word("stderr").strip_prefix(FAILED) {
+        } else if word("verdict") == "failed_passed" {
             sum.failed += 1;
-            sum.last = format!("failed and passed: {why}");
+            sum.last = format!("failed and passed: {}", word("reason"));
         }
     }
     let rows = sums.into_iter().filter(|(_, sum)| sum.failed > 0 || sum.slowest >= SLOW);

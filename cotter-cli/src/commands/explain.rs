@@ -8,7 +8,9 @@ use std::{
 };
 
 use cotter::{
-    Agent, text,
+    Agent,
+    command_hook::claude,
+    text,
     tool::{Considered, Explained, ToolSet},
 };
 use serde_json::{Value, json};
@@ -48,6 +50,9 @@ pub(crate) fn one(
     when: When,
 ) -> Result<ExitCode, Failure> {
     let agent = setup::shown(setup::place(None)?, shape)?;
+    if called_otherwise(&agent.tools(), tool).is_some() {
+        return Err(unknown(&agent.tools(), tool));
+    }
     let input = read_input(&agent, tool, input)?;
     let call = (tool.to_owned(), input.clone());
     let explained = block_on(async move {
@@ -183,12 +188,23 @@ pub(super) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Fa
     }
 }
 
+/// What a tool is called here, where there is none of that name and Claude Code has one.
+pub(super) fn called_otherwise(tools: &ToolSet, typed: &str) -> Option<String> {
+    let is_here = |name: &str| tools.specs().any(|spec| spec.name == name);
+    if is_here(typed) {
+        return None;
+    }
+    let ours: Vec<_> = claude::our_tools(typed).into_iter().filter(|name| is_here(name)).collect();
+    let ours = ours.join("` or `");
+    (!ours.is_empty()).then(|| format!("what Claude Code calls so is `{ours}` here"))
+}
+
 fn unknown(tools: &ToolSet, typed: &str) -> Failure {
     let names: Vec<_> = tools.specs().map(|spec| spec.name.as_str()).collect();
-    let hint = match text::nearest(typed, names.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", names.join(", ")),
-    };
+    let near = || text::nearest(typed, names.iter().copied());
+    let hint = called_otherwise(tools, typed)
+        .or_else(|| near().map(|near| format!("did you mean `{near}`?")))
+        .unwrap_or_else(|| format!("there are {}", names.join(", ")));
     Failure::usage(format!("there is no tool `{}`", text::show_line(typed))).with_hint(hint)
 }
 

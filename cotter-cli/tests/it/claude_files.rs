@@ -47,7 +47,7 @@ const NO_PROD: &str = r#"#!/bin/sh
 if grep -q prod; then echo "not in production" >&2; exit 2; fi
 "#;
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let path = std::env::var_os("PATH").unwrap();
     let world = World::new().with_env("NO_COLOR", "1").with_env("PATH", PathBuf::from(path));
     world.settings(r#"{"sandbox": "off", "permissions": {"level": "permissive"}}"#);
@@ -82,7 +82,7 @@ const CALLS: &str = r#"
     {"text": "done"}"#;
 
 /// Trusts everything that is there, by hand.
-fn trust(world: &World) {
+pub(crate) fn trust(world: &World) {
     let mut screen = Screen::new(world, &["trust"]);
     let sources = world.output(&["trust", "--print"]).stdout;
     let sources = String::from_utf8(sources).unwrap().matches("\ntrust   none").count();
@@ -167,31 +167,31 @@ fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
     world.check(
         &["trust", "--print"],
         expect![[r#"
-        exit 0
-        --- stdout
-        source  [T]/project/.claude
-        hash    [HASH][HASH]
-        trust   none yet
+            exit 0
+            --- stdout
+            source  [T]/project/.claude
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    hook guard at PreToolUse
-                  runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
-                  open: it has shell syntax (`\"`)
-          open    hook no-prod at PreToolUse
-                  runs "$CLAUDE_PROJECT_DIR"/.claude/hooks/no-prod.sh
-                  open: it has shell syntax (`\"`)
-          open    hook echo at PostToolUse
-                  runs echo ran >> ran.txt
-                  open: it has shell syntax (`>`)
+            commands, pinned (all their code is below) or open (they run other code too)
+              open    hook guard at PreToolUse
+                      runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
+                      open: it has shell syntax (`\"`)
+              open    hook no-prod at PreToolUse
+                      runs "$CLAUDE_PROJECT_DIR"/.claude/hooks/no-prod.sh
+                      open: it has shell syntax (`\"`)
+              open    hook echo-d91856 at PostToolUse
+                      runs echo ran >> ran.txt
+                      open: it has shell syntax (`>`)
 
-        files (6)
-                       39 bytes  agents/tracker.md
-                       37 bytes  commands/track.md
-                      275 bytes  hooks/guard.py
-          runs         73 bytes  hooks/no-prod.sh
-                      750 bytes  settings.json
-                       74 bytes  skills/parcels/SKILL.md
-    "#]],
+            files (6)
+                           39 bytes  agents/tracker.md
+                           37 bytes  commands/track.md
+                          275 bytes  hooks/guard.py
+              runs         73 bytes  hooks/no-prod.sh
+                          750 bytes  settings.json
+                           74 bytes  skills/parcels/SKILL.md
+        "#]],
     );
     trust(&world);
     verdicts(
@@ -214,7 +214,7 @@ fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
     expect![[r#"
         guard                 tool.pre            gate       (project)  for Edit, Write, edit, write  PreToolUse
         no-prod               tool.pre            gate       (project)  for Bash, bash, bash_background  PreToolUse
-        echo                  tool.post           observe    (project)  PostToolUse
+        echo-d91856           tool.post           observe    (project)  PostToolUse
         project-roots         tool.pre            gate       (kernel)  Blocks calls that read outside the roots or write outside the project.
     "#]].assert_eq(&world.plain(&list));
     world.check(&["permissions", "list"], expect![[r#"
@@ -279,12 +279,12 @@ fn b3_one_setting_makes_failures_of_claude_hooks_block() {
     world.check(
         &["-p", "--script", &script, "go"],
         expect![[r#"
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        hook `exit` failed and passes: it exited with code 1
-    "#]],
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            hook `exit-66d45a` failed and passes: it exited with code 1
+        "#]],
     );
     world.write("project/.cotter/settings.json", r#"{"claudeHooks": {"onFailure": "block"}}"#);
     trust(&world);
@@ -292,12 +292,12 @@ fn b3_one_setting_makes_failures_of_claude_hooks_block() {
     world.check(
         &["-p", "--script", &script, "go"],
         expect![[r#"
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        refused: write: it exited with code 1 (exit)
-    "#]],
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            refused: write: it exited with code 1 (exit-66d45a, project)
+        "#]],
     );
 }
 
@@ -375,7 +375,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
         type y or n
         [y]es, [n]o: y
         warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
-        refused: write: no writing (echo)
+        refused: write: no writing (echo-bafad5)
         done
     "#]].assert_eq(&screen.end(&world));
     let settings = fs::read_to_string(world.path("home/.config/cotter/settings.json")).unwrap();
@@ -392,7 +392,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
     expect![[r#"
         exit 0
         warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
-        refused: write: no writing (echo)
+        refused: write: no writing (echo-bafad5)
         done
     "#]]
     .assert_eq(&Screen::new(&world, &asked).end(&world));
@@ -404,7 +404,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
             done
             --- stderr
             warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
-            refused: write: no writing (echo)
+            refused: write: no writing (echo-bafad5)
         "#]],
     );
     world.check(
@@ -674,7 +674,7 @@ fn b3_installed_plugins_are_used_where_they_are_switched_on() {
         {"name":"plugins","rows":[{"what":"depot","state":"good","word":"used","about":{"folder":["[T]/home/.claude/plugins/cache/shop/depot/1.0.0"],"origin":["user"]}}]}
         {"name":"spaces","rows":[]}
         {"name":"profiles","rows":[]}
-        {"name":"extensions","rows":[{"what":"[T]/home/.agents","state":"good","word":"user","about":{"skills":["label"]}},{"what":"[T]/home/.claude","state":"good","word":"user","about":{"skills":["weigh"]}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"agents":["depot-tracker"],"commands":["depot:track"],"hook":["guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"],"servers":["plugin_depot_hand"],"skills":["depot-weigh"]}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":["Bash(git status)"],"denies":["Read(./a.txt)"],"hook":["echo at tool.pre runs echo no writing >&2; exit 2"]}}]}
+        {"name":"extensions","rows":[{"what":"[T]/home/.agents","state":"good","word":"user","about":{"skills":["label"]}},{"what":"[T]/home/.claude","state":"good","word":"user","about":{"skills":["weigh"]}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"agents":["depot-tracker"],"commands":["depot:track"],"hook":["guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"],"servers":["plugin_depot_hand"],"skills":["depot-weigh"]}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":["Bash(git status)"],"denies":["Read(./a.txt)"],"hook":["echo-bafad5 at tool.pre runs echo no writing >&2; exit 2"]}}]}
         {"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"it is called `depot-weigh` here, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"it is called `depot-tracker` here, not `depot:tracker`","about":{}}]}
         {"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they may do what you may","about":{"sandbox":["off"]}},{"what":"hooks of the project","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"servers","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they may do what you may","about":{}}]}
         {"name":"hooks in the last sessions","rows":[]}
@@ -751,7 +751,7 @@ fn b3_doctor_tells_everything() {
           ok      [T]/project/.claude/settings.json: project
                     hook guard at tool.pre runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
                     hook no-prod at tool.pre runs "$CLAUDE_PROJECT_DIR"/.claude/hooks/no-prod.sh
-                    hook echo at tool.post runs echo ran >> ran.txt
+                    hook echo-d91856 at tool.post runs echo ran >> ran.txt
                     denies Read(./secret.txt), WebFetch
                     asks Bash(git push:*)
           ok      [T]/plugins/depot: user

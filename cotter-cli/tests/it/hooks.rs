@@ -538,19 +538,19 @@ fn l8_a_failure_that_passes_is_told_once_of_a_call() {
     world.check(
         &["hooks", "log"],
         expect![[r#"
-        exit 0
-        --- stdout
-        session [ID1]
-        run r1 began [TIME] with script
-        [TIME]  r1.1  tool.pre read  lax (user)  pass in N ms
-          stderr: failed and passes: it was ended by signal 9
-        [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
-        [TIME]  r1.1  tool.pre read  lax (user)  pass in N ms
-          stderr: failed and passes: it was ended by signal 9
-        [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
-        [TIME]  r1.2  tool.pre read  lax (user)  pass in N ms
-          stderr: failed and passes: it was ended by signal 9
-        [TIME]  r1.2  tool.pre read  other (user)  replace in N ms
-    "#]],
+            exit 0
+            --- stdout
+            session [ID1]
+            run r1 began [TIME] with script
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.2  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.2  tool.pre read  other (user)  replace in N ms
+            [TIME]  r1.2  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+        "#]],
     );
 }

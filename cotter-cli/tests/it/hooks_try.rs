@@ -266,8 +266,7 @@ fn what_hooks_answer_at_other_points_is_told() {
             session.start
             pass
 
-              lax  (user)  observe    seen in N ms
-                stderr: failed and passes: it was ended by signal 9
+              lax  (user)  observe    failed and passed in N ms: it was ended by signal 9
 
             you would be told
               hook `lax` failed and passes: it was ended by signal 9

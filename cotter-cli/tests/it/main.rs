@@ -12,6 +12,7 @@ mod hooks_try;
 mod profiles;
 mod checks;
 mod claude_files;
+mod claude_hooks;
 mod commands;
 mod run;
 mod schema;

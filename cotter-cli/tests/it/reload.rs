@@ -408,10 +408,10 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
         warning: settings changed, and some of it would loosen this run; that waits for the next:
-          new: answer `echo` at `permission.ask`
+          new: answer `echo-dd0b30` at `permission.ask`
         warning: [T]/plugins/depot/hooks/hooks.json:1: object is not closed (a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:14); what was in force before stays
         warning: settings changed, and some of it would loosen this run; that waits for the next:
-          gone: gate `echo` at `tool.pre` (runs `echo not this one >&2; exit 2` in a shell, its failure passes at PreToolUse for [Names(["Read"])] if None by Comm…)
+          gone: gate `echo-dd0b30` at `tool.pre`
         error: the run was aborted
     "#]]);
 }

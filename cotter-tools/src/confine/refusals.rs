@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Place, paths};
+use cotter::{Place, command_hook::Exit, paths};
 
 use super::{Confinement, Network};
 
@@ -48,6 +48,10 @@ fn is_about_socket(line: &str, output: &str) -> bool {
     }
 }
 
+/// What holds for every hook that is closed off.
+const CONFINED: &str = "it runs confined, as commands of the agent do: it reads the project and the \
+    `readRoots` of your settings, and writes only where they may";
+
 /// No more is said, however much was refused.
 const MOST: usize = 3;
 
@@ -82,6 +86,27 @@ impl Confinement {
             }
         }
         told
+    }
+
+    /// The same of a hook that did not end well, with what holds for all that are closed off.
+    pub(crate) fn refusals_of_hook(&self, exit: Exit, said: &str, place: &Place) -> Vec<String> {
+        let is_refusal = |line: &&str| {
+            let low = line.to_lowercase();
+            REFUSED.iter().any(|word| low.contains(word))
+        };
+        let lines: Vec<_> = said.lines().filter(is_refusal).collect();
+        // What is not executable is nobody's to open.
+        let plain = lines.iter().flat_map(|line| named(line, place)).find(|path| is_plain(path));
+        if let (Exit::Code(126), Some(path)) = (exit, plain) {
+            let shown = paths::shown(&path, place);
+            return vec![format!("{shown} is not executable: `chmod +x` makes it so")];
+        }
+        let told = self.refusals(said, place);
+        let is_dim = lines.iter().any(|line| named(line, place).is_empty());
+        if told.is_empty() && !is_dim {
+            return told;
+        }
+        [CONFINED.to_owned()].into_iter().chain(told).collect()
     }
 
     /// Why a path was refused, if it was us.
@@ -137,6 +162,12 @@ impl Confinement {
              there is $TMPDIR"
         ))
     }
+}
+
+/// Whether a path is a file that nobody may execute.
+fn is_plain(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 == 0)
 }
 
 /// The paths that a line seems to speak of, resolved.

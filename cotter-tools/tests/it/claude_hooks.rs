@@ -160,14 +160,17 @@ impl Machine {
         }
         let _ = match ended {
             Ok(run) if run.reason == Reason::EndTurn => Ok(()),
-            Ok(run) => writeln!(shown, "ended: {:?}", run.reason),
+            Ok(run) => {
+                let why = run.error.map(|failed| failed.message).unwrap_or_default();
+                writeln!(shown, "ended: {:?}: {why}", run.reason)
+            }
             Err(why) => writeln!(shown, "ended: {why}"),
         };
         let told = person.was_told();
         told.lines().for_each(|line| _ = writeln!(shown, "told: {line}"));
         person.shown().lines().for_each(|line| _ = writeln!(shown, "asked: {line}"));
         let adjust = ". Adjust your approach; do not retry the exact same call.";
-        let shown = self.scratch.tidy(&shown).replace(adjust, "");
+        let shown = undigested(&self.scratch.tidy(&shown).replace(adjust, ""));
         let quiet = ["user: go", "call ", "assistant: done"];
         let loud = |line: &&str| !line.is_empty() && !quiet.iter().any(|q| line.starts_with(q));
         shown.lines().filter(loud).map(|line| format!("{line}\n")).collect()
@@ -420,7 +423,7 @@ print(json.dumps({"hookSpecificOutput": own}))
         .check(
             Case::new(name, [edit(&["a", "b"])]),
             expect![[r#"
-                result c1.1 (denied): Hook "jq" blocked the action: MultiEdit
+                result c1.1 (denied): Hook "jq-0c2f76" blocked the action: MultiEdit
             "#]],
         )
         .await;
@@ -434,14 +437,20 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
         .check(
             guarded(&["crash"]),
             expect![[r#"
-        result c1.1: ran {"command":"crash"}
-        told: hook `guard` failed and passes: it exited with code 1: RuntimeError: oh
-    "#]],
+                result c1.1: ran {"command":"crash"}
+                told: hook `guard` failed and passes: it exited with code 1: Traceback (most recent call last):
+                told:   File "PROJECT/.claude/hooks/guard.py", line 23, in <module>
+                told:     raise RuntimeError("oh")
+                told: RuntimeError: oh
+            "#]],
         )
         .await;
     let strict = Case { on_failure: OnFailure::Block, ..guarded(&["crash", "ls"]) };
     machine.check(strict, expect![[r#"
-        result c1.1 (denied): Hook "guard" blocked the action: it exited with code 1: RuntimeError: oh
+        result c1.1 (denied): Hook "guard" blocked the action: it exited with code 1: Traceback (most recent call last):
+          File "PROJECT/.claude/hooks/guard.py", line 23, in <module>
+            raise RuntimeError("oh")
+        RuntimeError: oh
         result c2.1: ran {"command":"ls"}
     "#]]).await;
     let missing = one("PreToolUse", "Bash", "$CLAUDE_PROJECT_DIR/.claude/hooks/gone.sh");
@@ -456,9 +465,9 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
         .check(
             Case::new(slow, [bash("ls")]),
             expect![[r#"
-        result c1.1: ran {"command":"ls"}
-        told: hook `sleep` failed and passes: it took longer than 200ms
-    "#]],
+                result c1.1: ran {"command":"ls"}
+                told: hook `sleep-86b54c` failed and passes: it took longer than 200ms
+            "#]],
         )
         .await;
     let entry = json!({"type": "command", "command": "exit 7", "onFailure": "block"});
@@ -467,8 +476,8 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
         .check(
             Case::new(strict, [bash("ls")]),
             expect![[r#"
-        result c1.1 (denied): Hook "exit" blocked the action: it exited with code 7
-    "#]],
+                result c1.1 (denied): Hook "exit-30bf4f" blocked the action: it exited with code 7
+            "#]],
         )
         .await;
     // What cannot be asked has failed, too.
@@ -479,7 +488,7 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
             Case::new(http.clone(), [bash("ls")]),
             expect![[r#"
                 result c1.1: ran {"command":"ls"}
-                told: hook `PreToolUse` failed and passes: `x`: relative URL without a base
+                told: hook `PreToolUse-*` failed and passes: `x`: relative URL without a base
             "#]],
         )
         .await;
@@ -488,8 +497,8 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
         .check(
             strict,
             expect![[r#"
-        result c1.1 (denied): Hook "PreToolUse" blocked the action: `x`: relative URL without a base
-    "#]],
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: `x`: relative URL without a base
+            "#]],
         )
         .await;
 }
@@ -522,7 +531,7 @@ async fn b3_the_model_does_not_stop_yet() {
             Case::new(one("Stop", "", block), steps()),
             expect![[r#"
                 assistant: finished
-                note: Hook "jq" asks you to go on: not yet
+                note: Hook "jq-288837" asks you to go on: not yet
                 result c2.1: ran {"command":"make test"}
             "#]],
         )
@@ -532,9 +541,9 @@ async fn b3_the_model_does_not_stop_yet() {
         .check(
             Case::new(one("Stop", "", end), [Step::text("finished")]),
             expect![[r#"
-        assistant: finished
-        told: hook `echo`: enough
-    "#]],
+                assistant: finished
+                told: hook `echo-d1dd34`: enough
+            "#]],
         )
         .await;
 }
@@ -561,15 +570,15 @@ async fn b3_words_for_the_model_and_for_the_person() {
         .check(
             Case::new(hooks, steps),
             expect![[r#"
-        note: From hook "echo": on branch main
-        From hook "jq": you said go
-        result c1.1: ran {"command":"ls"}
-        note: From hook "jq#3": ran {"command":"ls"}
-        result c2.1 (failed): it broke
-        note: From hook "jq#4": Warning: it broke
-        told: hook `jq#2`: running ls
-        told: hook `jq#2`: running x
-    "#]],
+                note: From hook "echo-0e0194": on branch main
+                From hook "jq-d3cc24": you said go
+                result c1.1: ran {"command":"ls"}
+                note: From hook "jq-93f06a": ran {"command":"ls"}
+                result c2.1 (failed): it broke
+                note: From hook "jq-1f571e": Warning: it broke
+                told: hook `jq-df0069`: running ls
+                told: hook `jq-df0069`: running x
+            "#]],
         )
         .await;
     let blocks = one("UserPromptSubmit", "", "echo no swearing >&2; exit 2");
@@ -577,8 +586,8 @@ async fn b3_words_for_the_model_and_for_the_person() {
         .check(
             Case::new(blocks, []),
             expect![[r#"
-        ended: Blocked
-    "#]],
+                ended: Blocked: hook "echo-aa0a09" refused the prompt: no swearing
+            "#]],
         )
         .await;
 }
@@ -599,16 +608,16 @@ async fn b3_a_result_is_replaced_and_a_run_is_ended() {
         .await;
     machine.check(case().of_project(), expect![[r#"
         result c1.1: ran {"command":"env"}
-        told: hook `jq` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
+        told: hook `jq-22bb1c` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
     "#]]).await;
     let odd = r#"echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": 7}}'"#;
     machine
         .check(
             Case::new(one("PostToolUse", "", odd), [bash("env")]),
             expect![[r#"
-        result c1.1: ran {"command":"env"}
-        told: hook `echo`: its `updatedToolOutput` has a form that is not known, and is not taken
-    "#]],
+                result c1.1: ran {"command":"env"}
+                told: hook `echo-3b2de3`: its `updatedToolOutput` has a form that is not known, and is not taken
+            "#]],
         )
         .await;
     let end = r#"echo '{"continue": false, "stopReason": "the build is broken"}'"#;
@@ -617,8 +626,7 @@ async fn b3_a_result_is_replaced_and_a_run_is_ended() {
             Case::new(one("PreToolUse", "", end), [bash("ls")]),
             expect![[r#"
                 result c1.1 (cancelled): Cancelled: the run ended before this call started.
-                ended: Aborted
-                told: hook `echo`: the build is broken
+                ended: Blocked: hook `echo-126d98` ended the run: the build is broken
             "#]],
         )
         .await;
@@ -684,7 +692,7 @@ async fn s7_where_a_hook_runs_and_what_it_knows() {
         .check(
             Case { plugin: Some(plugin.clone()), ..case },
             expect![[r#"
-                result c1.1 (denied): Hook "pwd" blocked the action: PROJECT
+                result c1.1 (denied): Hook "pwd-*" blocked the action: PROJECT
                 CLAUDE_PLUGIN_ROOT CLAUDE_PROJECT_DIR COTTER_CALL COTTER_PROJECT_DIR PATH PWD 
                 plugin
             "#]],
@@ -774,8 +782,8 @@ async fn b3_a_model_judges() {
         .check(
             case,
             expect![[r#"
-        result c1.1 (denied): Hook "PreToolUse" blocked the action: not on a Friday
-    "#]],
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: not on a Friday
+            "#]],
         )
         .await;
     let case = Case::new(asked("PreToolUse", go_on.clone()), [bash("ls"), yes()]);
@@ -790,7 +798,7 @@ async fn b3_a_model_judges() {
     let case = Case::new(asked("PreToolUse", go_on), [bash("ls"), Step::text("perhaps")]);
     machine.check(case, expect![[r#"
         result c1.1: ran {"command":"ls"}
-        told: hook `PreToolUse` failed and passes: the model's answer is no JSON object: expected value at line 1 column 1
+        told: hook `PreToolUse-*` failed and passes: the model's answer is no JSON object: expected value at line 1 column 1
     "#]]).await;
     let case = Case::new(
         asked("Stop", json!({})),
@@ -800,10 +808,10 @@ async fn b3_a_model_judges() {
         .check(
             case,
             expect![[r#"
-        assistant: finished
-        note: Hook "Stop" asks you to go on: not on a Friday
-        assistant: more
-    "#]],
+                assistant: finished
+                note: Hook "Stop-d3ee5e" asks you to go on: not on a Friday
+                assistant: more
+            "#]],
         )
         .await;
 }
@@ -820,11 +828,11 @@ async fn b3_a_condition_lets_through_what_it_does_not_understand() {
         .check(
             case,
             expect![[r#"
-        result c1.1: plain
-        result c2.1 (denied): Hook "exit" blocked the action: hook exit exited with code 2
-        result c3.1 (denied): Hook "exit" blocked the action: hook exit exited with code 2
-        result c4.1 (denied): Hook "exit" blocked the action: hook exit exited with code 2
-    "#]],
+                result c1.1: plain
+                result c2.1 (denied): Hook "exit-caa0c2" blocked the action: hook exit-caa0c2 exited with code 2
+                result c3.1 (denied): Hook "exit-caa0c2" blocked the action: hook exit-caa0c2 exited with code 2
+                result c4.1 (denied): Hook "exit-caa0c2" blocked the action: hook exit-caa0c2 exited with code 2
+            "#]],
         )
         .await;
 }
@@ -850,9 +858,9 @@ async fn b3_subagents_are_told_and_sent_on() {
         .check(
             Case::new(hooks, steps),
             expect![[r#"
-        result c1.1: {"status":"success","data":{"subagent":"tide","content":"high at six"}}
-        told: hook `jq#3`: Task tide
-    "#]],
+                result c1.1: {"status":"success","data":{"subagent":"tide","content":"high at six"}}
+                told: hook `jq-a90876`: Task tide
+            "#]],
         )
         .await;
     assert_eq!(fs::read_to_string(machine.path("stops.txt")).unwrap(), "stop\n");
@@ -897,6 +905,15 @@ fn address(replies: Vec<(u16, &'static str)>) -> (String, Arc<Mutex<Vec<String>>
     (host, told)
 }
 
+/// Names of hooks that are addresses, or a plugin's, without the digest: it is another one each time.
+fn undigested(text: &str) -> String {
+    ["PreToolUse-", "pwd-"].iter().fold(text.to_owned(), |text, name| {
+        let mut parts = text.split(name);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |shown, part| shown + name + "*" + part.get(6..).unwrap_or_default())
+    })
+}
+
 fn posted(url: &str) -> Value {
     json!({"PreToolUse": [{"matcher": "Bash", "hooks": [{
         "type": "http",
@@ -928,16 +945,16 @@ async fn b3_s34_an_address_is_asked_where_the_operator_lists_it() {
     let case = Case::new(posted(&format!("http://{host}/hook")), calls);
     machine.check(case, expect![[r#"
         result c1.1: ran {"command":"one"}
-        result c2.1 (denied): Hook "PreToolUse" blocked the action: not today
+        result c2.1 (denied): Hook "PreToolUse-*" blocked the action: not today
         result c3.1: ran {"command":"three"}
-        note: From hook "PreToolUse": mind the tide
+        note: From hook "PreToolUse-*": mind the tide
         result c4.1: ran {"command":"four"}
         result c5.1: ran {"command":"true"}
         result c6.1: ran {"command":"six sesame-open-sesame"}
         result c7.1: ran {"command":"seven"}
-        told: hook `PreToolUse` failed and passes: it answered with status 500
-        told: hook `PreToolUse` failed and passes: secrets were taken out of what it was told, so it can change nothing
-        told: hook `PreToolUse` failed and passes: what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1
+        told: hook `PreToolUse-*` failed and passes: it answered with status 500
+        told: hook `PreToolUse-*` failed and passes: secrets were taken out of what it was told, so it can change nothing
+        told: hook `PreToolUse-*` failed and passes: what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1
     "#]]).await;
     expect![[r#"
         authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"one"}
@@ -958,30 +975,30 @@ async fn s34_no_address_of_this_machine_is_asked_unlisted_and_none_without_tls()
             format!("http://{host}/hook"),
             OnFailure::Pass,
             expect![[r#"
-            result c1.1: ran {"command":"one"}
-            told: hook `PreToolUse` failed and passes: only https addresses are asked, but for those on the operator's list
-        "#]],
+                result c1.1: ran {"command":"one"}
+                told: hook `PreToolUse-*` failed and passes: only https addresses are asked, but for those on the operator's list
+            "#]],
         ),
         (
             format!("https://{host}/hook"),
             OnFailure::Block,
             expect![[r#"
-            result c1.1 (denied): Hook "PreToolUse" blocked the action: it is this machine or the network it is in
-        "#]],
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it is this machine or the network it is in
+            "#]],
         ),
         (
             "http://hooks.example.com/".into(),
             OnFailure::Block,
             expect![[r#"
-            result c1.1 (denied): Hook "PreToolUse" blocked the action: only https addresses are asked, but for those on the operator's list
-        "#]],
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: only https addresses are asked, but for those on the operator's list
+            "#]],
         ),
         (
             "file:///etc/passwd".into(),
             OnFailure::Block,
             expect![[r#"
-            result c1.1 (denied): Hook "PreToolUse" blocked the action: only http and https addresses are fetched
-        "#]],
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: only http and https addresses are fetched
+            "#]],
         ),
     ] {
         let machine = Machine::new();

@@ -495,7 +495,8 @@ async fn l7_the_last_words_of_a_program_that_does_not_end_are_told() {
         let rows = lines.iter().map(|line| serde_json::from_slice::<Value>(line).unwrap());
         for row in rows.filter(|row| row["type"] == "ledger") {
             let ran = &row["ran"][0];
-            let _ = writeln!(shown, "{} {}", ran["verdict"], ran["stderr"]);
+            let why = if ran["stderr"].is_null() { &ran["reason"] } else { &ran["stderr"] };
+            let _ = writeln!(shown, "{} {why}", ran["verdict"]);
         }
         shown
     };
@@ -513,16 +514,17 @@ async fn l7_the_last_words_of_a_program_that_does_not_end_are_told() {
         step 6
         "timed_out" "step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6"
         result c1.1: worked
-        "pass" "failed and passes: it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        "failed_passed" "it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
         result c1.1: worked
-        "keep" "failed and passes: it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        "failed_passed" "it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
         result c1.1 (denied): the hook timed out after 3s; its last words: step 2
         step 3
         step 4
         step 5
         step 6
         "timed_out" "step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6"
-    "#]].assert_eq(&[first, second, third, fourth].concat());
+    "#]]
+    .assert_eq(&[first, second, third, fourth].concat());
 }
 
 #[tokio::test]

@@ -31,8 +31,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::{Value, json};
+
 pub(super) use self::asks::register;
-pub(crate) use self::tools::our_tools;
+pub use self::tools::our_tools;
 pub use self::{
     entries::{read, without_repeats},
     events::Event,
@@ -102,7 +104,7 @@ pub struct Entry {
 }
 
 /// The point that an event of Claude Code is at here.
-pub(crate) fn point_of(event: &str) -> Option<crate::points::PointId> {
+pub fn point_of(event: &str) -> Option<crate::points::PointId> {
     events::named(event).ok()?.row().points.first().copied()
 }
 
@@ -151,6 +153,22 @@ impl Entry {
             " at {event:?} for {matchers:?} if {condition:?} by {handler:?} of {root:?} in {pinned:?}, \
              rewakes {rewakes}"
         )
+    }
+
+    /// What makes it this hook and no other besides its command, in words that stay the same: its name
+    /// may stand in files.
+    pub(super) fn identity(&self) -> Value {
+        let Entry { event, matchers, handler, plugin, .. } = self;
+        let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
+        matchers.sort();
+        let asked = match handler {
+            Handler::Command => Value::Null,
+            Handler::Prompt(prompt) => json!(["prompt", prompt.text]),
+            Handler::Http(http) => json!(["http", http.url, http.headers]),
+            Handler::Nothing(why) => json!(["nobody", why]),
+        };
+        let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
+        json!([event.name(), matchers, self.rule(), asked, plugin])
     }
 
     /// What is executed. Placeholders are filled in where no shell looks at them, and for a shell where the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Exit, MAX_OUTPUT, Ran, claude};
+use super::{Exit, MAX_OUTPUT, Ran, claude, exited};
 use crate::{
     ext::foreign::{Answer, Change, is_yes, read_object},
     points::PointId,
@@ -61,7 +61,7 @@ impl Dialect {
         // The stricter of the two: whatever else it says, it refuses.
         let said = said.unwrap_or_default();
         if point == PointId::TurnEnd && said.go_on.is_none() && said.block.is_none() {
-            return Err(format!("it exited with code {code}"));
+            return Err(exited(code, &ran.stderr));
         }
         let remarked = String::from_utf8_lossy(&ran.stderr);
         let reasons = [said.block.unwrap_or_default(), remarked.trim().to_owned()];
@@ -131,7 +131,13 @@ mod tests {
         stderr: &str,
         expected: Expect,
     ) {
-        let ran = Ran { exit, stdout: stdout.to_vec(), stderr: stderr.into(), remarks: vec![] };
+        let ran = Ran {
+            exit,
+            stdout: stdout.to_vec(),
+            stderr: stderr.into(),
+            remarks: vec![],
+            refused: vec![],
+        };
         let said = match dialect.answer(point, "guard", &ran) {
             Err(why) => format!("failure: {why}"),
             Ok(answer) if answer == Answer::default() => "pass".into(),
@@ -197,7 +203,7 @@ mod tests {
     #[test]
     fn a_failing_hook_does_not_keep_the_model_going() {
         let end = PointId::TurnEnd;
-        let failed = expect!["failure: it exited with code 1"];
+        let failed = expect!["failure: it exited with code 1: Traceback"];
         check_at(end, &Dialect::Cotter, Exit::Code(1), b"", "Traceback", failed);
         let sent_on = expect!["go on: run the tests"];
         let said = br#"{"goOn":"run the tests"}"#;

@@ -4,7 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use smol_str::SmolStr;
 
-use super::{Dialect, point_named};
+use super::{Dialect, names::name_apart, point_named};
 use crate::{
     ext::foreign::Declared,
     points::{POINTS, PointId, Power},
@@ -78,7 +78,7 @@ impl CommandLine {
     }
 
     /// The name of what is run, for a hook that has none.
-    fn stem(&self) -> Option<SmolStr> {
+    pub(super) fn stem(&self) -> Option<SmolStr> {
         let first = match self {
             CommandLine::Words(words) => words.first()?.as_str(),
             CommandLine::Shell(line) => line.split_whitespace().next()?,
@@ -204,21 +204,6 @@ fn power(point: PointId, detached: bool, node: Node<'_>) -> Result<Power, Settin
     match detached && power == Power::Gate {
         true => Err(node.error("nobody waits for what a hook with `async` says: it is no gate")),
         false => Ok(power),
-    }
-}
-
-/// Hooks that were given no name, or one name at several points, are numbered.
-pub(super) fn name_apart(hooks: &mut [CommandHook]) {
-    for index in 1..hooks.len() {
-        let (before, rest) = hooks.split_at_mut(index);
-        let hook = &mut rest[0];
-        let taken = |name: &str| before.iter().any(|other| other.name == name);
-        if taken(&hook.name) {
-            let numbered = (2..).map(|n| smol_str::format_smolstr!("{}#{n}", hook.name));
-            let free = numbered.into_iter().find(|name| !taken(name));
-            hook.name = free.unwrap_or_else(|| hook.name.clone());
-            hook.declared.name = Some(hook.name.clone());
-        }
     }
 }
 

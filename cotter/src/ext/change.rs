@@ -363,7 +363,8 @@ fn describe(item: &Item) -> String {
         Item::Handler { meta, .. } => {
             let mut words = format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point);
             if !meta.definition.is_empty() {
-                let definition = text::show_line(&meta.definition);
+                let definition = meta.definition.lines().next().unwrap_or_default();
+                let definition = text::show_line(definition);
                 let _ = write!(words, " ({})", text::clip(&definition, DEFINITION_CHARS));
             }
             words

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     chain::{Answering, Bound, Chain, Func, Meta},
-    handler::{At, Clocks, Failure, HandlerId},
+    handler::{Aside, AsideKind, At, Clocks, Failure, HandlerId},
 };
 use crate::{
     cx::Cx,
@@ -66,12 +66,27 @@ impl Ran {
 struct Worked {
     time: Duration,
     remark: Option<Box<str>>,
+    aside: Option<Aside>,
 }
 
 impl Worked {
+    /// All that is known of one that answered.
+    fn of(time: Duration, clock: &Clocks) -> Self {
+        Worked { time, remark: clock.take_remark(), aside: clock.take_aside() }
+    }
+
+    /// Whether it failed, whatever it seems to say.
+    fn failed(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.kind == AsideKind::Failed)
+    }
+
     /// The same after it was asked once more.
     fn and(self, again: Worked) -> Self {
-        Worked { time: self.time + again.time, remark: again.remark.or(self.remark) }
+        Worked {
+            time: self.time + again.time,
+            remark: again.remark.or(self.remark),
+            aside: again.aside.or(self.aside),
+        }
     }
 }
 
@@ -242,7 +257,7 @@ impl Asking<'_> {
                 Err(failure) => (V::failed(&failure), failure.word()),
             };
             let reason = verdict.as_ref().and_then(|verdict| verdict.reason());
-            if word != "pass" || !meta.quiet {
+            if word != "pass" || !meta.quiet || worked.failed() {
                 ran.push(Ran::new(meta, worked, word, reason));
             }
             let ends = verdict.as_ref().is_some_and(V::ends);
@@ -273,7 +288,7 @@ impl Asking<'_> {
                 continue;
             }
             self.cx.speaker = Speaker::Hook(bound.meta.id);
-            let (answer, remark) = match &*bound.func {
+            let (answer, clock) = match &*bound.func {
                 Func::Ready(function) => (guarded(|| function(event, &self.cx)), None),
                 Func::Later(function) => {
                     let (clocks, waker) = match &mut shared {
@@ -287,7 +302,7 @@ impl Asking<'_> {
                     let alone = bound.meta.detached && !self.cx.is_dry_run();
                     let alone = alone.then(|| self.cx.clone());
                     match begin(bound, alone, started, clock, future, waker) {
-                        Begun::Answered(answer) => (answer, clocks.at(index).take_remark()),
+                        Begun::Answered(answer) => (answer, Some(clocks.at(index))),
                         Begun::Waits(wait) => {
                             waiting.push(wait);
                             continue;
@@ -297,7 +312,10 @@ impl Asking<'_> {
                 }
             };
             let now = Instant::now();
-            heard(&bound.meta, answer, Worked { time: now - started, remark })?;
+            let time = now - started;
+            let worked = clock.map(|clock| Worked::of(time, &clock));
+            let worked = worked.unwrap_or(Worked { time, ..Worked::default() });
+            heard(&bound.meta, answer, worked)?;
             started = now;
         }
         if waiting.is_empty() {
@@ -437,7 +455,7 @@ impl<R> Wait<R> {
 
     fn worked(&self) -> Worked {
         let time = self.clock.clock().worked(self.started, Instant::now());
-        Worked { time, remark: self.clock.take_remark() }
+        Worked::of(time, &self.clock)
     }
 
     async fn off_the_path(mut self, cx: Cx)
@@ -472,13 +490,20 @@ impl<R> Wait<R> {
         let words = remark.as_deref().filter(|_| meta.outside);
         let said = words.map(text::last_words);
         let failure = Failure::TimedOut { limit: meta.limit, said };
-        heard(&meta, Err(failure), Worked { time, remark })
+        heard(&meta, Err(failure), Worked { time, remark, aside: None })
     }
 }
 
 impl Ran {
     fn new(meta: &Meta, worked: Worked, word: &'static str, reason: Option<impl ToString>) -> Self {
-        let reason = reason.map(|reason| reason.to_string().into_boxed_str());
+        let mut reason = reason.map(|reason| reason.to_string().into_boxed_str());
+        let mut word = word;
+        if let Some(Aside { kind, words }) = worked.aside {
+            // Who had nothing to say has another word for why; who refused or changed something has not.
+            let had_nothing_to_say = matches!(word, "pass" | "keep" | "seen" | "stop");
+            word = kind.word().filter(|_| had_nothing_to_say).unwrap_or(word);
+            reason.get_or_insert(words);
+        }
         let nanos = u64::try_from(worked.time.as_nanos()).unwrap_or(u64::MAX);
         // What a command refuses with is its reason already.
         let remark = worked.remark.filter(|remark| reason.as_ref() != Some(remark));

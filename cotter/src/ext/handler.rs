@@ -286,6 +286,38 @@ pub(crate) struct Clock {
     since: AtomicU64,
     /// What the handler remarked besides its answer.
     remark: Mutex<Option<Box<str>>>,
+    /// What is to be said about that answer.
+    aside: Mutex<Option<Aside>>,
+}
+
+/// What is to be said about an answer that does not tell by itself how it came about.
+#[derive(Clone, Debug)]
+pub(crate) struct Aside {
+    pub(crate) kind: AsideKind,
+    pub(crate) words: Box<str>,
+}
+
+/// What an answer does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "files"), expect(dead_code, reason = "files declare who has any"))]
+pub(crate) enum AsideKind {
+    /// It failed, and its failure passes.
+    Failed,
+    /// It was not even started.
+    NotRun,
+    /// Some of what it said does not count.
+    Unheard,
+}
+
+impl AsideKind {
+    /// The word for a handler that had nothing to say, where it needs another.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            AsideKind::Failed => Some("failed_passed"),
+            AsideKind::NotRun => Some("not_run"),
+            AsideKind::Unheard => None,
+        }
+    }
 }
 
 impl Clock {
@@ -326,6 +358,7 @@ impl Clocks {
             paused: AtomicU64::new(0),
             since: AtomicU64::new(0),
             remark: Mutex::new(None),
+            aside: Mutex::new(None),
         };
         Clocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
     }
@@ -347,6 +380,18 @@ impl Clocks {
     /// What this handler remarked.
     pub(crate) fn take_remark(&self) -> Option<Box<str>> {
         self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps what is to be said about this handler's answer. The last words count.
+    #[cfg(feature = "files")]
+    pub(crate) fn put_aside(&self, kind: AsideKind, words: Box<str>) {
+        let aside = Aside { kind, words };
+        *self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
+    }
+
+    /// What is to be said about this handler's answer.
+    pub(crate) fn take_aside(&self) -> Option<Aside> {
+        self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Stops this handler's clock until the guard is dropped.

@@ -24,6 +24,8 @@ pub(super) struct UnderWay {
     at_work: Vec<SmolStr>,
     /// Entries of others that wait for the run's next safe moment.
     waiting: Vec<Waiting>,
+    /// Why a hook ended it.
+    ended: Option<String>,
 }
 
 /// An entry that waits for a safe moment of the run under way.
@@ -149,7 +151,7 @@ static NOTHING_CHOSEN: Choices = Choices {
 impl State {
     /// A run begins: others' entries wait for its safe moments from now on.
     pub(crate) fn begin_run(&mut self, cancel: CancellationToken) {
-        let run = UnderWay { cancel, at_work: vec![], waiting: vec![] };
+        let run = UnderWay { cancel, at_work: vec![], waiting: vec![], ended: None };
         self.under_way = Some(Box::new(run));
     }
 
@@ -184,6 +186,23 @@ impl State {
     /// Aborts the run under way; whether there was one.
     pub(crate) fn abort(&self) -> bool {
         self.under_way.as_ref().inspect(|run| run.cancel.cancel()).is_some()
+    }
+
+    /// Ends the run under way, for a reason that its end tells; whether there was one. The first reason
+    /// counts, and none once somebody aborted it.
+    #[cfg(feature = "files")]
+    pub(crate) fn end_run(&mut self, why: String) -> bool {
+        let Some(run) = &mut self.under_way else { return false };
+        if !run.cancel.is_cancelled() {
+            run.ended = Some(why);
+            run.cancel.cancel();
+        }
+        true
+    }
+
+    /// Why a hook ended the run under way, where one did.
+    pub(crate) fn ended(&self) -> Option<String> {
+        self.under_way.as_ref()?.ended.clone()
     }
 
     /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.

@@ -1432,7 +1432,13 @@ impl Starts for Pretended {
                 Ok(Value::Null) => std::future::pending().await,
                 Ok(said) => {
                     let stdout = said.to_string().into_bytes();
-                    Ok(Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![] })
+                    Ok(Ran {
+                        exit: Exit::Code(0),
+                        stdout,
+                        stderr: vec![],
+                        remarks: vec![],
+                        refused: vec![],
+                    })
                 }
                 Err(why) => Err(why),
             }
@@ -1604,7 +1610,7 @@ async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
 
 /// Entries that are named alike, or after the same program, are told apart.
 #[test]
-fn l7_hooks_of_one_name_are_numbered() {
+fn l7_hooks_of_one_name_are_told_apart() {
     let hooks = json!({
         "tool.pre": [
             {"command": "./check.sh"},
@@ -1617,8 +1623,8 @@ fn l7_hooks_of_one_name_are_numbered() {
     let hooks = CommandHook::read_all(document.root()).unwrap();
     let names = hooks.iter().map(|hook| format!("{} {}\n", hook.point, hook.name));
     expect![[r#"
-        tool.pre check
-        tool.pre check#2
+        tool.pre check-0cbd95
+        tool.pre check-dbdf17
         tool.pre audit
         tool.post audit#2
         tool.post cd

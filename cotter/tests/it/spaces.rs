@@ -64,7 +64,8 @@ impl Starts for Pretended {
         let told = String::from_utf8_lossy(&job.stdin).into_owned();
         diary.add(format!("{:?}, confined {}: {told}", job.words, job.confined));
         let stdout = says.as_bytes().to_vec();
-        let ran = Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![] };
+        let ran =
+            Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![], refused: vec![] };
         Box::pin(async move { Ok(ran) })
     }
 

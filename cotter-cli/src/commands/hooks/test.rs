@@ -7,6 +7,7 @@ use std::{
 };
 
 use cotter::{
+    command_hook::claude,
     points::{POINTS, PointId},
     text,
     trial::{Trial, Tried, TriedHook},
@@ -54,6 +55,10 @@ fn point_of(typed: &str) -> Result<PointId, Failure> {
         return Ok(point);
     }
     let failure = Failure::usage(format!("there is no point `{}`", text::show_line(typed)));
+    if let Some(point) = claude::point_of(typed) {
+        let hint = format!("what Claude Code calls so is `{point}` here");
+        return Err(failure.with_hint(hint));
+    }
     Err(match text::nearest(typed, known().map(PointId::name)) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => {
@@ -99,6 +104,10 @@ fn trial_of(
     let mut about = point.name().to_owned();
     let mut trial = Trial::at(point);
     if let Some(tool) = &args.tool {
+        if let Some(hint) = explain::called_otherwise(&agent.tools(), tool) {
+            let shown = text::show_line(tool);
+            screen::tell(&format!("warning: there is no tool `{shown}`: {hint}"));
+        }
         let input = match &args.input {
             None => Value::Object(serde_json::Map::new()),
             Some(typed) => explain::object(agent, tool, &read(typed)?)?,
@@ -190,7 +199,8 @@ fn rows(hooks: &[&TriedHook], style: Style) -> String {
         let (name, origin, power) = (name(hook), origin(hook), hook.power.as_str());
         let line = format!("  {name:<names$}  {origin:<origins$}  {power:<9}  {said}");
         out += &match hook.verdict {
-            "pass" | "seen" | "keep" => style.muted(&line),
+            "pass" | "seen" | "keep" | "not_run" => style.muted(&line),
+            "failed_passed" => style.warning(&line),
             _ => line,
         };
         out.push('\n');
@@ -211,5 +221,10 @@ fn said(hook: &TriedHook) -> String {
         return "not reached: another had ended it".into();
     }
     let reason = hook.reason.as_ref().map(|reason| format!(": {}", text::show_line(reason)));
-    format!("{} in {:.1} ms{}", hook.verdict, hook.ms, reason.unwrap_or_default())
+    let reason = reason.unwrap_or_default();
+    match hook.verdict {
+        "not_run" => format!("did not run{reason}"),
+        "failed_passed" => format!("failed and passed in {:.1} ms{reason}", hook.ms),
+        verdict => format!("{verdict} in {:.1} ms{reason}", hook.ms),
+    }
 }

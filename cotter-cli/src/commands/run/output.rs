@@ -143,7 +143,9 @@ impl Output {
 
     /// A name, and whose it is where it is a hook that somebody else brought.
     fn whose(&self, name: &SmolStr) -> String {
-        match self.origins.get(name).map(String::as_str) {
+        // So is called who answered a question.
+        let own = name.strip_prefix("hook ").unwrap_or(name);
+        match self.origins.get(own).map(String::as_str) {
             None | Some("kernel" | "embedder" | "user") => name.to_string(),
             Some(origin) => format!("{name}, {origin}"),
         }
@@ -160,8 +162,13 @@ impl Output {
                     self.asked.insert(call.call_id.clone(), shown);
                 }
             }
+            // A gate that fails stands in the way as well.
             EventKind::Hook {
-                point: "tool.pre", name, origin, verdict: "block" | "ask", ..
+                point: "tool.pre" | "permission.ask",
+                name,
+                origin,
+                verdict: "block" | "ask" | "no" | "failed" | "panicked" | "timed_out",
+                ..
             } => {
                 self.origins.insert(name.clone(), origin.clone());
             }

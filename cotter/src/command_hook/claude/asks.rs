@@ -19,10 +19,12 @@ use super::{
     tools,
 };
 use crate::{
-    command_hook::{Base, CommandHook, Exit, Job, Letter, Ran, Remarks, Reply, SLACK, late},
+    command_hook::{
+        Base, CommandHook, Exit, Job, Letter, Ran, Remarks, Reply, SLACK, late, with_refused,
+    },
     cx::Cx,
     ext::{
-        Registry,
+        AsideKind, Registry,
         foreign::{Answer, Asked, Asking, Change, Decision, Declared, Outside},
     },
     permission::Mode,
@@ -44,12 +46,18 @@ pub(in crate::command_hook) fn register(
     base: &Base,
 ) {
     let event = entry.event;
-    let may_answer = unit.owner.may(Power::Answer) && !hook.declared.detached;
+    let unheard = match (unit.owner.may(Power::Answer), hook.declared.detached) {
+        (true, false) => None,
+        (true, true) => Some("nobody waits for it".to_owned()),
+        (false, _) => Some(format!("what comes from `{}` may only tighten", unit.owner.origin)),
+    };
+    let may_answer = unheard.is_none();
     let asked = Arc::new(Asks {
         hook: hook.clone(),
         entry: entry.clone(),
         base: base.clone(),
         allowed: Arc::default(),
+        unheard,
     });
     // Each start has the limit to itself.
     let starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
@@ -79,6 +87,8 @@ struct Asks {
     entry: Arc<Entry>,
     base: Base,
     allowed: Arc<Allowed>,
+    /// Why nobody hears it where it allows something.
+    unheard: Option<String>,
 }
 
 struct Asker(Arc<Asks>);
@@ -95,12 +105,15 @@ impl Asks {
         let event = self.entry.event;
         let all = tell(event, asked.point, &payload(asked), &around(&asked.cx));
         let parts = all.len();
+        if parts == 0 {
+            return Ok(not_run(asked, none_of(event, &asked.payload)));
+        }
         if !self.entry.is_wanted(asked) {
-            return Ok(Answer::default());
+            return Ok(not_run(asked, "its `if` does not match"));
         }
         let told: Vec<_> = all.into_iter().filter_map(|told| self.entry.matched(told)).collect();
         if told.is_empty() {
-            return Ok(Answer::default());
+            return Ok(not_run(asked, "its matcher does not match"));
         }
         if told.len() > MOST_PARTS && event.is_gate() {
             let why = format!("a hook is asked about at most {MOST_PARTS} parts of a call");
@@ -157,10 +170,10 @@ impl Asks {
             Handler::Command => {
                 let job = Job { remarks: remarks.clone(), ..self.job(asked, told) };
                 let ran = self.base.starts.run(job).await?;
-                for remark in &ran.remarks {
-                    asked.cx.notify(&format!("hook `{}`: {remark}", self.hook.name));
-                }
-                hear(event, &self.hook.name, &ran)
+                let name = &self.hook.name;
+                let tell = |words: &str| asked.cx.notify(&format!("hook `{name}`: {words}"));
+                ran.remarks.iter().for_each(|remark| tell(remark));
+                with_refused(hear(event, name, &ran), &ran, tell)
             }
         }
     }
@@ -194,13 +207,17 @@ impl Asks {
 
     fn answer(&self, asked: &Asked, told: &[Told], said: Vec<Said>, is_whole: bool) -> Answer {
         let (event, cx) = (self.entry.event, &asked.cx);
-        for words in said.iter().flat_map(|said| &said.tells) {
+        let ends = said.iter().find_map(|said| said.ends.as_ref());
+        // Elsewhere the run ends by itself, or does not begin.
+        let ends = ends.filter(|_| {
+            !matches!(event, Event::Stop | Event::SubagentStop | Event::UserPromptSubmit)
+        });
+        let end = |why: &String| format!("hook `{}` ended the run: {why}", self.hook.name);
+        let is_ended = ends.is_some_and(|why| cx.root_session().end_run(end(why)));
+        // Why a run ended is told with its end.
+        let tells = said.iter().flat_map(|said| &said.tells);
+        for words in tells.filter(|words| !is_ended || Some(*words) != ends) {
             cx.notify(&format!("hook `{}`: {words}", self.hook.name));
-        }
-        if said.iter().any(|said| said.ends)
-            && !matches!(event, Event::Stop | Event::SubagentStop | Event::UserPromptSubmit)
-        {
-            cx.root_session().abort();
         }
         let context: Vec<_> = said.iter().flat_map(|said| said.context.clone()).collect();
         let mut answer = Answer {
@@ -212,7 +229,10 @@ impl Asks {
         let allows = is_whole && said.iter().all(|said| said.allow);
         match event {
             Event::PreToolUse => self.before_tool(asked, told, &said, allows, &mut answer),
-            Event::PermissionRequest if allows => answer.decision = Some(Decision::Yes),
+            Event::PermissionRequest if allows => {
+                answer.decision = Some(Decision::Yes);
+                self.tell_unheard(cx);
+            }
             Event::PostToolUse => {
                 let output = said.iter().rev().find_map(|said| said.output.as_ref());
                 let text = output.and_then(tools::read_response);
@@ -227,6 +247,14 @@ impl Asks {
             _ => {}
         }
         answer
+    }
+
+    /// Says that what it allows does not count, where it may not answer for anybody.
+    fn tell_unheard(&self, cx: &Cx) {
+        if let Some(why) = &self.unheard {
+            let words = format!("it said `allow`, which does not count: {why}");
+            cx.put_aside(AsideKind::Unheard, &words);
+        }
     }
 
     fn before_tool(
@@ -251,11 +279,30 @@ impl Asks {
         }
         if allows && answer.ask.is_none() {
             self.allowed.remember(&asked.cx, &asked.payload["callId"], &input);
+            self.tell_unheard(&asked.cx);
         }
         answer.change = Some(Change::Input(input)).filter(|change| match change {
             Change::Input(input) => input != before,
             _ => false,
         });
+    }
+}
+
+/// What a hook has to say that is not started.
+fn not_run(asked: &Asked, why: &str) -> Answer {
+    asked.cx.put_aside(AsideKind::NotRun, why);
+    Answer::default()
+}
+
+/// Why something is no event of that name, though it is at its point.
+fn none_of(event: Event, payload: &Value) -> &'static str {
+    match event {
+        Event::PostToolUse => "the tool failed, which is `PostToolUseFailure`",
+        Event::PostToolUseFailure if payload["outcome"] == "cancelled" => "the call was cancelled",
+        Event::PostToolUseFailure => "the tool did not fail",
+        Event::SubagentStart | Event::SubagentStop => "this is no subagent",
+        Event::Stop => "a subagent stops, which is `SubagentStop`",
+        _ => "its event is another one",
     }
 }
 
@@ -266,7 +313,8 @@ fn replied(event: Event, name: &str, reply: Reply) -> Result<Said, String> {
     if !(200..300).contains(&status) {
         return Err(format!("it answered with status {status}"));
     }
-    let ran = Ran { exit: Exit::Code(0), stdout: body, stderr: vec![], remarks: vec![] };
+    let exit = Exit::Code(0);
+    let ran = Ran { exit, stdout: body, stderr: vec![], remarks: vec![], refused: vec![] };
     let mut said = hear(event, name, &ran)?;
     let words = String::from_utf8_lossy(&ran.stdout);
     let words = words.trim();

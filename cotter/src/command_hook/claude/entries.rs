@@ -3,13 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use smol_str::SmolStr;
-
 use super::{Entry, Handler, Http, Prompt, Source, events, events::Event, matcher::Matcher, tools};
 use crate::{
     command_hook::{
-        CommandHook, CommandLine, Dialect, OnFailure,
-        entry::{MAX_LIMIT_MS, name_apart},
+        CommandHook, CommandLine, Dialect, OnFailure, entry::MAX_LIMIT_MS, names::name_apart,
     },
     ext::foreign::Declared,
     files::{Diagnostic, Severity},
@@ -449,14 +446,14 @@ impl Found {
 
     fn hook(self) -> CommandHook {
         let Found { entry, command, limit, detached, on_failure } = self;
-        let name = name(&command).unwrap_or_else(|| entry.event.name().into());
         let tools = entry.tools();
         CommandHook {
-            name: name.clone(),
+            // Until all of the file are known.
+            name: entry.event.name().into(),
             point: entry.event.row().points[0],
             declared: Declared {
                 definition: "".into(),
-                name: Some(name),
+                name: None,
                 description: entry.event.name().into(),
                 tools,
                 limit: Some(limit),
@@ -514,27 +511,4 @@ impl Entry {
         ours.dedup();
         Some(ours)
     }
-}
-
-/// Programs that run others.
-const RUNNERS: [&str; 16] = [
-    "bash", "sh", "zsh", "env", "python", "python3", "node", "bun", "deno", "ruby", "perl", "uv",
-    "uvx", "npx", "run", "exec",
-];
-
-/// The name of what a command runs: that of its script, where a word names one.
-fn name(command: &CommandLine) -> Option<SmolStr> {
-    let line = match command {
-        CommandLine::Shell(line) => line.clone(),
-        CommandLine::Words(words) => words.join(" "),
-    };
-    let bases = line.split_whitespace().filter(|word| !word.starts_with('-')).map(|word| {
-        let word = word.trim_matches(['"', '\'', '(', ')', ';']);
-        word.rsplit('/').next().unwrap_or(word).trim_matches(['"', '\'']).to_owned()
-    });
-    let base =
-        bases.into_iter().find(|base| !RUNNERS.contains(&base.as_str()) && !base.contains('='))?;
-    let stem = base.split('.').find(|stem| !stem.is_empty())?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    (stem.chars().all(is_plain) && stem.len() <= 80).then(|| stem.into())
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::events::{Event, ExitTwo};
 use crate::{
-    command_hook::{Exit, MAX_OUTPUT, Ran, dialect::REASON_CHARS},
+    command_hook::{Exit, MAX_OUTPUT, Ran, dialect::REASON_CHARS, exited},
     ext::foreign::{is_no, is_yes, read_object},
     text,
 };
@@ -29,8 +29,8 @@ pub(super) struct Said {
     pub(super) context: Vec<String>,
     /// What the person should know.
     pub(super) tells: Vec<String>,
-    /// The run ends.
-    pub(super) ends: bool,
+    /// The run ends, for this reason.
+    pub(super) ends: Option<String>,
 }
 
 /// What a program said. An error is its failure.
@@ -96,10 +96,7 @@ fn settle(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
         }
         // The object alone decides; but whoever fails allows nothing.
         _ if is_known => read.map(|said| Said { allow: false, ..said }),
-        _ => Err(match remarked.lines().next_back() {
-            Some(line) => format!("it exited with code {code}: {}", clip(line)),
-            None => format!("it exited with code {code}"),
-        }),
+        _ => Err(exited(code, &ran.stderr)),
     }
 }
 
@@ -148,7 +145,7 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Said, String> {
     );
     if is_heard {
         said.tells = object.get("systemMessage").and_then(plain).into_iter().collect();
-        said.ends = is_no(object.get("continue"));
+        said.ends = is_no(object.get("continue")).then(String::new);
     }
     match event {
         Event::PreToolUse => answer.before_tool(&mut said)?,
@@ -163,7 +160,7 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Said, String> {
         }
         _ => {}
     }
-    if said.ends {
+    if said.ends.is_some() {
         let why = object.get("stopReason").and_then(plain).or(answer.text("reason"));
         answer.end(&mut said, why.unwrap_or_else(|| "it ends the run".into()));
     }
@@ -244,7 +241,9 @@ impl Output<'_> {
             Word::Deny => {
                 let reason = part("message").and_then(plain).or(self.text("reason"));
                 said.block = Some(reason.unwrap_or_else(|| "it answered no".into()));
-                said.ends |= is_yes(part("interrupt"));
+                if is_yes(part("interrupt")) {
+                    said.ends.get_or_insert_default();
+                }
             }
             Word::Allow if part("updatedInput").is_some_and(|input| !input.is_null()) => {
                 let why = "it would change the call it allows, which is not honoured: the person is asked";
@@ -289,7 +288,8 @@ impl Output<'_> {
             }
             _ => {}
         }
-        said.tells.push(why);
+        said.tells.push(why.clone());
+        said.ends = Some(why);
     }
 }
 

@@ -44,6 +44,15 @@ impl Matcher {
         Ok(Matcher::Pattern(Box::new(pattern.map_err(words)?)))
     }
 
+    /// It as a file may spell it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Matcher::All => "*".into(),
+            Matcher::Names(names) => names.join("|"),
+            Matcher::Pattern(pattern) => pattern.as_str().into(),
+        }
+    }
+
     pub(super) fn matches(&self, value: &str) -> bool {
         match self {
             Matcher::All => true,

@@ -97,5 +97,6 @@ fn judged(prompt: &Prompt, event: Event, answer: &str) -> Result<Said, String> {
     }
     let ends = matches!(event, Event::PreToolUse | Event::PostToolUse) && !prompt.goes_on;
     let tells = if ends { vec![reason.to_owned()] } else { vec![] };
+    let ends = ends.then(|| reason.to_owned());
     Ok(Said { block: Some(reason.into()), ends, tells, ..Said::default() })
 }

@@ -510,7 +510,7 @@ fn shown(heard: Result<Said, String>) -> String {
         output.map(|output| format!("output {output}")),
         (!context.is_empty()).then(|| format!("context {context:?}")),
         (!tells.is_empty()).then(|| format!("tells {tells:?}")),
-        ends.then(|| "ends".into()),
+        ends.map(|_| "ends".into()),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -519,7 +519,13 @@ fn shown(heard: Result<Said, String>) -> String {
 fn heard(events: &[Event], exit: Exit, stdout: &str, stderr: &str, expected: Expect) {
     let lines = events.iter().map(|event| {
         let own = stdout.replace("EVENT", event.name());
-        let ran = Ran { exit, stdout: own.into(), stderr: stderr.into(), remarks: vec![] };
+        let ran = Ran {
+            exit,
+            stdout: own.into(),
+            stderr: stderr.into(),
+            remarks: vec![],
+            refused: vec![],
+        };
         format!("{}: {}\n", event.name(), shown(hear(*event, "guard", &ran)))
     });
     expected.assert_eq(&lines.collect::<String>());
@@ -639,20 +645,34 @@ fn b3_what_each_event_makes_of_each_outcome() {
         "",
         "Traceback\nmore",
         expect![[r#"
-            PreToolUse: failure: it exited with code 1: more
-            PermissionRequest: failure: it exited with code 1: more
-            UserPromptSubmit: failure: it exited with code 1: more
-            PostToolUse: failure: it exited with code 1: more
-            PostToolUseFailure: failure: it exited with code 1: more
-            Stop: failure: it exited with code 1: more
-            SubagentStop: failure: it exited with code 1: more
-            PreCompact: failure: it exited with code 1: more
-            SessionStart: failure: it exited with code 1: more
-            SubagentStart: failure: it exited with code 1: more
-            Notification: failure: it exited with code 1: more
-            PostCompact: failure: it exited with code 1: more
-            StopFailure: failure: it exited with code 1: more
-            SessionEnd: failure: it exited with code 1: more
+            PreToolUse: failure: it exited with code 1: Traceback
+            more
+            PermissionRequest: failure: it exited with code 1: Traceback
+            more
+            UserPromptSubmit: failure: it exited with code 1: Traceback
+            more
+            PostToolUse: failure: it exited with code 1: Traceback
+            more
+            PostToolUseFailure: failure: it exited with code 1: Traceback
+            more
+            Stop: failure: it exited with code 1: Traceback
+            more
+            SubagentStop: failure: it exited with code 1: Traceback
+            more
+            PreCompact: failure: it exited with code 1: Traceback
+            more
+            SessionStart: failure: it exited with code 1: Traceback
+            more
+            SubagentStart: failure: it exited with code 1: Traceback
+            more
+            Notification: failure: it exited with code 1: Traceback
+            more
+            PostCompact: failure: it exited with code 1: Traceback
+            more
+            StopFailure: failure: it exited with code 1: Traceback
+            more
+            SessionEnd: failure: it exited with code 1: Traceback
+            more
         "#]],
     );
     heard(
@@ -820,7 +840,8 @@ fn decided(own: &str, expected: Expect) {
 }
 
 fn said(exit: Exit, stdout: &str, expected: Expect) {
-    let ran = Ran { exit, stdout: stdout.into(), stderr: "err".into(), remarks: vec![] };
+    let ran =
+        Ran { exit, stdout: stdout.into(), stderr: "err".into(), remarks: vec![], refused: vec![] };
     expected.assert_eq(&shown(hear(Event::PreToolUse, "guard", &ran)));
 }
 
@@ -946,8 +967,13 @@ fn b3_answers_to_a_question() {
         let stdout = format!(
             r#"{{"hookSpecificOutput": {{"hookEventName": "PermissionRequest", "decision": {decision}}}}}"#
         );
-        let ran =
-            Ran { exit: Exit::Code(0), stdout: stdout.into(), stderr: vec![], remarks: vec![] };
+        let ran = Ran {
+            exit: Exit::Code(0),
+            stdout: stdout.into(),
+            stderr: vec![],
+            remarks: vec![],
+            refused: vec![],
+        };
         expected.assert_eq(&shown(hear(Event::PermissionRequest, "guard", &ran)));
     };
     check(r#"{"behavior": "allow"}"#, expect!["allow"]);
@@ -1030,9 +1056,9 @@ fn b3_entries_as_published() {
             guard at PreToolUse [Bash bash bash_background] 5s: sh: python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
             style at PreToolUse [all] 600s: sh: ./style.sh
             x at PreToolUse [all] 600s: ["node", "${CLAUDE_PROJECT_DIR}/x.js"], failing blocks
-            exit at Stop [all] 600s: ["bash", "-c", "exit 2"]
-            date at UserPromptSubmit [all] 30s: sh: date
-            cargo at PostToolUse [Write write] 600s: sh: cargo fmt, nobody waits, if Write(*.rs)
+            exit-af164c at Stop [all] 600s: ["bash", "-c", "exit 2"]
+            date-6eb75c at UserPromptSubmit [all] 30s: sh: date
+            cargo-0045c0 at PostToolUse [Write write] 600s: sh: cargo fmt, nobody waits, if Write(*.rs)
         "#]],
     );
 }
@@ -1062,18 +1088,18 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             "SessionStart": [{"hooks": [{"type": "prompt", "prompt": "fine?"}]}]
         }}"#,
         expect![[r#"
-            PreToolUse at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `mcp_tool` are not honoured yet)
+            PreToolUse-2d72c7 at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `mcp_tool` are not honoured yet)
             guard at PreToolUse [all] 600s: sh: ./guard
-            PreToolUse#2 at PreToolUse [Bash bash bash_background] 600s: nobody (missing key `command`)
-            PreToolUse#3 at PreToolUse [Bash bash bash_background] 600s: nobody (its entry cannot be read: expected a list, found the string `x`)
+            PreToolUse-fb435a at PreToolUse [Bash bash bash_background] 600s: nobody (missing key `command`)
+            PreToolUse-0deff4 at PreToolUse [Bash bash bash_background] 600s: nobody (its entry cannot be read: expected a list, found the string `x`)
             flat at PreToolUse [all] 600s: sh: ./flat
-            PreToolUse#4 at PreToolUse [all] 600s: nobody (its entry cannot be read: expected an object, found the number 7)
+            PreToolUse-a8d40e at PreToolUse [all] 600s: nobody (its entry cannot be read: expected an object, found the number 7)
             typeless at PreToolUse [all] 600s: sh: ./typeless
-            PreToolUse#5 at PreToolUse [all] 600s: nobody (nothing stands for `${CLAUDE_PLUGIN_ROOT…}` here)
-            PreToolUse#6 at PreToolUse [all] 600s: nobody (there is no shell `powershell` here)
+            PreToolUse-e65400 at PreToolUse [all] 600s: nobody (nothing stands for `${CLAUDE_PLUGIN_ROOT…}` here)
+            PreToolUse-e6f5f7 at PreToolUse [all] 600s: nobody (there is no shell `powershell` here)
             y at PreToolUse [all] 600s: sh: ./y, failing blocks
             z at PreToolUse [NotebookEdit] 600s: sh: ./z
-            Stop at Stop [all] 600s: nobody (its entry cannot be read: expected a list, found an object)
+            Stop-c97b98 at Stop [all] 600s: nobody (its entry cannot be read: expected a list, found an object)
             .claude/settings.json:3: `server` is not known and left alone [ok]
             .claude/settings.json:3: handlers `mcp_tool` are not honoured yet [rejected]
             .claude/settings.json:4: the matcher cannot be read and matches everything: look-around, including look-ahead and look-behind, is not supported [repaired]
@@ -1132,9 +1158,9 @@ fn b3_the_same_handler_is_one_hook() {
             {"matcher": "Write", "hooks": [{"type": "command", "command": "./a", "if": "Write(x)"}]}
         ], "PostToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "./a"}]}]}}"#,
         expect![[r#"
-            a at PreToolUse [Bash Write bash bash_background write] 900s: sh: ./a, failing blocks
-            a#2 at PreToolUse [Write write] 600s: sh: ./a, if Write(x)
-            a#3 at PostToolUse [Write write] 600s: sh: ./a
+            a-2def5c at PreToolUse [Bash Write bash bash_background write] 900s: sh: ./a, failing blocks
+            a-bcf286 at PreToolUse [Write write] 600s: sh: ./a, if Write(x)
+            a-01406d at PostToolUse [Write write] 600s: sh: ./a
         "#]],
     );
 }
@@ -1150,8 +1176,8 @@ fn b3_of_too_many_hooks_none_is_lost_silently() {
     let last: Vec<_> = hooks.iter().skip(499).map(|hook| hook_line(hook) + "\n").collect();
     expect![[r#"
         h499 at PreToolUse [Bash bash bash_background] 600s: sh: ./h499
-        PreToolUse at PreToolUse [all] 600s: nobody (its entry cannot be read: a file has at most 500 hooks: the others cannot be asked)
-        Stop at Stop [all] 600s: nobody (its entry cannot be read: a file has at most 500 hooks: the others cannot be asked)
+        PreToolUse-bf9bb3 at PreToolUse [all] 600s: nobody (its entry cannot be read: a file has at most 500 hooks: the others cannot be asked)
+        Stop-db2b67 at Stop [all] 600s: nobody (its entry cannot be read: a file has at most 500 hooks: the others cannot be asked)
     "#]].assert_eq(&last.concat());
     assert_eq!(told.len(), 3);
 }
@@ -1188,8 +1214,13 @@ fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
         let Dialect::Claude(entry) = &hooks[0].dialect else { panic!("another dialect") };
         let stdout = br#"{"systemMessage": "hm", "hookSpecificOutput": {"hookEventName": "PreToolUse",
             "permissionDecision": "deny", "permissionDecisionReason": "late", "additionalContext": "Friday"}}"#;
-        let ran =
-            Ran { exit: Exit::Code(2), stdout: stdout.to_vec(), stderr: vec![], remarks: vec![] };
+        let ran = Ran {
+            exit: Exit::Code(2),
+            stdout: stdout.to_vec(),
+            stderr: vec![],
+            remarks: vec![],
+            refused: vec![],
+        };
         expected.assert_eq(&shown(
             hear(Event::PreToolUse, "a", &ran).map(|said| entry.afterwards(said)),
         ));
@@ -1260,13 +1291,15 @@ fn b3_a_deny_in_the_wrong_place_denies() {
         r#"{"block":true}"#,
     ] {
         let stdout = said.as_bytes().to_vec();
-        let ran = Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![] };
+        let ran =
+            Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![], refused: vec![] };
         let heard = super::hear::hear(Event::PreToolUse, "h", &ran);
         assert!(heard.is_ok_and(|said| said.block.is_some()), "{said}");
     }
     for said in [r#"{"note":"do not block"}"#, r#"{"systemMessage":"x"}"#, r#"{"continue":true}"#] {
         let stdout = said.as_bytes().to_vec();
-        let ran = Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![] };
+        let ran =
+            Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![], refused: vec![] };
         let heard = super::hear::hear(Event::PreToolUse, "h", &ran);
         assert!(heard.is_ok_and(|said| said.block.is_none()), "{said}");
     }

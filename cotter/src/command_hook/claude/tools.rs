@@ -146,7 +146,7 @@ pub(super) fn their_names(ours: &str) -> Vec<&'static str> {
 }
 
 /// The tools of ours that a name of theirs is told of.
-pub(crate) fn our_tools(theirs: &str) -> Vec<&'static str> {
+pub fn our_tools(theirs: &str) -> Vec<&'static str> {
     let ours = SHAPES.iter().map(|shape| shape.ours).chain(["ask_user"]);
     let is_told =
         |ours: &&str| their_names(ours).contains(&theirs) || SEVERAL.contains(&(*ours, theirs));

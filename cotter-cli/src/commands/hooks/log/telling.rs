@@ -10,6 +10,9 @@ use crate::{cli::LogArgs, commands::redactor, style::Style};
 /// The most tables of hooks that are remembered: a call may be of an older one than the last.
 const TABLES: usize = 16;
 
+/// The verdict of a hook whose failure passes.
+const FAILED: &str = "failed_passed";
+
 /// The log of a session in the making.
 #[derive(Clone)]
 pub(super) struct Telling {
@@ -222,7 +225,7 @@ impl Telling {
                 "keep" if hook.judges => "pass",
                 word => word,
             };
-            let quiet = matches!(verdict, "pass" | "seen" | "keep");
+            let quiet = matches!(verdict, "pass" | "seen" | "keep" | "not_run");
             if hook.is_loaded() || self.all || !quiet {
                 let told = Told {
                     hook,
@@ -275,8 +278,13 @@ impl Telling {
         let tool = moment.tool.map(|tool| format!(" {tool}")).unwrap_or_default();
         let at = text_of(moment.record, "at").get(11..23).unwrap_or_default();
         let said = match &told.why_not {
-            None if told.again => format!("asked again: {} in {:.1} ms", told.verdict, told.ms),
-            None => format!("{} in {:.1} ms", told.verdict, told.ms),
+            None if told.verdict == "not_run" => "did not run".to_owned(),
+            None => {
+                let verdict =
+                    if told.verdict == FAILED { "failed and passed" } else { told.verdict };
+                let again = if told.again { "asked again: " } else { "" };
+                format!("{again}{verdict} in {:.1} ms", told.ms)
+            }
             Some(why) => why.clone(),
         };
         let reason = told.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -284,7 +292,7 @@ impl Telling {
             format!("{at}  {place}{}{tool}  {name} ({origin})  {said}{reason}", moment.point);
         match told.verdict {
             _ if told.why_not.is_some() => self.put(&line, Style::muted),
-            "pass" | "seen" | "keep" | "stop" => self.put(&line, Style::muted),
+            "pass" | "seen" | "keep" | "stop" | "not_run" => self.put(&line, Style::muted),
             "replace" | "answer" | "go_on" | "yes" => self.put(&line, |_, line| line.into()),
             _ => self.put(&line, Style::warning),
         }
