@@ -113,6 +113,24 @@ impl Standings {
         Standings(vec![])
     }
 
+    /// These, where it can be told of each whether somebody trusts it: a gate that was trusted may be in it.
+    fn known(self) -> Result<Self, Failure> {
+        let lost = self.0.iter().find_map(|found| match &found.standing {
+            Standing::Unknown { word: Some(word) } => Some((found, word)),
+            _ => None,
+        });
+        match lost {
+            None => Ok(self),
+            Some((found, word)) => {
+                let message = format!("{} may be trusted: {word}", shown(&found.source));
+                Err(Failure::new(message).with_hint(
+                    "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
+                     `--safe-mode` runs without what the project brings",
+                ))
+            }
+        }
+    }
+
     /// What is left out, and why: a line each.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|found| {
@@ -160,7 +178,10 @@ pub(crate) async fn standings(
     let standings = asking.settle_all(possible_sources(place), &store).await?;
     let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
     check(&standings, &of_spaces, &asking.unused, args)?;
-    Ok(standings)
+    match store.is_ok() {
+        true => standings.known(),
+        false => Ok(standings),
+    }
 }
 
 /// How everything a project brings stands, for who only looks.

@@ -138,8 +138,11 @@ impl TrustStore {
             others.iter().filter_map(|source| records.get(source)).find(is_equal)
         };
         if let Some(Record { hash, grants, .. }) = own.filter(is_equal).or_else(shared) {
-            return match self.copies().read(*hash) {
-                Ok((copy, _)) => Standing::Trusted { hash: *hash, copy, grants: *grants },
+            // A copy that was lost is made again: what it was made of is here, to the byte.
+            let copy = self.copies().read(*hash).map(|(copy, _)| copy);
+            let copy = copy.or_else(|_| self.change(|_, copies| copies.keep(now)));
+            return match copy {
+                Ok(copy) => Standing::Trusted { hash: *hash, copy, grants: *grants },
                 Err(error) => no_copy(error),
             };
         }
