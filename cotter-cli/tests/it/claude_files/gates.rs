@@ -22,13 +22,19 @@ fn person() -> World {
     world
 }
 
-/// What becomes of a write and a read in a folder.
+/// What becomes of a write, a read and a command in a folder.
 fn calls(world: &World, folder: &Path) -> String {
+    calls_with(world, folder, &[])
+}
+
+fn calls_with(world: &World, folder: &Path, args: &[&str]) -> String {
     let script = world.script(
         r#"{"calls": [{"name": "write", "input": {"path": "b.txt", "content": "x"}},
-            {"name": "read", "input": {"path": "closed.txt"}}]}, {"text": "done"}"#,
+            {"name": "read", "input": {"path": "closed.txt"}},
+            {"name": "bash", "input": {"command": "true"}}]}, {"text": "done"}"#,
     );
-    let mut command = world.command(&["-p", "--no-session", "--script", &script, "go"]);
+    let all = [&["-p", "--no-session", "--script", &script], args, &["go"]].concat();
+    let mut command = world.command(&all);
     world.shown(&command.current_dir(folder).output().unwrap())
 }
 
@@ -57,6 +63,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
+        refused: bash: agents (echo)
         == COTTER_HOME false, a repository at home
         exit 0
         --- stdout
@@ -64,6 +71,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
+        refused: bash: agents (echo)
         == COTTER_HOME true, at home
         exit 0
         --- stdout
@@ -71,6 +79,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
+        refused: bash: agents (echo)
         == COTTER_HOME true, a repository at home
         exit 0
         --- stdout
@@ -78,14 +87,16 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
-    "#]].assert_eq(&out);
+        refused: bash: agents (echo)
+    "#]]
+    .assert_eq(&out);
 }
 
-/// Hooks that refuse every write, each in its own words.
+/// Hooks that refuse every command, each in its own words.
 fn asks(words: &str) -> String {
     let command = format!("echo {words} >&2; exit 2");
     let hooks = serde_json::json!([{"type": "command", "command": command}]);
-    serde_json::json!({"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": hooks}]}}).to_string()
+    serde_json::json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]}}).to_string()
 }
 
 #[test]
@@ -117,7 +128,7 @@ fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_
         let hooks: String = hooks
             .lines()
             .filter(|line| {
-                ["hook ", "skills ", "  folder ", "elsewhere too", "installPath"]
+                ["hook ", "skills ", "folder [T]/home/.claude/", "elsewhere too", "installPath"]
                     .iter()
                     .any(|word| line.contains(word))
             })
@@ -130,9 +141,6 @@ fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_
         folder [T]/home/.claude/plugins/cache/shop/users
         hook echo at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
-        folder [T]/project
-        folder [T]/project, /usr/include, /usr/local/include, /usr/lib, /usr/local/lib, /usr/share, /usr/local/share, [T]/tmp, /root/.cargo/bin, /root/.pyenv/plugins/pyenv-virtualenv/shims, /root/.pyenv/shims, /root/.pyenv/bin, /usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, [T]/home/.claude/plugins/cache/shop/users/skills/weigh
-        folder [T]/home/.config/cotter, /etc/cotter
         == this project's behind the user's
         folder [T]/home/.claude/plugins/cache/shop/here
         folder [T]/home/.claude/plugins/cache/shop/users
@@ -140,9 +148,6 @@ fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_
         skills depot-weigh
         hook echo#2 at tool.pre runs echo users >&2; exit 2
         note    [T]/home/.claude/plugins/cache/shop/users: the plugin is installed elsewhere too, and used from there: of this one only its hooks are
-        folder [T]/project
-        folder [T]/project, /usr/include, /usr/local/include, /usr/lib, /usr/local/lib, /usr/share, /usr/local/share, [T]/tmp, /root/.cargo/bin, /root/.pyenv/plugins/pyenv-virtualenv/shims, /root/.pyenv/shims, /root/.pyenv/bin, /usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, [T]/home/.claude/plugins/cache/shop/here/skills/weigh
-        folder [T]/home/.config/cotter, /etc/cotter
         == nobody can tell whose
         folder [T]/home/.claude/plugins/cache/shop/users
         folder [T]/home/.claude/plugins/cache/shop/there
@@ -150,31 +155,19 @@ fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_
         hook echo at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
         note    [T]/home/.claude/plugins/cache/shop/there: the plugin is installed elsewhere too, and used from there: of this one only its hooks are
-        folder [T]/project
-        folder [T]/project, /usr/include, /usr/local/include, /usr/lib, /usr/local/lib, /usr/share, /usr/local/share, [T]/tmp, /root/.cargo/bin, /root/.pyenv/plugins/pyenv-virtualenv/shims, /root/.pyenv/shims, /root/.pyenv/bin, /usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, [T]/home/.claude/plugins/cache/shop/users/skills/weigh
-        folder [T]/home/.config/cotter, /etc/cotter
         == another project's alone
         folder [T]/home/.claude/plugins/cache/shop/there
         hook echo at tool.pre runs echo there >&2; exit 2
         skills depot-weigh
-        folder [T]/project
-        folder [T]/project, /usr/include, /usr/local/include, /usr/lib, /usr/local/lib, /usr/share, /usr/local/share, [T]/tmp, /root/.cargo/bin, /root/.pyenv/plugins/pyenv-virtualenv/shims, /root/.pyenv/shims, /root/.pyenv/bin, /usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, [T]/home/.claude/plugins/cache/shop/there/skills/weigh
-        folder [T]/home/.config/cotter, /etc/cotter
         == the same twice
         folder [T]/home/.claude/plugins/cache/shop/users
         hook echo at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
-        folder [T]/project
-        folder [T]/project, /usr/include, /usr/local/include, /usr/lib, /usr/local/lib, /usr/share, /usr/local/share, [T]/tmp, /root/.cargo/bin, /root/.pyenv/plugins/pyenv-virtualenv/shims, /root/.pyenv/shims, /root/.pyenv/bin, /usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, [T]/home/.claude/plugins/cache/shop/users/skills/weigh
-        folder [T]/home/.config/cotter, /etc/cotter
         == one of them nowhere
         folder [T]/home/.claude/plugins/cache/shop/users
         broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         hook echo at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
-        folder [T]/project
-        folder [T]/project, /usr/include, /usr/local/include, /usr/lib, /usr/local/lib, /usr/share, /usr/local/share, [T]/tmp, /root/.cargo/bin, /root/.pyenv/plugins/pyenv-virtualenv/shims, /root/.pyenv/shims, /root/.pyenv/bin, /usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, [T]/home/.claude/plugins/cache/shop/users/skills/weigh
-        folder [T]/home/.config/cotter, /etc/cotter
     "#]].assert_eq(&out);
 }
 
@@ -375,7 +368,8 @@ fn b3_s6_a_home_folder_that_is_the_projects_is_behind_trust() {
         done
         --- stderr
         warning: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]].assert_eq(&calls(&world, &world.path("project")));
+    "#]]
+    .assert_eq(&calls(&world, &world.path("project")));
 }
 
 #[test]
@@ -399,9 +393,13 @@ fn b3_what_a_trusted_project_switches_on_and_nobody_has_is_told() {
     look("nothing at home is used");
     expect![[r#"
         == no .claude at home
-        exit 1
+        exit 0
+        --- stdout
+        done
         --- stderr
-        error: project ([T]/project/.claude/settings.json) is loaded twice
+        warning: [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        not honoured
+          broken  [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
         == no list
         exit 0
         --- stdout
@@ -420,10 +418,40 @@ fn b3_what_a_trusted_project_switches_on_and_nobody_has_is_told() {
         plugins
           broken  [T]/home/.claude: [T]/home/.claude cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings)  (origin user)
         == nothing at home is used
-        exit 1
-        --- stderr
-        error: project ([T]/project/.claude/settings.json) is loaded twice
+        exit 0
+        --- stdout
+        done
+        not honoured
+          note    [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on, and nothing of your home folder is used
     "#]].assert_eq(&out);
+}
+
+/// Folders on the way down may say the same.
+#[test]
+fn b3_what_two_folders_of_a_project_switch_on_is_used_once() {
+    let world = world();
+    installed(&world, ROOT);
+    world.settings(USED);
+    let on = r#"{"enabledPlugins": {"depot@shop": true, "none@shop": true}}"#;
+    world.write("project/.claude/settings.json", on);
+    world.write("project/src/.claude/settings.json", on);
+    let folder = world.path("project/src");
+    let printed = world.command(&["trust", "--print"]).current_dir(&folder).output().unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let hashes = printed.lines().filter_map(|line| line.strip_prefix("hash    "));
+    let mut args: Vec<_> = hashes.map(|hash| format!("--trust={hash}")).collect();
+    args.sort();
+    args.dedup();
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    expect![[r#"
+        exit 0
+        --- stdout
+        done
+        --- stderr
+        warning: [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
+        warning: [T]/project/src/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
+        refused: write: b.txt is closed (guard, project)
+    "#]].assert_eq(&calls_with(&world, &folder, &args));
 }
 
 #[test]

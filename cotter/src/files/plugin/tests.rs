@@ -573,13 +573,20 @@ fn s7_the_folder_of_a_plugin_is_put_in_as_it_is_called() {
         hook x at tool.pre
         hook y at tool.pre
         servers /plugins/${KEY}/.mcp.json {"mcpServers":{"t":{"command":"/plugins/${KEY}/t","args":["/plugins/${:-$}{KEY}","${KEY}"]}}}
-        servers /plugins/${KEY}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${KEY}/s","args":["/plugins/${:-$}{KEY}/a","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{KEY}","PLUGIN_ROOT":"/plugins/${:-$}{KEY}"},"cwd":"/plugins/${KEY}"}}}
+        servers /plugins/${KEY}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${KEY}/s","args":["/plugins/${:-$}{KEY}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{KEY}","PLUGIN_ROOT":"/plugins/${:-$}{KEY}"},"cwd":"/plugins/${KEY}"}}}
         Shell("${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}")
         Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
         name p
         hook x at tool.pre
         hook y at tool.pre
         servers /plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/.mcp.json {"mcpServers":{"t":{"command":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/t","args":["/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}","${KEY}"]}}}
-        servers /plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/s","args":["/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}/a","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}","PLUGIN_ROOT":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}"},"cwd":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}"}}}
+        servers /plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/s","args":["/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}","PLUGIN_ROOT":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}"},"cwd":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}"}}}
+        Shell("${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}")
+        Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
+        name p
+        hook x at tool.pre
+        hook y at tool.pre
+        servers /plugins/$/.mcp.json {"mcpServers":{"t":{"command":"/plugins/$/t","args":["/plugins/${:-$}","${KEY}"]}}}
+        servers /plugins/$/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/$/s","args":["/plugins/${:-$}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}","PLUGIN_ROOT":"/plugins/${:-$}"},"cwd":"/plugins/$"}}}
     "#]].assert_eq(&out);
 }
