@@ -178,12 +178,11 @@ pub(crate) fn of_person(
     place: &Place,
 ) -> Result<Vec<Part>, Failure> {
     let mut parts = vec![];
-    let of_folder: [(&str, fn(&Path, &Place) -> Result<Vec<Part>, Failure>); 2] =
-        [(".claude", of_claude), (".agents", of_agents)];
-    for (name, read) in of_folder.into_iter().filter(|_| home) {
+    for name in [".claude", ".agents"].into_iter().filter(|_| home) {
         match home_folder(place, name) {
             Ok(None) => {}
-            Ok(Some(folder)) => parts.extend(read(&folder, place)?),
+            Ok(Some(folder)) if name == ".claude" => parts.extend(of_claude(&folder, place)?),
+            Ok(Some(folder)) => parts.extend(of_agents(&folder, place)?),
             Err((path, failure)) => {
                 parts.push(Part { broken: Some(failure), ..Part::new(&path, Origin::User) });
             }
