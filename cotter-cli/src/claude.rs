@@ -23,7 +23,7 @@ use cotter::{
         claude::{self, Pinned},
     },
     files::{Diagnostic, Loading, plugin::Plugin},
-    settings::{Settings, Written},
+    settings::{Document, Settings, Written},
     trust::Standing,
 };
 
@@ -34,7 +34,9 @@ pub(crate) use self::{
     declared::declared,
 };
 use self::{
-    plugins::{At, Otherwise, installed, named_plugin, own_plugin, switched_on_by_project},
+    plugins::{
+        At, Otherwise, installed, left_out, named_plugin, persons_plugin, switched_on_by_project,
+    },
     settings::{Enabled, Whose, read},
 };
 use crate::{
@@ -129,17 +131,18 @@ pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec
         Where::Claude => {
             let mut enabled = Enabled::new();
             for name in SETTINGS {
-                let Some(bytes) = bytes(&trusted.copy.join(name))? else { continue };
                 let path = found.source.join(name);
+                let Some(document) = copied(&trusted.copy.join(name), &path)? else { continue };
                 let mut part = Part::new(&path, Origin::Project);
                 part.rewrite = trusted.rewrite;
                 let source = trusted.source(&path);
-                enabled.extend(read(&mut part, &bytes, &source, Whose::Project)?);
+                enabled.extend(read(&mut part, &document, &source, Whose::Project)?);
                 parts.push(part);
             }
-            if home {
-                parts.extend(switched_on_by_project(&enabled, place)?);
-            }
+            parts.extend(match home {
+                true => switched_on_by_project(&enabled, place)?,
+                false => left_out(&enabled),
+            });
         }
         Where::Agents => {
             for name in folders(&trusted.copy.join("plugins"))? {
@@ -175,32 +178,51 @@ pub(crate) fn of_person(
     place: &Place,
 ) -> Result<Vec<Part>, Failure> {
     let mut parts = vec![];
-    if home && let Some(folder) = own_folder(place, ".claude") {
-        let mut part = Part::new(&folder, Origin::User);
-        part.brings.push(own(&folder));
-        parts.push(part);
-        let mut enabled = Enabled::new();
-        for name in SETTINGS {
-            let path = folder.join(name);
-            let Some(bytes) = bytes(&path)? else { continue };
-            let mut part = Part::new(&path, Origin::User);
-            enabled.extend(read(&mut part, &bytes, &claude::Source::new(&path), Whose::Own)?);
-            parts.push(part);
-        }
-        parts.extend(installed(&folder, &enabled, Origin::User, place));
-    }
-    if home && let Some(folder) = own_folder(place, ".agents") {
-        let mut part = Part::new(&folder, Origin::User);
-        part.brings.push(own(&folder));
-        parts.push(part);
-        for name in folders(&folder.join("plugins"))? {
-            let root = folder.join("plugins").join(name);
-            let way_out = "mend it, or take its folder away";
-            parts.push(own_plugin(&root, Origin::User, Otherwise::Told, way_out));
+    for name in [".claude", ".agents"].into_iter().filter(|_| home) {
+        match home_folder(place, name) {
+            Ok(None) => {}
+            Ok(Some(folder)) if name == ".claude" => parts.extend(of_claude(&folder, place)?),
+            Ok(Some(folder)) => parts.extend(of_agents(&folder, place)?),
+            Err((path, failure)) => {
+                parts.push(Part { broken: Some(failure), ..Part::new(&path, Origin::User) });
+            }
         }
     }
     for written in plugins {
         parts.push(named_plugin(written, place)?);
+    }
+    Ok(parts)
+}
+
+/// What the home folder's `.claude` brings.
+fn of_claude(folder: &Path, place: &Place) -> Result<Vec<Part>, Failure> {
+    let mut part = Part::new(folder, Origin::User);
+    part.brings.push(own(folder));
+    let mut parts = vec![part];
+    let mut enabled = Enabled::new();
+    for name in SETTINGS {
+        let path = folder.join(name);
+        let Some(document) = Document::load(&path)? else { continue };
+        if home::is_projects(&path, place.project()) {
+            return Err(leads_in(&path));
+        }
+        let mut part = Part::new(&path, Origin::User);
+        enabled.extend(read(&mut part, &document, &claude::Source::new(&path), Whose::Own)?);
+        parts.push(part);
+    }
+    parts.extend(installed(folder, &enabled, Origin::User, place));
+    Ok(parts)
+}
+
+/// What the home folder's `.agents` brings.
+fn of_agents(folder: &Path, place: &Place) -> Result<Vec<Part>, Failure> {
+    let mut part = Part::new(folder, Origin::User);
+    part.brings.push(own(folder));
+    let mut parts = vec![part];
+    for name in folders(&folder.join("plugins"))? {
+        let root = folder.join("plugins").join(name);
+        let way_out = "mend it, or take its folder away";
+        parts.push(persons_plugin(&root, &Origin::User, Otherwise::Told, place, way_out));
     }
     Ok(parts)
 }
@@ -212,27 +234,68 @@ fn own(folder: &Path) -> Brings {
 
 /// A folder of the person's home, where it is theirs: not one that the project brings.
 pub(crate) fn own_folder(place: &Place, name: &str) -> Option<PathBuf> {
-    let folder = home::folder()?.join(name);
-    (folder.is_dir() && !home::is_brought_by(&folder, place.project())).then_some(folder)
+    home_folder(place, name).ok().flatten()
+}
+
+/// The same, or why it is not used though something is there: a gate may be in it.
+fn home_folder(place: &Place, name: &str) -> Result<Option<PathBuf>, (PathBuf, Failure)> {
+    let Some(folder) = home::folder().map(|home| home.join(name)) else { return Ok(None) };
+    let is_nothing = |cause: &io::Error| {
+        matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    let failure = match fs::metadata(&folder) {
+        Err(cause) if is_nothing(&cause) && !folder.is_symlink() => return Ok(None),
+        Err(cause) => unreadable(&folder, cause),
+        Ok(about) if !about.is_dir() => unreadable(&folder, "it is no folder"),
+        Ok(_) if !home::is_projects(&folder, place.project()) => return Ok(Some(folder)),
+        // It is among what the project brings, behind trust.
+        Ok(_) if is_source(&folder, place) => return Ok(None),
+        Ok(_) => leads_in(&folder),
+    };
+    Err((folder, failure))
+}
+
+fn is_source(folder: &Path, place: &Place) -> bool {
+    let real = folder.canonicalize();
+    real.is_ok_and(|real| crate::trust::possible_sources(place).contains(&real))
+}
+
+const WAY_OUT: &str = "a gate may be in it, so nothing runs: mend it, or leave the home folder's out with \
+                       `\"claude\": {\"home\": false}` in your settings";
+
+fn unreadable(path: &Path, cause: impl std::fmt::Display) -> Failure {
+    let failure = Failure::new(format!("{} cannot be read", path.display()));
+    failure.with_cause(cause).with_hint(WAY_OUT)
+}
+
+fn leads_in(path: &Path) -> Failure {
+    let message = format!("{} leads into the project, and is not used as yours", path.display());
+    Failure::new(message).with_hint(WAY_OUT)
 }
 
 /// The most plugins in a folder of them.
 const MOST_PLUGINS: usize = 1000;
 
 /// The names of folders in a folder, in order, hidden ones left out. A link to one counts where it is the
-/// person's; in what is trusted there is none.
+/// person's, also one that leads nowhere: it led to something once. In what is trusted there is none.
 fn folders(folder: &Path) -> Result<Vec<OsString>, Failure> {
     let cannot = |cause: io::Error| {
         Failure::new(format!("{} cannot be read", folder.display())).with_cause(cause)
     };
+    let is_gone = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(cause) if is_gone(&cause) && !folder.is_symlink() => return Ok(vec![]),
         entries => entries.map_err(cannot)?,
     };
     let mut names = vec![];
     for entry in entries {
         let name = entry.map_err(cannot)?.file_name();
-        if !name.as_encoded_bytes().starts_with(b".") && folder.join(&name).is_dir() {
+        let path = folder.join(&name);
+        let is_folder = match fs::metadata(&path) {
+            Ok(about) => about.is_dir(),
+            Err(cause) => !is_gone(&cause) || path.is_symlink(),
+        };
+        if !name.as_encoded_bytes().starts_with(b".") && is_folder {
             names.push(name);
         }
         if names.len() > MOST_PLUGINS {
@@ -244,12 +307,13 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, Failure> {
     Ok(names)
 }
 
-fn bytes(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+/// A file of a copy, as its author knows it. We wrote it: it is a plain file, and no larger than it may be.
+fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, Failure> {
     match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Ok(bytes) => Ok(Some(Document::parse_bytes(&shown.display().to_string(), &bytes)?)),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => {
-            Err(Failure::new(format!("{} cannot be read", path.display())).with_cause(cause))
+            Err(Failure::new(format!("{} cannot be read", shown.display())).with_cause(cause))
         }
     }
 }

@@ -189,6 +189,26 @@ fn kept(found: &Found) -> Option<(&PathBuf, Grants)> {
     }
 }
 
+/// Takes in what a project brings. Two of its folders may switch on the same: it is used once, and what is
+/// said of it is said.
+fn take_in(files: &mut Vec<File>, file: File) {
+    let is_same =
+        |known: &&mut File| known.path == file.path && known.owner.origin == file.owner.origin;
+    let Some(known) = files.iter_mut().find(is_same) else { return files.push(file) };
+    let (brings, told) = known.others.get_or_insert_default();
+    let (more, also) = file.others.unwrap_or_default();
+    if brings.is_empty() {
+        brings.extend(more);
+        known.servers = std::mem::take(&mut known.servers).or(file.servers);
+    }
+    for one in also {
+        if !told.contains(&one) {
+            told.push(one);
+        }
+    }
+    known.broken = known.broken.take().or(file.broken);
+}
+
 fn of_project(path: &Path, grants: Grants) -> Owner {
     let owner = Owner::new(Origin::Project, path.display().to_string());
     if grants.rewrite { owner.with_rewrite() } else { owner }
@@ -262,7 +282,9 @@ impl Files {
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(File::of_others));
         for found in &standings.0 {
-            files.extend(claude::of_project(found, home, place)?.into_iter().map(File::of_others));
+            for part in claude::of_project(found, home, place)? {
+                take_in(&mut files, File::of_others(part));
+            }
             files.extend(File::of_project(found)?);
             files.extend(File::hooks_of_project(found)?);
         }

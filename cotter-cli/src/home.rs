@@ -89,9 +89,21 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Whether a file of the person's usual config home is one that the project brings. It is the person's
 /// also where the project contains it, if the project is their home folder or above it.
 pub(crate) fn is_brought_by(path: &Path, project: &Path) -> bool {
+    // One that is named may be anywhere, and so in the project.
+    let is_usual = variable("COTTER_HOME").is_none();
+    !(is_usual && contains_home(project)) && leads_through(path, project)
+}
+
+/// Whether something for other programs in the home folder, or that the person's files name, is the
+/// project's: by the same rule, wherever our own settings are kept.
+pub(crate) fn is_projects(path: &Path, project: &Path) -> bool {
+    !contains_home(project) && leads_through(path, project)
+}
+
+/// Whether the project is the home folder, or above it.
+fn contains_home(project: &Path) -> bool {
     let home = folder().and_then(|home| home.canonicalize().ok());
-    let at_home = variable("COTTER_HOME").is_none() && home.is_some_and(|h| h.starts_with(project));
-    !at_home && leads_through(path, project)
+    home.is_some_and(|home| home.starts_with(project))
 }
 
 /// The most links on the way to a file.

@@ -4,12 +4,15 @@ use std::{ffi::OsString, path::Path};
 
 use cotter::{
     command_hook::{CommandHook, CommandLine, Dialect, claude},
-    files::plugin::Plugin,
+    files::plugin::{Brought, Plugin},
     settings::Document,
     trust::{Declared, Invocation, Snapshot},
 };
 
-use super::{SETTINGS, settings::enabled};
+use super::{
+    SETTINGS,
+    settings::{check, enabled},
+};
 use crate::failure::Failure;
 
 /// The commands that a `.claude` or an `.agents` declares.
@@ -19,8 +22,8 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
         let path = snapshot.source().join(name);
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
+        check(&document)?;
         let object = document.root().object()?;
-        object.get("hooks").map(|hooks| hooks.object()).transpose()?;
         let (hooks, _) = claude::read(&document, &claude::Source::new(&path));
         declared.extend(hooks.into_iter().map(|hook| of_hook("", hook)));
         for (name, _) in enabled(&object)?.into_iter().filter(|(_, on)| *on) {
@@ -31,8 +34,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
     }
     for name in plugins_in(snapshot) {
         let within = Path::new("plugins").join(&name);
-        let reads =
-            |path: &Path| snapshot.file(&within.join(path)).map(|(_, bytes)| Ok(bytes.to_vec()));
+        let reads = |path: &Path| read(snapshot, &within, path);
         let plugin = Plugin::read(&snapshot.source().join(&within), &reads);
         let plugin = plugin.map_err(|told| Failure::new(told.to_string()))?;
         if let Some(broken) = plugin.broken.first() {
@@ -41,14 +43,37 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         let (hooks, _) = plugin.command_hooks(|path| claude::Source::new(path));
         let of = format!(" of plugin {}", plugin.name);
         declared.extend(hooks.into_iter().map(|hook| of_hook(&of, hook)));
-        for file in plugin.server_files() {
-            let document = Document::parse(&file.path.display().to_string(), &file.text)?;
-            let root = document.root().object()?;
-            let servers = root.get("mcpServers").unwrap_or_else(|| document.root());
-            crate::trust::declared_servers(servers, &mut declared)?;
+        for file in &plugin.servers {
+            declared_servers(&plugin, file, &mut declared)?;
         }
     }
     Ok(declared)
+}
+
+/// A file of a plugin in a snapshot. What is no folder though something should be in it may have been one.
+fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8>, String>> {
+    if let Some((_, bytes)) = snapshot.file(&within.join(path)) {
+        return Some(Ok(bytes.to_vec()));
+    }
+    let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+    let file = above.find(|above| snapshot.file(&within.join(above)).is_some())?;
+    Some(Err(format!("`{}` is no folder", file.display())))
+}
+
+fn declared_servers(
+    plugin: &Plugin,
+    file: &Brought,
+    declared: &mut Vec<Declared>,
+) -> Result<(), Failure> {
+    let shown = file.path.display().to_string();
+    let document = Document::parse(&shown, &file.text)?;
+    let root = document.root().object()?;
+    let servers = root.get("mcpServers").unwrap_or_else(|| document.root()).object()?;
+    // As they will be started.
+    let filled = servers.members().map(|(name, node)| (name, plugin.filled_in(node.to_json())));
+    let filled = serde_json::Value::from_iter(filled).to_string();
+    let document = Document::parse(&shown, &filled)?;
+    Ok(crate::trust::declared_servers(document.root(), declared)?)
 }
 
 /// The plugins in a folder `.agents`.

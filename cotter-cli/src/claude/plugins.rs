@@ -16,7 +16,7 @@ use cotter::{
 use cotter_tools::mcp::{McpServer, Servers};
 
 use super::{
-    Brings, Part, SETTINGS, own_folder,
+    Brings, Part, SETTINGS, home_folder,
     settings::{Enabled, enabled},
 };
 use crate::{failure::Failure, home};
@@ -31,7 +31,7 @@ pub(super) fn named_plugin(written: &Written, place: &Place) -> Result<Part, Fai
         let error = written.place.error(format!("`{}` is not a whole path", written.text));
         return Err(error.with_hint("begin it with `/` or `~/`").into());
     }
-    if home::leads_through(&root, place.project()) {
+    if home::is_projects(&root, place.project()) {
         let error = written.place.error(format!("`{}` lies in the project", written.text));
         let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
         return Err(error.with_hint(hint).into());
@@ -68,7 +68,25 @@ pub(super) struct At<'a> {
     pub(super) way_out: &'a str,
 }
 
-pub(super) fn own_plugin(root: &Path, origin: Origin, otherwise: Otherwise, way_out: &str) -> Part {
+/// One that lies somewhere of the person's. What lies in the project is not theirs, whoever names it.
+pub(super) fn persons_plugin(
+    root: &Path,
+    origin: &Origin,
+    otherwise: Otherwise,
+    place: &Place,
+    way_out: &str,
+) -> Part {
+    if !home::is_projects(root, place.project()) {
+        return own_plugin(root, origin.clone(), otherwise, way_out);
+    }
+    let mut part = Part::new(root, origin.clone());
+    let why = "it lies in the project, and is not used as one of yours";
+    let told = Diagnostic::new(root, None, Severity::Rejected, why);
+    part.broken = Some(broken(&told, way_out));
+    part
+}
+
+fn own_plugin(root: &Path, origin: Origin, otherwise: Otherwise, way_out: &str) -> Part {
     let at = At { shown: root, folder: root, origin, otherwise, way_out };
     at.read(|path| claude::Source::new(path))
 }
@@ -100,7 +118,7 @@ impl At<'_> {
         let (hooks, told) = plugin.command_hooks(source);
         part.settings.hooks = hooks;
         part.told.extend(told);
-        for file in plugin.server_files() {
+        for file in &plugin.servers {
             part.servers =
                 part.servers.or(servers(&plugin, &file.path, &file.text, &mut part.told));
         }
@@ -167,7 +185,8 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>)
     let mut found = vec![];
     for (name, node) in object.members().filter(|(name, _)| *name != "$schema") {
         let line = Some(node.place().line());
-        let one = serde_json::json!({"mcpServers": {name: node.to_json()}}).to_string();
+        let filled = plugin.filled_in(node.to_json());
+        let one = serde_json::json!({"mcpServers": {name: filled}}).to_string();
         let read = Document::parse(&shown, &one).and_then(|one| Servers::from_document(&one));
         match read {
             Ok(read) => found.extend(read.into_iter().map(|server| named(plugin, server))),
@@ -205,8 +224,7 @@ pub(super) fn installed(
     }
     let path = folder.join("plugins/installed_plugins.json");
     let mut list = Part::new(&path, origin.clone());
-    let shown = |id: &str| text::clip(&text::show_line(id), 80).into_owned();
-    let known = match list_of_installed(&path) {
+    let known = match list_of_installed(&path, place) {
         Ok(known) => known,
         Err(failure) => {
             let names: Vec<_> = on.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
@@ -226,19 +244,26 @@ pub(super) fn installed(
             }
             _ => (said, "or switch it off"),
         };
-        let (root, id) = (known.get(id), shown(id));
+        let (roots, id) = (known.get(id), shown(id));
         let way_out = format!(
             "mend it, {word}: `\"enabledPlugins\": {{\"{id}\": false}}` in {}",
             file.display()
         );
-        match root {
-            None => list.told.push(missing(said, &id, &origin)),
-            Some(Some(root)) => parts.push(installed_plugin(root, &origin, place, &way_out)),
-            Some(None) => {
+        if roots.is_none() {
+            list.told.push(missing(said, &id));
+        }
+        for (at, root) in roots.into_iter().flatten().enumerate() {
+            let Some(root) = root else {
                 let why = format!("`{id}` has no `installPath` that is a whole path");
                 let told = Diagnostic::new(&path, None, Severity::Rejected, why);
                 list.broken = Some(broken(&told, &way_out));
+                continue;
+            };
+            let mut part = persons_plugin(root, &origin, Otherwise::Broken, place, &way_out);
+            if at > 0 {
+                keep_hooks(&mut part);
             }
+            parts.push(part);
         }
     }
     let says = !list.told.is_empty() || list.broken.is_some();
@@ -246,14 +271,46 @@ pub(super) fn installed(
     parts
 }
 
-/// What is said of a plugin that is switched on and not installed. A project may name what nobody has.
-fn missing(said: &Path, id: &str, origin: &Origin) -> Diagnostic {
-    let severity = match origin {
-        Origin::Project => Severity::Warning,
-        _ => Severity::Rejected,
-    };
+/// Of a plugin that is installed twice, one counts, and the gates of both.
+fn keep_hooks(part: &mut Part) {
+    part.servers = Servers::default();
+    for brings in &mut part.brings {
+        brings.plugin.iter_mut().for_each(Plugin::keep_hooks_alone);
+    }
+    let why = "the plugin is installed elsewhere too, and used from there: of this one only its hooks are";
+    part.told.push(Diagnostic::new(&part.path, None, Severity::Warning, why));
+}
+
+/// A plugin's `name@marketplace`, fit to be seen.
+fn shown(id: &str) -> String {
+    text::clip(&text::show_line(id), 80).into_owned()
+}
+
+/// What is said of a plugin that is switched on and not installed.
+fn missing(said: &Path, id: &str) -> Diagnostic {
     let why = format!("the plugin `{id}` is switched on and not installed: nothing of it is used");
-    Diagnostic::new(said, None, severity, why)
+    Diagnostic::new(said, None, Severity::Rejected, why)
+}
+
+/// What is said of plugins that a project switches on where nothing of the home folder is used.
+pub(super) fn left_out(switched: &Enabled) -> Vec<Part> {
+    let told = |id: &str, said: &Path| {
+        let id = shown(id);
+        let why =
+            format!("the plugin `{id}` is switched on, and nothing of your home folder is used");
+        Diagnostic::new(said, None, Severity::Warning, why)
+    };
+    told_of(switched, told)
+}
+
+/// A part for each plugin that is switched on, with nothing but what is said of it.
+fn told_of(switched: &Enabled, told: impl Fn(&str, &Path) -> Diagnostic) -> Vec<Part> {
+    let on = switched.iter().filter(|(_, (on, _))| *on);
+    let part = |(id, (_, said)): (&String, &(bool, PathBuf))| Part {
+        told: vec![told(id, said)],
+        ..Part::new(said, Origin::Project)
+    };
+    on.map(part).collect()
 }
 
 /// Why nothing starts.
@@ -263,27 +320,63 @@ fn broken(told: &Diagnostic, way_out: &str) -> Failure {
 }
 
 /// What is installed, and where it lies, as far as that can be told. No list: nothing is.
-fn list_of_installed(path: &Path) -> Result<BTreeMap<String, Option<PathBuf>>, Failure> {
-    let Some(document) = Document::load(path)? else { return Ok(BTreeMap::new()) };
-    let root = |node: Node<'_>| {
-        // One entry, or a list of them by scope.
-        let entry = node.list().map_or(Some(node), |mut list| list.next())?;
+fn list_of_installed(path: &Path, place: &Place) -> Result<Installed, Failure> {
+    let folder = path.parent().unwrap_or(path);
+    if folder.is_symlink() && !folder.exists() {
+        let cause = "it is a link that leads nowhere";
+        return Err(Failure::new(format!("{} cannot be read", folder.display())).with_cause(cause));
+    }
+    let Some(document) = Document::load(path)? else { return Ok(Installed::new()) };
+    let plugins = document.root().object()?.require("plugins")?.object()?;
+    Ok(plugins.members().map(|(id, node)| (id.to_owned(), roots(node, place))).collect())
+}
+
+/// Where each plugin lies, by `name@marketplace`. `None`: nobody can tell.
+type Installed = BTreeMap<String, Vec<Option<PathBuf>>>;
+
+/// Where an entry of the list holds, the nearest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    Here,
+    /// Or nobody can tell where.
+    Anywhere,
+    Elsewhere,
+}
+
+/// Where a plugin lies: one entry, or a list of them by scope. Those of other projects count where there are
+/// none but them.
+fn roots(node: Node<'_>, place: &Place) -> Vec<Option<PathBuf>> {
+    let entries: Vec<_> = node.list().map_or_else(|_| vec![node], Iterator::collect);
+    let root = |entry: Node<'_>| {
         let path = entry.object().ok()?.get("installPath")?;
         Some(PathBuf::from(path.string().ok()?)).filter(|path| path.is_absolute())
     };
-    let plugins = document.root().object()?.require("plugins")?.object()?;
-    Ok(plugins.members().map(|(id, node)| (id.to_owned(), root(node))).collect())
+    let mut found: Vec<_> =
+        entries.into_iter().map(|entry| (holds(entry, place), root(entry))).collect();
+    found.sort_by_key(|(holds, _)| *holds);
+    if found.first().is_some_and(|(holds, _)| *holds != Holds::Elsewhere) {
+        found.retain(|(holds, _)| *holds != Holds::Elsewhere);
+    }
+    let mut roots: Vec<Option<PathBuf>> = vec![];
+    for (_, root) in found {
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    if roots.is_empty() { vec![None] } else { roots }
 }
 
-/// One that Claude Code installed. What lies in the project is not the person's, whatever a list says.
-fn installed_plugin(root: &Path, origin: &Origin, place: &Place, way_out: &str) -> Part {
-    if !home::leads_through(root, place.project()) {
-        return own_plugin(root, origin.clone(), Otherwise::Broken, way_out);
+fn holds(entry: Node<'_>, place: &Place) -> Holds {
+    let text = |key: &str| entry.object().ok()?.get(key)?.string().ok();
+    let (Some("project" | "local"), Some(project)) = (text("scope"), text("projectPath")) else {
+        return Holds::Anywhere;
+    };
+    let project = Path::new(project);
+    let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+    match place.cwd().starts_with(project) {
+        true => Holds::Here,
+        false => Holds::Elsewhere,
     }
-    let mut part = Part::new(root, origin.clone());
-    let why = "it lies in the project, and is not used as one of yours";
-    part.told.push(Diagnostic::new(root, None, Severity::Rejected, why));
-    part
 }
 
 /// Plugins of the person's that a trusted project switches on: they may no more than the project may.
@@ -291,7 +384,12 @@ pub(super) fn switched_on_by_project(
     switched: &Enabled,
     place: &Place,
 ) -> Result<Vec<Part>, Failure> {
-    let Some(folder) = own_folder(place, ".claude") else { return Ok(vec![]) };
+    let folder = match home_folder(place, ".claude") {
+        Ok(Some(folder)) => folder,
+        Ok(None) => return Ok(told_of(switched, |id, said| missing(said, &shown(id)))),
+        // Nothing starts, and why was said already.
+        Err(_) => return Ok(vec![]),
+    };
     let mut switched = switched.clone();
     // What the person says of a plugin themselves holds, either way.
     for name in SETTINGS {

@@ -59,18 +59,39 @@ const READ: [&str; 7] = [
     "cleanupPeriodDays",
 ];
 
+/// Keys of `permissions` that say what is not done without somebody.
+const PERMISSIONS: [&str; 3] = ["deny", "ask", "defaultMode"];
+
+/// Refuses a settings file in which something was meant as a gate, and would be none.
+pub(super) fn check(document: &Document) -> Result<(), SettingsError> {
+    let object = document.root().object()?;
+    object.get("hooks").map(|hooks| hooks.object()).transpose()?;
+    claude::check(document)?;
+    spelled(&object, &READ)?;
+    let permissions = object.get("permissions").map(|node| node.object()).transpose()?;
+    permissions.map_or(Ok(()), |permissions| spelled(&permissions, &PERMISSIONS))
+}
+
+/// Whether every key that is a known one but for the case of its letters is that one.
+fn spelled(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
+    for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
+        if let Some(meant) = known.iter().find(|known| known.eq_ignore_ascii_case(key)) {
+            return Err(node.error(format!("nobody reads this key: it is spelled `{meant}`")));
+        }
+    }
+    Ok(())
+}
+
 /// Reads a settings file into a part; gives the plugins it switches on and off.
 pub(super) fn read(
     part: &mut Part,
-    bytes: &[u8],
+    document: &Document,
     source: &claude::Source,
     whose: Whose,
 ) -> Result<Enabled, Failure> {
-    let document = Document::parse_bytes(&part.path.display().to_string(), bytes)?;
+    check(document)?;
     let object = document.root().object()?;
-    // What is no object at all may have been meant as a gate.
-    object.get("hooks").map(|hooks| hooks.object()).transpose()?;
-    let (hooks, told) = claude::read(&document, source);
+    let (hooks, told) = claude::read(document, source);
     part.settings.hooks = hooks;
     part.told.extend(told);
     for (key, node) in object.members().filter(|(key, _)| !READ.contains(key)) {

@@ -1,6 +1,8 @@
 //! Files that were written for Claude Code, in a project, in the home folder and as plugins: behind trust, and
 //! with the verdicts they have there.
 
+mod gates;
+
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
@@ -894,7 +896,7 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
                     folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
         not honoured
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          note    [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
+          broken  [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
@@ -902,7 +904,7 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
     world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
     expect![[r#"
         not honoured
-          note    [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
+          broken  [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
     "#]].assert_eq(&plugins(&world));
     // Without the home folder nothing of it is used.
     fs::remove_file(world.path("home/.claude/settings.json")).unwrap();
@@ -917,8 +919,8 @@ fn s3_an_installed_plugin_that_lies_in_the_project_is_not_the_persons() {
     world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
     world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
     expect![[r#"
-        not honoured
-          broken  [T]/project/depot: it lies in the project, and is not used as one of yours
+        plugins
+          broken  [T]/project/depot: [T]/project/depot: it lies in the project, and is not used as one of yours (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
     "#]]
     .assert_eq(&plugins(&world));
 }

@@ -220,6 +220,8 @@ mod tests {
         check("plain $HOME {x}", expect!["plain $HOME {x}"]);
         check("Bearer ${API_KEY}!", expect!["Bearer secret!"]);
         check("${NOT_THERE:-else}/${HOME:-x}", expect!["else//home/me"]);
+        // How a text says that it means itself.
+        check("${:-$}{API_KEY}", expect!["${API_KEY}"]);
         check("${NOT_THERE}", expect!["error: there is no variable `NOT_THERE`"]);
         check("${API_KEY", expect!["error: a `${` is not closed"]);
     }

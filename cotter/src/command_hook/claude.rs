@@ -21,6 +21,7 @@ mod hear;
 mod matcher;
 mod pinned;
 mod prompt;
+mod stray;
 mod tell;
 mod tools;
 #[cfg(test)]
@@ -39,8 +40,10 @@ pub use self::{
     entries::{read, without_repeats},
     events::Event,
     pinned::Pinned,
+    stray::check,
 };
 use self::{matcher::Matcher, prompt::Prompt};
+pub(crate) use self::{stray::stray, tools::our_tools};
 use super::{CommandLine, OnFailure};
 use crate::permission::Rule;
 

@@ -24,6 +24,7 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{
@@ -31,7 +32,7 @@ use super::{
     walk::{self, nearest_name},
 };
 use crate::{
-    command_hook::{CommandHook, claude},
+    command_hook::{CommandHook, CommandLine, claude},
     ext::{Kind, check_name},
     settings::{Document, Node, SettingsError},
     text,
@@ -220,11 +221,16 @@ impl Plugin {
     }
 
     /// Leaves out all but its hooks.
-    fn keep_hooks(&mut self) {
+    pub fn keep_hooks_alone(&mut self) {
         self.servers.clear();
         self.skills.clear();
         self.agents.clear();
         self.commands.clear();
+    }
+
+    /// The same of one that nobody knows how to read.
+    fn keep_hooks(&mut self) {
+        self.keep_hooks_alone();
         let why = "its skills, agents, commands and servers are left out".into();
         self.say(Path::new(""), None, Severity::Rejected, why);
     }
@@ -282,6 +288,10 @@ impl Plugin {
                 "mcpServers" => self.brought(Of::Servers, path, node, reads),
                 "extensions" if version.is_some() => self.of_others(path, node),
                 _ => {
+                    if let Some(why) = claude::stray(key) {
+                        self.fail(Of::Hooks, path, line, why);
+                        continue;
+                    }
                     let key = text::clip(&text::show_line(key), 60).into_owned();
                     let why = format!("`{key}` is not honoured");
                     self.say(path, line, Severity::Warning, why);
@@ -371,7 +381,11 @@ impl Plugin {
             let root = document.root().object()?;
             root.get("hooks").map(|hooks| hooks.object()).transpose()?;
             let is_event = |(key, _): (&str, Node<'_>)| claude::point_of(key).is_some();
-            Ok((root.get("hooks").is_some(), root.members().any(is_event)))
+            let (hooks, events) = (root.get("hooks").is_some(), root.members().any(is_event));
+            if !hooks && !events {
+                claude::check(&document)?;
+            }
+            Ok((hooks, events))
         });
         let text = text.trim_start_matches('\u{feff}');
         match checked {
@@ -389,8 +403,14 @@ impl Plugin {
         }
     }
 
-    /// Takes it, where nothing says the same.
+    /// Takes it, where nothing says the same. Of hooks no gate may be lost, as they stand there now.
     fn take(&mut self, of: Of, brought: Brought) {
+        if of == Of::Hooks {
+            let document = Document::parse(&brought.path.display().to_string(), &brought.text);
+            if let Err(why) = document.and_then(|document| claude::check(&document)) {
+                return self.broken.push(of_settings(&brought.path, &why));
+            }
+        }
         let list = self.list(of);
         if !list.iter().any(|known| known.text == brought.text) {
             list.push(brought);
@@ -491,10 +511,10 @@ impl Plugin {
         for Brought { path, text } in &self.hooks {
             let plugin = claude::Plugin { root: self.root.clone(), data: None };
             let source = source(path).with_plugin(plugin);
-            let text = text.replace("${PLUGIN_ROOT}", "${CLAUDE_PLUGIN_ROOT}");
-            match Document::parse(&path.display().to_string(), &text) {
+            match Document::parse(&path.display().to_string(), text) {
                 Ok(document) => {
-                    let (found, mut said) = claude::read(&document, &source);
+                    let (mut found, mut said) = claude::read(&document, &source);
+                    found.iter_mut().for_each(|hook| in_one_word(&mut hook.command));
                     let found = claude::without_repeats(&hooks, found);
                     hooks.extend(found);
                     told.append(&mut said);
@@ -508,14 +528,47 @@ impl Plugin {
         (hooks, told)
     }
 
-    /// Its files of servers, with its folder filled in where they leave it open.
-    pub fn server_files(&self) -> impl Iterator<Item = Brought> {
-        let root = serde_json::Value::from(self.root.to_string_lossy()).to_string();
-        let root = root.trim_matches('"').to_owned();
-        self.servers.iter().map(move |Brought { path, text }| {
-            let text = text.replace("${CLAUDE_PLUGIN_ROOT}", &root);
-            Brought { path: path.clone(), text: text.replace("${PLUGIN_ROOT}", &root) }
-        })
+    /// The entry of a server, with its folder filled in where the author left it open. What is put in means
+    /// itself, also where variables are looked for afterwards.
+    pub fn filled_in(&self, mut server: Value) -> Value {
+        let root = self.root.to_string_lossy();
+        // Each `$` by itself: what follows it may be the author's.
+        let literal = root.replace('$', "${:-$}");
+        for (key, value) in server.as_object_mut().into_iter().flatten() {
+            match EXPANDED.contains(&key.as_str()) {
+                true => fill_in(value, &literal),
+                false => fill_in(value, &root),
+            }
+        }
+        server
+    }
+}
+
+/// Keys of a server in whose texts `${NAME}` is a variable.
+const EXPANDED: [&str; 3] = ["args", "env", "headers"];
+
+/// Puts the folder of a plugin where it is left open in the texts of a value, once.
+fn fill_in(value: &mut Value, root: &str) {
+    match value {
+        Value::String(text) => {
+            let [theirs, ours] = ROOTS;
+            let parts = text.split(theirs).map(|part| part.replace(ours, root));
+            *text = parts.collect::<Vec<_>>().join(root);
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| fill_in(value, root)),
+        Value::Object(members) => members.values_mut().for_each(|value| fill_in(value, root)),
+        _ => {}
+    }
+}
+
+/// Two names stand for the folder of a plugin; hooks know one.
+fn in_one_word(command: &mut CommandLine) {
+    let [theirs, ours] = ROOTS;
+    match command {
+        CommandLine::Shell(line) => *line = line.replace(ours, theirs),
+        CommandLine::Words(words) => {
+            words.iter_mut().for_each(|word| *word = word.replace(ours, theirs));
+        }
     }
 }
 
@@ -523,13 +576,11 @@ impl Plugin {
 fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
     let path = root.join(inside);
     let cannot = |cause: io::Error| format!("it cannot be read: {cause}");
-    let is_nothing = |cause: &io::Error| {
-        matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-    };
+    let is_nothing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
     let way = path.ancestors().take_while(|way| *way != root);
     let found = match fs::canonicalize(&path) {
         Ok(found) => found,
-        // A link that leads nowhere led somewhere once.
+        // A link that leads nowhere led somewhere once, and what is no folder may have been one.
         Err(cause) if is_nothing(&cause) && !way.into_iter().any(Path::is_symlink) => return None,
         Err(cause) => return Some(Err(cannot(cause))),
     };

@@ -61,7 +61,7 @@ struct Reader<'a> {
 }
 
 /// The most hooks of a file.
-const MOST_HOOKS: usize = 500;
+pub(super) const MOST_HOOKS: usize = 500;
 
 /// A hook in the making.
 struct Found {

@@ -212,6 +212,11 @@ impl Event {
     }
 }
 
+/// The name of the event that a key is, whatever the case of its letters.
+pub(super) fn spelled(key: &str) -> Option<&'static str> {
+    ROWS.iter().map(|row| row.name).find(|name| name.eq_ignore_ascii_case(key))
+}
+
 /// What a name in a file means: an event, or why it is none here.
 pub(super) fn named(name: &str) -> Result<Event, String> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {

@@ -29,8 +29,14 @@ fn shown(plugin: Result<Plugin, Diagnostic>) -> String {
     for hook in hooks {
         out += &format!("hook {} at {}\n", hook.name, hook.point.name());
     }
-    for Brought { path, text } in plugin.server_files() {
-        out += &format!("servers {} {text}\n", path.display());
+    for Brought { path, text } in &plugin.servers {
+        let document = Document::parse("servers", text).map(|document| document.root().to_json());
+        let mut said = document.unwrap_or_else(|_| text.as_str().into());
+        let servers = said.get_mut("mcpServers").and_then(Value::as_object_mut);
+        for (_, server) in servers.into_iter().flatten() {
+            *server = plugin.filled_in(server.take());
+        }
+        out += &format!("servers {} {said}\n", path.display());
     }
     for path in plugin.skills.iter().chain(&plugin.agents).chain(&plugin.commands) {
         if !["skills", "agents", "commands"].map(Path::new).contains(&path.as_path()) {
@@ -438,4 +444,152 @@ fn b3_servers_of_agent_plugins_are_put_in_our_words() {
         Rejected: /plugins/depot/mcp.json:1: expected an object, found a list
     "#]],
     );
+}
+
+/// What stands in a file of hooks and would be no gate, without a word.
+#[test]
+fn b3_no_gate_of_a_file_is_lost_on_the_way() {
+    let gate = r#"[{"hooks": [{"type": "command", "command": "x"}]}]"#;
+    let many = vec![r#"{"type": "command", "command": "x"}"#; 501].join(",");
+    let mut out = String::new();
+    for text in [
+        format!(r#"{{"Hooks": {{"PreToolUse": {gate}}}}}"#),
+        format!(r#"{{"preToolUse": {gate}}}"#),
+        format!(r#"{{"PreToolUse": {gate}, "stop": {gate}}}"#),
+        format!(r#"{{"hooks": {{"PRETOOLUSE": {gate}}}}}"#),
+        format!(r#"{{"hooks": {{}}, "PreToolUse": {gate}}}"#),
+        format!(r#"{{"PreToolUse": {gate}, "Hooks": {{"PreToolUse": {gate}}}}}"#),
+        format!(r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{many}]}}]}}}}"#),
+        // Observers may be as many as they like.
+        format!(r#"{{"hooks": {{"PreToolUse": {gate}, "PostToolUse": [{{"hooks": [{many}]}}]}}}}"#),
+        // What is a key twice only once a name stands for another.
+        format!(
+            r#"{{"hooks": {{"PreToolUse": {gate}}}, "${{PLUGIN_ROOT}}": 1, "${{CLAUDE_PLUGIN_ROOT}}": 2}}"#
+        ),
+        // Too long only once it is put in `hooks`.
+        padded(gate),
+        // Too long only once its folder is put in.
+        format!(
+            r#"{{"hooks": {{"PreToolUse": {gate}}}, "about": "{}"}}"#,
+            "${PLUGIN_ROOT}".repeat(70_000)
+        ),
+    ] {
+        out += &format!("== {}\n", text::clip(&text, 80));
+        out += &read_of(&[("hooks/hooks.json", &text)]);
+    }
+    for manifest in [
+        format!(r#"{{"name": "p", "Hooks": {{"PreToolUse": {gate}}}}}"#),
+        format!(r#"{{"name": "p", "PreToolUse": {gate}}}"#),
+        format!(r#"{{"name": "p", "hooks": {{"preToolUse": {gate}}}}}"#),
+    ] {
+        out += &format!("== {manifest}\n");
+        out += &read_of(&[(".claude-plugin/plugin.json", &manifest)]);
+    }
+    expect![[r#"
+        == {"Hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}
+        name depot
+        broken: /plugins/depot/hooks/hooks.json:1: nobody reads this key: it is spelled `hooks`
+        == {"preToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}
+        name depot
+        broken: /plugins/depot/hooks/hooks.json:1: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        == {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "stop": [{"h…
+        name depot
+        Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
+        broken: /plugins/depot/hooks/hooks.json:1: there is no such event: it is spelled `Stop`
+        == {"hooks": {"PRETOOLUSE": [{"hooks": [{"type": "command", "command": "x"}]}]}}
+        name depot
+        broken: /plugins/depot/hooks/hooks.json:1: there is no such event: it is spelled `PreToolUse`
+        == {"hooks": {}, "PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}
+        name depot
+        broken: /plugins/depot/hooks/hooks.json:1: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        == {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "Hooks": {"P…
+        name depot
+        Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
+        broken: /plugins/depot/hooks/hooks.json:1: `hooks` stands within `hooks`: events stand there
+        == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"},{"type…
+        name depot
+        broken: /plugins/depot/hooks/hooks.json:1: a file has at most 500 hooks: a gate beyond them is lost
+        == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "P…
+        name depot
+        hook x at tool.pre
+        hook x#2 at tool.post
+        Warning: /plugins/depot/hooks/hooks.json:1: a file has at most 500 hooks: the others cannot be asked
+        == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}, "…
+        name depot
+        hook x at tool.pre
+        == {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "about": "xx…
+        name depot
+        Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
+        broken: /plugins/depot/hooks/hooks.json: file is larger than 1 MiB, the most a settings file may have
+        == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}, "…
+        name depot
+        hook x at tool.pre
+        == {"name": "p", "Hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}
+        name p
+        broken: /plugins/depot/.claude-plugin/plugin.json:1: nobody reads this key: it is spelled `hooks`
+        == {"name": "p", "PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}
+        name p
+        broken: /plugins/depot/.claude-plugin/plugin.json:1: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        == {"name": "p", "hooks": {"preToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}
+        name p
+        broken: /plugins/depot/.claude-plugin/plugin.json:1: there is no such event: it is spelled `PreToolUse`
+    "#]].assert_eq(&out);
+}
+
+/// Events without `hooks` around them, as long as a file may be.
+fn padded(gate: &str) -> String {
+    let text = |about: &str| format!(r#"{{"PreToolUse": {gate}, "about": "{about}"}}"#);
+    text(&"x".repeat(MOST_BYTES - text("").len()))
+}
+
+#[test]
+fn s7_the_folder_of_a_plugin_is_put_in_as_it_is_called() {
+    let manifest =
+        r#"{"$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json", "name": "p"}"#;
+    let servers = r#"{"$schema": "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json", "mcpServers":
+        {"s": {"type": "stdio", "command": "./s", "args": ["${PLUGIN_ROOT}{KEY}", "${KEY}"], "env": {"A": "${PLUGIN_ROOT}"}}}}"#;
+    let theirs = r#"{"mcpServers": {"t": {"command": "${CLAUDE_PLUGIN_ROOT}/t", "args": ["${CLAUDE_PLUGIN_ROOT}", "${KEY}"]}}}"#;
+    let hooks = r#"{"hooks": {"PreToolUse": [{"hooks": [
+        {"type": "command", "command": "${PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}"},
+        {"type": "command", "command": "y", "args": ["${PLUGIN_ROOT}"]}]}]}}"#;
+    let files = BTreeMap::from([
+        ("plugin.json", manifest),
+        ("mcp.json", servers),
+        (".mcp.json", theirs),
+        ("hooks/hooks.json", hooks),
+    ]);
+    let reads = |path: &Path| Some(Ok(files.get(path.to_str()?)?.as_bytes().to_vec()));
+    let mut out = String::new();
+    for root in ["/plugins/${KEY}", "/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}", "/plugins/$"] {
+        let plugin = Plugin::read(Path::new(root), &reads);
+        let hooks =
+            plugin.as_ref().map(|plugin| plugin.command_hooks(|path| claude::Source::new(path)).0);
+        for hook in hooks.unwrap_or_default() {
+            out += &format!("{:?}\n", hook.command);
+        }
+        out += &shown(plugin);
+    }
+    expect![[r#"
+        Shell("${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}")
+        Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
+        name p
+        hook x at tool.pre
+        hook y at tool.pre
+        servers /plugins/${KEY}/.mcp.json {"mcpServers":{"t":{"command":"/plugins/${KEY}/t","args":["/plugins/${:-$}{KEY}","${KEY}"]}}}
+        servers /plugins/${KEY}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${KEY}/s","args":["/plugins/${:-$}{KEY}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{KEY}","PLUGIN_ROOT":"/plugins/${:-$}{KEY}"},"cwd":"/plugins/${KEY}"}}}
+        Shell("${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}")
+        Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
+        name p
+        hook x at tool.pre
+        hook y at tool.pre
+        servers /plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/.mcp.json {"mcpServers":{"t":{"command":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/t","args":["/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}","${KEY}"]}}}
+        servers /plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/s","args":["/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}","PLUGIN_ROOT":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}"},"cwd":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}"}}}
+        Shell("${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}")
+        Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
+        name p
+        hook x at tool.pre
+        hook y at tool.pre
+        servers /plugins/$/.mcp.json {"mcpServers":{"t":{"command":"/plugins/$/t","args":["/plugins/${:-$}","${KEY}"]}}}
+        servers /plugins/$/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/$/s","args":["/plugins/${:-$}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}","PLUGIN_ROOT":"/plugins/${:-$}"},"cwd":"/plugins/$"}}}
+    "#]].assert_eq(&out);
 }
