@@ -539,3 +539,36 @@ fn c9_a_tool_that_is_not_there_is_told_in_both_spellings() {
         {"path":"agents/p/agent.json","kind":"profile","status":"ok","diagnostics":[{"line":3,"severity":"warning","message":"there is no tool `bsah` here; did you mean `bash`?"}]}
     "#]]);
 }
+
+#[test]
+fn b3_settings_of_claude_code_go_by_any_name() {
+    let world = World::new();
+    let agent =
+        CLAUDE.replace("\"command\", \"command\": \"true\"", "\"agent\", \"prompt\": \"Look.\"");
+    world.write("project/.claude/hooks/examples/settings-small.json", CLAUDE);
+    world.write("project/guard.json", &agent);
+    world.write("project/trees.json", r#"{"description": "x", "hooks": {"WorktreeCreate": []}}"#);
+    // Ours is read as ours, whatever is in it: the start does so too.
+    world.write("project/.cotter/settings.json", CLAUDE);
+    let files = [
+        ".claude/hooks/examples/settings-small.json",
+        "guard.json",
+        "trees.json",
+        ".cotter/settings.json",
+    ];
+    let shown = files.map(|file| world.shown(&world.output(&["hooks", "check", file])));
+    expect![[""]].assert_eq(&shown.concat());
+}
+
+#[test]
+fn c9_of_a_collection_nothing_is_rejected_for_its_name() {
+    let world = World::new();
+    let skill = SKILL.replace("description: One.", "description: One.\nallowed-tools: Bash(git *)");
+    world.write("project/collection/agents/a/one.md", AGENT);
+    world.write("project/collection/agents/b/one.md", AGENT);
+    world.write("project/collection/skills/a/one/SKILL.md", SKILL);
+    world.write("project/collection/skills/b/one/SKILL.md", &skill);
+    let command = COMMAND.replace("Fix.\n", "{{WHAT}}\nallowed-tools: Read\n");
+    world.write("project/collection/commands/a/fix.md", &command);
+    each(&world, "collection", expect![[""]]);
+}

@@ -101,6 +101,11 @@ pub struct Entry {
     rewakes: bool,
 }
 
+/// Whether Claude Code knows an event of that name, whatever becomes of it here.
+pub(crate) fn is_event(name: &str) -> bool {
+    events::is_known(name)
+}
+
 /// The point that an event of Claude Code is at here.
 pub(crate) fn point_of(event: &str) -> Option<crate::points::PointId> {
     events::named(event).ok()?.row().points.first().copied()

@@ -212,6 +212,11 @@ impl Event {
     }
 }
 
+/// Whether there is an event of that name, here or there.
+pub(super) fn is_known(name: &str) -> bool {
+    ROWS.iter().any(|row| row.name == name) || OTHERS.iter().any(|(other, _)| *other == name)
+}
+
 /// What a name in a file means: an event, or why it is none here.
 pub(super) fn named(name: &str) -> Result<Event, String> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
