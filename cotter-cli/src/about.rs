@@ -88,11 +88,23 @@ mod tests {
     #[test]
     fn c9_a_start_tells_what_is_not_used_and_counts_the_rest() {
         check(&[(Severity::Warning, 9)], expect![[""]]);
-        check(&[(Severity::Repaired, 1), (Severity::Warning, 1)], expect![[""]]);
-        check(&[(Severity::Repaired, 181), (Severity::Warning, 4)], expect![[""]]);
+        check(
+            &[(Severity::Repaired, 1), (Severity::Warning, 1)],
+            expect!["agents/repaired-0.md:2: why"],
+        );
+        check(
+            &[(Severity::Repaired, 181), (Severity::Warning, 4)],
+            expect!["home/.claude: 181 repairs, 4 notes (`cotter doctor` tells each)"],
+        );
         check(
             &[(Severity::Rejected, 7), (Severity::InPart, 1), (Severity::Repaired, 2)],
-            expect![[""]],
+            expect![[r#"
+                agents/in part-0.md:2: why
+                agents/rejected-0.md:2: why
+                agents/rejected-1.md:2: why
+                agents/rejected-2.md:2: why
+                agents/rejected-3.md:2: why
+                home/.claude: 3 more not used, 2 repairs (`cotter doctor` tells each)"#]],
         );
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     home,
     models::Reach,
     reload::Units,
+    setup,
     switches::Switches,
     trust::{Found, Standings, Where, shown},
 };
@@ -131,9 +132,9 @@ impl Chosen {
         checks::check_examples(&profile.permissions, units.agent)?;
         let unknown = checks::about_unknown_tools(&profile.permissions, units.agent);
         units.told.extend(unknown.iter().map(ToString::to_string));
-        let all = units.agent.tools();
-        let known: Vec<_> = all.specs().map(|spec| spec.name.as_str()).collect();
-        let known: Vec<_> = known.into_iter().chain(checks::SOMETIMES).collect();
+        // Those there are, not those that it may call.
+        let known = setup::own_tools()?;
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
         let told = checks::check_actions(profile, &known)?;
         units.told.extend(told.iter().map(in_a_line));
         let owner = profile.owner(path.display().to_string());
@@ -372,7 +373,8 @@ impl Start {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             Diagnostic::new(path, line, severity, format!("{at}{}{hint}", error.message()))
         };
-        let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = whole.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         // What cannot be read at all is told by who reads it.
         let Ok(document) = document(path, read) else { return vec![] };
         let profile = match Profile::from_document(&document, &name, self.switches.leave()) {
@@ -400,7 +402,7 @@ impl Start {
         let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;
         if is_name {
             let why = format!("it could not start here: {}", failure.in_short());
-            return Some((why, Severity::Warning));
+            return Some((why, Severity::InPart));
         }
         let shown = text::clip(&text::show_line(&model.text), 60).into_owned();
         let why = format!("`{shown}` names no model: they are written as `provider/model`");

@@ -339,6 +339,7 @@ fn profiles(sight: &Sight) -> Vec<Row> {
             let (state, word) = match told.iter().map(|told| told.severity).max() {
                 None => (State::Good, "runs with `--agent`"),
                 Some(Severity::Rejected) => (State::Broken, "cannot start"),
+                Some(Severity::InPart) => (State::Note, "cannot start here"),
                 Some(_) => (State::Note, "runs with `--agent`"),
             };
             let row = Row::new(&listed.name, state, word)

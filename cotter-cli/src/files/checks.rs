@@ -86,7 +86,8 @@ pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> V
         if is_there(tool, &known) {
             continue;
         }
-        let near = Missing::of(tool, &known).near;
+        let others = text::nearest(tool, Rule::other_names());
+        let near = text::nearest(tool, known.iter().copied()).or(others);
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let rule = format!("{} {}", kind.as_str(), written.text);
         let words = format!("there is no tool `{tool}`, so the rule `{rule}` never holds{near}");
@@ -105,7 +106,7 @@ pub(crate) fn about_blind(path: &Path, name: &str, tools: &[String], agent: &Age
         if is_there(tool, &known) {
             continue;
         }
-        let near = Missing::of(tool, &known).near;
+        let near = text::nearest(tool, known.iter().copied());
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let shown = path.display();
         told.push(format!(

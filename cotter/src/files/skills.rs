@@ -326,7 +326,7 @@ pub(super) fn mistyped(found: &Found, fields: &Fields, keys: &[&str]) -> Vec<Dia
             Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
         });
     let allows = fields.get("allowed-tools").map(|field| {
-        let message = "`allowed-tools` has no effect: rules in your settings say what runs unasked";
+        let message = "`allowed-tools` allows nothing here: rules in your settings do";
         Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
     });
     near.chain(hooks).chain(allows).collect()

@@ -153,7 +153,7 @@ fn c9_skills_are_folders_and_files_of_three_kinds() {
               "Only its name calls it."
             skill quiet "Hidden." exposed false triggers [] agents [] tags []
               "Shh."
-            ok: skills/pdf/SKILL.md:5: `allowed-tools` has no effect: rules in your settings say what runs unasked
+            ok: skills/pdf/SKILL.md:5: `allowed-tools` allows nothing here: rules in your settings do
             ok: skills/plain.md: it has no front matter: only its name calls it
         "##]],
     );
