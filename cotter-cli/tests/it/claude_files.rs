@@ -367,16 +367,24 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
     screen.type_keys("maybe\n");
     screen.wait_for("type s, y or n");
     screen.type_keys("s\n");
-    screen.wait_for("deny Read(./a.txt)");
-    screen.wait_for("[y]es, [n]o: ");
+    // The question comes again after what was shown.
+    screen.wait_for("deny Read(./a.txt)\r\n[s]how all, [y]es, [n]o: ");
     screen.type_keys("y\n");
     expect![[r#"
         exit 0
         Also use what is in [T]/home/.claude and [T]/home/.agents?
-        Its hooks, rules, skills, agents, commands and plugins would be yours here too. The answer is kept in [T]/home/.config/cotter/settings.json.
-        [y]es, [n]o: maybe
-        type y or n
-        [y]es, [n]o: y
+          hooks     1, not confined: they may do what you may
+          rules     1 that allow, 1 that deny
+          skills    2
+        It would be yours here too. The answer is kept in [T]/home/.config/cotter/settings.json.
+        [s]how all, [y]es, [n]o: maybe
+        type s, y or n; s shows every hook, rule and server
+        [s]how all, [y]es, [n]o: s
+        [T]/home/.claude/settings.json:
+          hook echo at PreToolUse runs echo no writing >&2; exit 2
+          allow Bash(git status)
+          deny Read(./a.txt)
+        [s]how all, [y]es, [n]o: y
         warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
         refused: write: no writing (echo)
         done
@@ -1551,6 +1559,14 @@ fn b3_doctor_tells_what_the_home_folder_would_bring_and_who_said_the_mode() {
         sections(&doctor, &["exit 0", "switches"])
     };
     expect![[r#"
+        exit 0
+        --- stdout
+        sources
+          ok      /etc/cotter/settings.json: not there  (origin operator)
+          ok      [T]/home/.config/cotter/settings.json: used  (origin user)
+          note    [T]/home/.claude: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
+          note    [T]/home/.agents: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
+          note    with `claude.home` in settings: these would be used: hooks: 1, not confined: they may do what you may; rules: 2 that allow, 1 that deny; mode: accept-edits, says [T]/home/.claude/settings.local.json; skills: 2
         switches
           ok      mode: ask
           ok      level: permissive

@@ -1090,23 +1090,23 @@ fn l19_what_cannot_start_is_told_by_who_only_looks() {
     check(
         &hooks(r#""onStart": [{"action": "command", "command": "true"}]"#),
         expect![[r#"
-        exit 1
-        --- stdout
-        [T]/home/.config/cotter/agents/audit/agent.json: rejected
-          rejected  line 1: $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program; the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+            exit 1
+            --- stdout
+            [T]/home/.config/cotter/agents/audit/agent.json: rejected
+              rejected  line 1: $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program; the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
 
-        looked at 1 profile: 1 rejected
-        profiles
-          broken  audit: cannot start
-                    file [T]/home/.config/cotter/agents/audit/agent.json
-                    actions onStart.command
-                    why $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program; the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:57: $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program
+            looked at 1 profile: 1 rejected
+            profiles
+              broken  audit: cannot start
+                        file [T]/home/.config/cotter/agents/audit/agent.json
+                        actions onStart.command
+                        why $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program; the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/agents/audit/agent.json:1:35: $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program
 
-        hint: the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
-    "#]],
+            hint: the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+        "#]],
     );
     check(
         r#"{"model": "sonnet"}"#,
@@ -1132,23 +1132,23 @@ fn l19_what_cannot_start_is_told_by_who_only_looks() {
     check(
         r#"{"model": "openai/gpt-x"}"#,
         expect![[r#"
-        exit 0
-        --- stdout
-        [T]/home/.config/cotter/agents/audit/agent.json: ok
-          note      line 1: $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+            exit 0
+            --- stdout
+            [T]/home/.config/cotter/agents/audit/agent.json: in part
+              not used  line 1: $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
 
-        looked at 1 profile: 1 ok
-        profiles
-          note    audit: runs with `--agent`
-                    file [T]/home/.config/cotter/agents/audit/agent.json
-                    why $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
-        exit 2
-        --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `openai/gpt-x` cannot be used
-          caused by: `openai/gpt-x` is no model that you have set up, and only you can
+            looked at 1 profile: 1 in part
+            profiles
+              note    audit: cannot start here
+                        file [T]/home/.config/cotter/agents/audit/agent.json
+                        why $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+            exit 2
+            --- stderr
+            error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `openai/gpt-x` cannot be used
+              caused by: `openai/gpt-x` is no model that you have set up, and only you can
 
-        hint: a key for its provider does, or your own settings; `--model` names another
-    "#]],
+            hint: a key for its provider does, or your own settings; `--model` names another
+        "#]],
     );
 }
 
@@ -1171,7 +1171,7 @@ fn s34_a_host_that_is_not_on_the_list_is_told_by_who_only_looks() {
                     why $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list; the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:75: $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list
 
         hint: the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
     "#]].assert_eq(&said_of(&world, profile));
@@ -1189,7 +1189,6 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
         --- stdout
         [T]/home/.config/cotter/agents/audit/agent.json: rejected
           rejected  line 1: $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing; did you mean `write`?
-          note      line 1: $.model: it could not start here: the agent names `rehearsal`, which cannot be used: `rehearsal` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
 
         looked at 1 profile: 1 rejected
         profiles
@@ -1197,13 +1196,11 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
                     file [T]/home/.config/cotter/agents/audit/agent.json
                     actions onToolCall.approve
                     why $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing; did you mean `write`?
-                    why $.model: it could not start here: the agent names `rehearsal`, which cannot be used: `rehearsal` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
-        exit 2
+        exit 1
         --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `rehearsal` cannot be used
-          caused by: `rehearsal` is no model that you have set up, and only you can
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:58: $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing
 
-        hint: a key for its provider does, or your own settings; `--model` names another
+        hint: did you mean `write`?
     "#]].assert_eq(&said_of(&world, &gate(r#"["wriet"]"#)));
     // What may come later, and what others have.
     expect![[r#"
@@ -1211,7 +1208,6 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
         --- stdout
         [T]/home/.config/cotter/agents/audit/agent.json: ok
           note      line 1: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
-          note      line 1: $.model: it could not start here: the agent names `rehearsal`, which cannot be used: `rehearsal` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
 
         looked at 1 profile: 1 ok
         profiles
@@ -1219,25 +1215,30 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
                     file [T]/home/.config/cotter/agents/audit/agent.json
                     actions onToolCall.approve
                     why $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
-                    why $.model: it could not start here: the agent names `rehearsal`, which cannot be used: `rehearsal` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
-        exit 2
-        --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `rehearsal` cannot be used
-          caused by: `rehearsal` is no model that you have set up, and only you can
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
 
-        hint: a key for its provider does, or your own settings; `--model` names another
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/home/.config/cotter/agents/audit/agent.json:1:58: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
     "#]].assert_eq(&said_of(&world, &gate(r#"["mcp__depot__*", "del*", "WebSearch"]"#)));
     // Their name for ours is ours.
     with_profile(&world, &gate(r#"["Write", "Bash"]"#));
     world.check(
         &run(&["--no-session"], "write x to b.txt then run `true`"),
         expect![[r#"
-            exit 2
-            --- stderr
-            error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `rehearsal` cannot be used
-              caused by: `rehearsal` is no model that you have set up, and only you can
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
 
-            hint: a key for its provider does, or your own settings; `--model` names another
+            `bash` {"command":"true"} was refused: Permission denied for `bash`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: write {"path":"b.txt","content":"x"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
+            refused: bash {"command":"true"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
         "#]],
     );
 }
