@@ -9,20 +9,23 @@ use std::{
 use cotter::{
     Agent, AgentConfig, Origin, Place,
     command_hook::{Base, is_confined},
-    files::{self, Loading},
+    files::{self, AgentFile, Diagnostic, Loading, Severity},
     profile::{Leave, Means, Profile},
     redact::Redactor,
-    settings::{self, Document, Written},
+    settings::{self, Document, SettingsError, Written},
     text,
     trust::Standing,
 };
+use cotter_models::Rehearsal;
 
 use crate::{
     cli::Shape,
     failure::Failure,
-    files::checks,
+    files::{Files, checks},
     home,
+    models::Reach,
     reload::Units,
+    setup,
     switches::Switches,
     trust::{Found, Standings, Where, shown},
 };
@@ -34,7 +37,7 @@ const FILE: &str = "agent.json";
 pub(crate) enum Chosen {
     Profile(Box<Portable>),
     /// An agent file, run as the main agent, and whose it is.
-    File(Box<AgentConfig>, Origin),
+    File(Box<AgentFile>, Origin),
 }
 
 /// A profile, and where it is.
@@ -85,8 +88,8 @@ impl Chosen {
                 let Written { text, place } = portable.profile.model.as_ref()?;
                 Some(Named { text, place: Some(place), is_free: false })
             }
-            Chosen::File(config, origin) => {
-                let text = config.model.as_deref()?;
+            Chosen::File(file, origin) => {
+                let text = file.config.model.as_deref()?;
                 Some(Named { text, place: None, is_free: *origin == Origin::User })
             }
         }
@@ -105,6 +108,7 @@ impl Chosen {
         match self {
             Chosen::Profile(portable) => portable.profile.configure(config),
             Chosen::File(file, _) => {
+                let file = &file.config;
                 config.name = file.name.clone();
                 config.description = file.description.clone();
                 config.system_prompt = file.system_prompt.clone();
@@ -128,10 +132,11 @@ impl Chosen {
         checks::check_examples(&profile.permissions, units.agent)?;
         let unknown = checks::about_unknown_tools(&profile.permissions, units.agent);
         units.told.extend(unknown.iter().map(ToString::to_string));
-        for action in &profile.actions {
-            let tools = action.tools.as_deref().unwrap_or_default();
-            units.told.extend(checks::about_blind(path, &action.name, tools, units.agent));
-        }
+        // Those there are, not those that it may call.
+        let known = setup::own_tools()?;
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
+        let told = checks::check_actions(profile, &known)?;
+        units.told.extend(told.iter().map(in_a_line));
         let owner = profile.owner(path.display().to_string());
         let commands = Base {
             folder: code.clone(),
@@ -161,6 +166,8 @@ pub(crate) struct Listed {
     /// What is typed.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+    /// What is read: of a project, the copy that is trusted.
+    pub(crate) read: PathBuf,
     /// What it says, or why nobody can tell.
     pub(crate) profile: Result<Profile, Failure>,
 }
@@ -183,7 +190,7 @@ pub(crate) fn profiles(place: &Place, standings: &Standings) -> Result<Vec<Liste
             let profile = document(&path, &read).and_then(|document| {
                 Ok(Profile::from_document(&document, &name, Leave::to_look())?)
             });
-            listed.push(Listed { name, path, profile });
+            listed.push(Listed { name, path, read, profile });
         }
     }
     Ok(listed)
@@ -234,7 +241,7 @@ fn by_name(
                     .with_hint("name the profile by its path, or rename one of them"));
             }
             (true, None) => return profile(path, &found, switches),
-            (false, Some(file)) => return Ok(Chosen::File(Box::new(file.config.clone()), origin)),
+            (false, Some(file)) => return Ok(Chosen::File(Box::new(file.clone()), origin)),
             (false, None) => {
                 names.extend(agents.into_iter().map(|agent| agent.config.name.to_string()))
             }
@@ -336,23 +343,95 @@ fn document(path: &Path, read: &Path) -> Result<Document, Failure> {
     Ok(Document::parse_bytes(&path.display().to_string(), &bytes)?)
 }
 
+/// An error and its way out, in a line.
+fn in_a_line(error: &SettingsError) -> String {
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    format!("{error}{hint}")
+}
+
+/// What a start would say of profiles, for whoever only looks at them.
+pub(crate) struct Start {
+    switches: Switches,
+    /// The models that could be named; `None` where settings cannot be read, which is told elsewhere.
+    reach: Option<Reach>,
+}
+
+impl Start {
+    /// What a start in a place goes by: the operator's switches, and the models of the settings in force.
+    pub(crate) fn new(place: &Place, files: Option<&Files>) -> Result<Self, Failure> {
+        let reach = files.and_then(|files| {
+            Reach::new(&files.values(), files.model_names(), place.project()).ok()
+        });
+        Ok(Start { switches: Switches::read()?, reach })
+    }
+
+    /// What is to be said of a profile: why it could not start, and what would be told.
+    pub(crate) fn about(&mut self, path: &Path, read: &Path, known: &[&str]) -> Vec<Diagnostic> {
+        let of = |error: &SettingsError, severity| {
+            let line = error.place().map(|place| place.line() as usize);
+            let at = error.place().map(|place| format!("{}: ", place.path())).unwrap_or_default();
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            Diagnostic::new(path, line, severity, format!("{at}{}{hint}", error.message()))
+        };
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = whole.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        // What cannot be read at all is told by who reads it.
+        let Ok(document) = document(path, read) else { return vec![] };
+        let profile = match Profile::from_document(&document, &name, self.switches.leave()) {
+            Ok(profile) => profile,
+            Err(error) => return vec![of(&error, Severity::Rejected)],
+        };
+        let mut told = match checks::check_actions(&profile, known) {
+            Ok(told) => told.iter().map(|error| of(error, Severity::Warning)).collect(),
+            Err(error) => vec![of(&error, Severity::Rejected)],
+        };
+        told.extend(profile.model.as_ref().and_then(|model| {
+            let (why, severity) = self.about_model(model)?;
+            let line = Some(model.place.line() as usize);
+            Some(Diagnostic::new(path, line, severity, format!("{}: {why}", model.place.path())))
+        }));
+        told
+    }
+
+    /// Why a model that a profile names cannot answer here. One that is set up elsewhere is no mistake.
+    fn about_model(&mut self, model: &Written) -> Option<(String, Severity)> {
+        let reach = self.reach.as_mut()?;
+        let named = Named { text: &model.text, place: None, is_free: false };
+        let chosen = reach.choose_for(None, Some(named));
+        let failure = chosen.and_then(|choice| reach.find_chosen(&choice)).err()?;
+        let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;
+        if is_name {
+            let why = format!("it could not start here: {}", failure.in_short());
+            return Some((why, Severity::InPart));
+        }
+        let shown = text::clip(&text::show_line(&model.text), 60).into_owned();
+        let why = format!("`{shown}` names no model: they are written as `provider/model`");
+        Some((why, Severity::Rejected))
+    }
+}
+
 /// What an agent is limited to and does not have: a limit with a typo leaves it without.
 pub(crate) fn about_missing(chosen: &Chosen, agent: &Agent) -> Vec<String> {
-    let (tools, skills) = match chosen {
-        Chosen::Profile(portable) => (&portable.profile.tools, &portable.profile.skills),
-        Chosen::File(config, _) => (&config.tools, &config.skills),
+    let (path, tools, skills) = match chosen {
+        Chosen::Profile(portable) => {
+            (&portable.path, &portable.profile.tools, &portable.profile.skills)
+        }
+        Chosen::File(file, _) => (&file.path, &file.config.tools, &file.config.skills),
     };
+    let path = shown(path);
     let all = agent.tools();
     let is_there = |name: &str| all.specs().any(|spec| spec.name == name);
     let known = agent.skills();
     let is_skill = |name: &str| known.iter().any(|skill| skill.name == name);
     let plain = tools.iter().filter(|tool| !tool.contains(['*', '?', '[', '{']));
     let tools = plain.filter(|tool| !is_there(tool) && !checks::SOMETIMES.contains(&tool.as_str()));
-    let tools = tools
-        .map(|tool| format!("the agent may call `{}`, which is not there", text::show_line(tool)));
+    let tools = tools.map(|tool| {
+        format!("{path}: the agent may call `{}`, which is not there", text::show_line(tool))
+    });
     let skills = skills.iter().filter(|name| !is_skill(name));
     let skills = skills.map(|name| {
-        format!("the agent may use the skill `{}`, which is not there", text::show_line(name))
+        let name = text::show_line(name);
+        format!("{path}: the agent may use the skill `{name}`, which is not there")
     });
     tools.chain(skills).collect()
 }

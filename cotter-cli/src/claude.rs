@@ -7,6 +7,7 @@
 
 mod ask;
 mod declared;
+mod gist;
 mod plugins;
 mod settings;
 
@@ -32,6 +33,7 @@ use cotter_tools::mcp::Servers;
 pub(crate) use self::{
     ask::{ask_home, at_home},
     declared::declared,
+    gist::Gist,
 };
 use self::{
     plugins::{

@@ -44,8 +44,8 @@ pub(crate) enum Command {
     Init { folder: Option<PathBuf> },
     Schema { name: Option<String> },
     Untrust { path: Option<PathBuf> },
-    Ledger { id: String },
-    LedgerVerify { id: String, head: Option<String> },
+    Ledger { id: Option<String> },
+    LedgerVerify { id: Option<String>, head: Option<String> },
 }
 
 impl Command {
@@ -514,7 +514,10 @@ fn sessions() -> clap::Command {
 fn ledger() -> clap::Command {
     clap::Command::new("ledger")
         .about("Every decision about every tool call of a session")
-        .arg(id())
+        .arg(
+            id().required(false)
+                .help("A session's id, or the beginning of it; without it, the folder's last"),
+        )
         .disable_help_subcommand(true)
         .subcommand(
             clap::Command::new("verify")
@@ -679,9 +682,9 @@ fn command(matches: &ArgMatches) -> Result<Command, Failure> {
         Some(("untrust", matches)) => Ok(Command::Untrust { path: path_of(matches, "path") }),
         Some(("ledger", matches)) => Ok(match matches.subcommand() {
             Some((_, verify)) => {
-                Command::LedgerVerify { id: id_of(matches), head: text_of(verify, "head") }
+                Command::LedgerVerify { id: text_of(matches, "id"), head: text_of(verify, "head") }
             }
-            None => Command::Ledger { id: id_of(matches) },
+            None => Command::Ledger { id: text_of(matches, "id") },
         }),
         Some((word, _)) => unreachable!("`{word}` has a row in `definition` and no arm here"),
         None => run_of(matches).map(|args| Command::Run(Box::new(args))),

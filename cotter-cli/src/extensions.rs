@@ -96,9 +96,9 @@ impl Extensions {
             let mut loaded = loaded.fit(&owner, &mut units.names);
             named_as_found(&mut loaded.diagnostics, &copy, &source);
             units.load(&owner, true, |unit| loaded.register(unit));
-            units.tell_of(&loaded.diagnostics);
+            units.tell_of(&source, &loaded.diagnostics);
         }
-        units.tell_of(&memory.diagnostics);
+        units.tell_of(Path::new("memory files"), &memory.diagnostics);
     }
 
     /// The same without memory files: they are in the system prompt of a run that has begun.

@@ -343,6 +343,12 @@ impl Files {
         is_said.then(|| says_home(said()))
     }
 
+    /// The nearest file whose permissions say something.
+    pub(crate) fn said_by(&self, says: impl Fn(&Permissions) -> bool) -> Option<&Path> {
+        let file = self.0.iter().rev().find(|file| says(&file.settings.permissions))?;
+        Some(&file.path)
+    }
+
     /// Whether hooks written for Claude Code block where they fail.
     pub(crate) fn claude_failures_block(&self) -> bool {
         let said = self.0.iter().map(|file| file.settings.foreign.on_failure);
@@ -455,9 +461,9 @@ impl Files {
             let unknown = about_unknown_tools(&settings.permissions, units.agent);
             match &file.others {
                 Some((_, told)) => {
-                    units.tell_of(told);
-                    units.tell_of(&unknown.iter().map(|why| file.remark(why)).collect::<Vec<_>>());
-                    units.tell_of(&mute_hooks(file)?);
+                    let unknown = unknown.iter().map(|why| file.remark(why));
+                    let told = told.iter().cloned().chain(unknown).chain(mute_hooks(file)?);
+                    units.tell_of(&file.path, &told.collect::<Vec<_>>());
                 }
                 None => {
                     units.told.extend(unknown.iter().map(ToString::to_string));

@@ -3,6 +3,7 @@
 //! `cli` is the one table of what may be typed; each command is a file in `commands`. Everything that
 //! looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
+mod about;
 mod agents;
 mod claude;
 mod cli;
@@ -93,8 +94,10 @@ fn main() -> ExitCode {
         Command::Schema { name } => commands::schema::schema(name.as_deref()),
         Command::TrustList { json } => commands::trust::list(json, style),
         Command::Untrust { path } => commands::trust::untrust(path.as_deref()),
-        Command::Ledger { id } => commands::ledger::show(&id),
-        Command::LedgerVerify { id, head } => commands::ledger::verify(&id, head.as_deref()),
+        Command::Ledger { id } => commands::ledger::show(id.as_deref()),
+        Command::LedgerVerify { id, head } => {
+            commands::ledger::verify(id.as_deref(), head.as_deref())
+        }
     };
     done.unwrap_or_else(|failure: Failure| failure.report(Style::on_stderr(style)))
 }

@@ -13,7 +13,7 @@ use cotter::{
     Agent, Origin, Owner, Place, Registry,
     command_hook::Starts,
     ext::{Change, HooksOff, RegisterError, Reload},
-    files::{Diagnostic, Severity, TakenNames, Watch},
+    files::{Diagnostic, TakenNames, Watch},
     permission::Mode,
     points::Power,
     settings::Values,
@@ -22,6 +22,7 @@ use cotter::{
 };
 
 use crate::{
+    about::{self, About},
     claude,
     cli::{RunArgs, Shape},
     extensions::{self, Extensions},
@@ -41,7 +42,7 @@ pub(crate) struct Units<'a> {
     pub(crate) owners: Vec<Owner>,
     pub(crate) told: Vec<String>,
     /// Everything that is said about files, grave or not.
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) about: Vec<About>,
     change: Change,
     /// Who was loaded before.
     before: Vec<Owner>,
@@ -69,7 +70,7 @@ impl<'a> Units<'a> {
             names: TakenNames::of(agent, before),
             owners: vec![],
             told: vec![],
-            diagnostics: vec![],
+            about: vec![],
             change: Change::new().of_files(),
             before: before.to_vec(),
             off: switches::hooks_off()?,
@@ -111,11 +112,14 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Keeps what its author should hear of a file.
-    pub(crate) fn tell_of(&mut self, diagnostics: &[Diagnostic]) {
-        let grave = diagnostics.iter().filter(|told| told.severity > Severity::Warning);
-        self.told.extend(grave.map(ToString::to_string));
-        self.diagnostics.extend_from_slice(diagnostics);
+    /// Keeps what authors should hear of the files of a folder.
+    pub(crate) fn tell_of(&mut self, folder: &Path, diagnostics: &[Diagnostic]) {
+        self.about.push(About::new(folder, diagnostics.to_vec()));
+    }
+
+    /// What is said at a start.
+    pub(crate) fn in_short(&self) -> Vec<String> {
+        self.told.iter().cloned().chain(about::in_short(&self.about)).collect()
     }
 
     /// Those who were there and are no longer.
@@ -300,7 +304,7 @@ impl Reloader {
         units.drop_others(&owners);
         units.agree_to(agreed_to);
         let (owners, mut told) = (units.owners.clone(), about);
-        told.extend(units.told.clone());
+        told.extend(units.in_short());
         let done = units.apply()?;
         drop(spaces);
         self.records = records;

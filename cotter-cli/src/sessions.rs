@@ -10,7 +10,7 @@ use cotter::{
 };
 use smol_str::SmolStr;
 
-use crate::{failure::Failure, home};
+use crate::{failure::Failure, home, setup};
 
 /// The sessions of this machine's person.
 pub(crate) struct Sessions {
@@ -45,6 +45,17 @@ impl Sessions {
                     .with_hint(format!("type more of it: `{first}`, `{second}`, …")))
             }
         }
+    }
+
+    /// The same, or the last that was started in this folder where nothing was typed.
+    pub(crate) fn find_or_last(&self, typed: Option<&str>) -> Result<SmolStr, Failure> {
+        let Some(typed) = typed else {
+            let last = setup::last_session(&self.store, &setup::place(None)?);
+            return last.map_err(|failure| {
+                failure.with_hint("`cotter sessions list` shows those of other folders; name one")
+            });
+        };
+        self.find(typed)
     }
 
     /// The bytes of a session's file and what they hold, without opening it for writing.

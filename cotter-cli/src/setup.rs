@@ -11,7 +11,6 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Environment, Owner, Place, builtin,
     command_hook::Starts,
-    files::Diagnostic,
     redact::Redactor,
     session::{MemoryStore, Store},
     settings::{Values, tighter},
@@ -23,6 +22,7 @@ use cotter_tools::process::Runner;
 use smol_str::SmolStr;
 
 use crate::{
+    about::{self, About},
     agents::{Chosen, about_missing},
     cli::{RunArgs, Shape},
     commands::redactor,
@@ -122,9 +122,10 @@ pub(crate) fn shown(place: Place, shape: &Shape) -> Result<Agent, Failure> {
 
 /// The same, with the settings in force.
 pub(crate) fn shown_with_files(place: Place, shape: &Shape) -> Result<(Agent, Files), Failure> {
-    let Seen { agent, files, told, .. } = seen(place, shape)?;
+    let Seen { agent, files, told, about } = seen(place, shape)?;
     let files = files.whole()?;
     told.iter().for_each(warn);
+    about::in_short(&about).iter().for_each(warn);
     Ok((agent, files))
 }
 
@@ -134,7 +135,7 @@ pub(crate) struct Seen {
     pub(crate) files: Files,
     pub(crate) told: Vec<String>,
     /// Everything about files, grave or not.
-    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) about: Vec<About>,
 }
 
 /// How what a project brings stands for such a run.
@@ -160,9 +161,9 @@ pub(crate) fn seen(place: Place, shape: &Shape) -> Result<Seen, Failure> {
     let agent = as_chosen(builder, chosen.as_ref()).build()?;
     let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner, redactor())?);
     let loaded = load(&agent, &starts, &files, brought, (chosen.as_ref(), redactor()), shape)?;
-    let Loaded { mut told, diagnostics, .. } = loaded;
+    let Loaded { mut told, about, .. } = loaded;
     told.extend(files.about_disabled(&agent));
-    Ok(Seen { agent, files, told, diagnostics })
+    Ok(Seen { agent, files, told, about })
 }
 
 /// What extends an agent beyond settings: skills, commands and agents in files, and spaces.
@@ -201,7 +202,7 @@ fn as_chosen(builder: AgentBuilder, chosen: Option<&Chosen>) -> AgentBuilder {
 /// What came of loading.
 struct Loaded {
     told: Vec<String>,
-    diagnostics: Vec<Diagnostic>,
+    about: Vec<About>,
     /// Those who may be loaded again.
     owners: Vec<Owner>,
 }
@@ -220,7 +221,7 @@ fn load(
     files.load_into(&mut units)?;
     brought.extensions.load_into(&mut units);
     spaces::load_into(brought.spaces, &mut units);
-    let (mut told, diagnostics) = (units.told.clone(), units.diagnostics.clone());
+    let (mut told, about) = (units.told.clone(), units.about.clone());
     let owners = units.owners.clone();
     let _ = units.apply()?;
     // A run keeps what it began with: these are not loaded again.
@@ -233,7 +234,7 @@ fn load(
     Flags::of(shape).load_into(&mut units);
     let _ = units.apply()?;
     shape.without.iter().try_for_each(|name| check_without(agent, name))?;
-    Ok(Loaded { told, diagnostics, owners })
+    Ok(Loaded { told, about, owners })
 }
 
 /// Everything a run needs, put together.
@@ -302,7 +303,9 @@ impl Setup {
         let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner, self.redactor.clone())?);
         self.spaces.set_starts(&starts);
         let who = (self.chosen.as_ref(), self.redactor);
-        let Loaded { told, owners, .. } = load(&agent, &starts, &self.files, brought, who, shape)?;
+        let Loaded { mut told, about, owners } =
+            load(&agent, &starts, &self.files, brought, who, shape)?;
+        told.extend(about::in_short(&about));
         told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);
         let told = told.into_iter().chain(self.standings.skipped()).collect();
         let spaces = self.spaces;

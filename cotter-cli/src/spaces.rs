@@ -25,6 +25,7 @@ use cotter::{
 use smol_str::SmolStr;
 
 use crate::{
+    about::{self, About},
     cli::Shape,
     failure::Failure,
     reload::Units,
@@ -197,7 +198,11 @@ impl Spaces {
             }
             State::Nothing(word) => return Err(untrusted(&at, word.as_deref())),
         };
-        told.extend(space.diagnostics().map(ToString::to_string));
+        // Of texts the gist; what is said of the rest may be about a gate.
+        let (of_texts, others): (Vec<_>, Vec<_>) =
+            space.diagnostics().cloned().partition(|told| space.files.diagnostics.contains(told));
+        told.extend(others.iter().map(ToString::to_string));
+        told.extend(about::in_short(&[About::of_space(&at.source, of_texts)]));
         Ok(Chosen { space, told })
     }
 
@@ -379,7 +384,7 @@ pub(crate) fn load_into(all: Vec<Chosen>, units: &mut Units<'_>) {
         let before = space.files.diagnostics.len();
         let space = space.fit(&mut units.names);
         let left_out: Vec<Diagnostic> = space.files.diagnostics[before..].to_vec();
-        units.tell_of(&left_out);
+        units.about.push(About::of_space(space.source(), left_out));
         let starts = units.starts.clone();
         units.load(&space.owner(), false, |unit| space.register(unit, &starts));
     }

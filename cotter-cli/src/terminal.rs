@@ -128,22 +128,34 @@ impl Terminal {
 
     /// Asks for a yes to what is shown; whoever wants to see more of it first is shown that, too.
     pub(crate) async fn confirm_or_show(&self, text: &str, more: impl Fn() -> String) -> bool {
-        let typed = "type s, y or n; s shows the text of every file";
+        let more = More { what: "the text of every file", text: more };
+        self.decide_or_show(text, more).await.unwrap_or(false)
+    }
+
+    /// The same, and whether anything was answered.
+    pub(crate) async fn decide_or_show(
+        &self,
+        text: &str,
+        more: More<impl Fn() -> String>,
+    ) -> Option<bool> {
         let read = |line: &str| match (line.to_ascii_lowercase().as_str(), Whole::read(line)) {
             ("s" | "show", _) => Ok(None),
             (_, Some(Whole::All(decision))) => Ok(Some(decision)),
-            _ => Err(typed.to_owned()),
+            _ => Err(format!("type s, y or n; s shows {}", more.what)),
         };
         let said = async {
             self.put(&format!("{}\n", text::show(text))).await?;
             loop {
                 match self.answer("[s]how all, [y]es, [n]o: ", read).await? {
-                    Some(None) => self.put(&format!("{}\n", text::show(&more()))).await?,
+                    Some(None) => {
+                        self.put(&format!("{}\n", text::show(&(more.text)()))).await?;
+                    }
                     decided => return Ok::<_, io::Error>(decided.flatten()),
                 }
             }
         };
-        matches!(self.one_at_a_time(said).await, Ok(Some(Decision::Yes)))
+        let said = self.one_at_a_time(said).await.ok().flatten();
+        said.map(|decision| decision == Decision::Yes)
     }
 
     async fn decide(&self, question: &Question) -> io::Result<Option<Answered>> {
@@ -194,6 +206,13 @@ impl Terminal {
             }
         }))
     }
+}
+
+/// What is shown to whoever wants to see more before they answer.
+pub(crate) struct More<T> {
+    /// What it is, in words.
+    pub(crate) what: &'static str,
+    pub(crate) text: T,
 }
 
 /// What may be answered about one call.

@@ -17,6 +17,7 @@ pub mod memory;
 mod watch;
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -184,18 +185,30 @@ impl Loaded {
     }
 
     fn keep_first(&mut self) {
-        let mut seen: Vec<(Kind, String, PathBuf)> = vec![];
+        let mut seen = Seen::default();
         self.leave_out_by(|kind, name, path| {
-            let first = seen.iter().find(|(other, taken, _)| *other == kind && taken == name);
-            let why = first.map(|(.., by)| {
-                let by = text::show_line(&by.to_string_lossy()).into_owned();
-                format!("the {} `{name}` is already there, by {by}", kind.as_str())
-            });
-            if why.is_none() {
-                seen.push((kind, name.to_owned(), path.to_owned()));
-            }
-            why
+            let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
+            Some(format!("the {} `{name}` is already there, by {by}", kind.as_str()))
         });
+    }
+
+    /// Tells which of several would be used, were they loaded together. A collection is to choose from:
+    /// nothing is wrong with any of them.
+    fn tell_of_repeats(&mut self) {
+        let mut seen = Seen::default();
+        let skills = self.skills.iter().map(|file| (Kind::Skill, &file.name, &file.path));
+        let commands = self.commands.iter().map(|file| (Kind::Command, &file.name, &file.path));
+        let agents = self.agents.iter();
+        let agents = agents.map(|file| (Kind::Subagent, &file.config.name, &file.path));
+        let told = skills.chain(commands).chain(agents).filter_map(|(kind, name, path)| {
+            let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
+            let kind = kind.as_str();
+            let why =
+                format!("the {kind} `{name}` is in {by} too: loaded together, that one is used");
+            Some(Diagnostic::new(path, None, Severity::Warning, why))
+        });
+        let told: Vec<_> = told.collect();
+        self.diagnostics.extend(told);
     }
 
     fn leave_out(&mut self, why: impl Fn(Kind, &str) -> Option<String>) {
@@ -215,6 +228,23 @@ impl Loaded {
         self.commands.retain(|file| keep(Kind::Command, &file.name, &file.path));
         self.agents.retain(|file| keep(Kind::Subagent, &file.config.name, &file.path));
         self.diagnostics.append(&mut told);
+    }
+}
+
+/// Who had a name first.
+#[derive(Default)]
+struct Seen(HashMap<(Kind, SmolStr), PathBuf>);
+
+impl Seen {
+    /// The file that had the name before this one; `None` where this is the first.
+    fn first(&mut self, kind: Kind, name: &str, path: &Path) -> Option<&Path> {
+        match self.0.entry((kind, name.into())) {
+            Entry::Occupied(first) => Some(first.into_mut()),
+            Entry::Vacant(free) => {
+                free.insert(path.to_owned());
+                None
+            }
+        }
     }
 }
 
@@ -430,7 +460,7 @@ fn check_texts(path: &Path, links: &Links, kind: FileKind) -> Vec<CheckedFile> {
     }
     let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
     let mut tools: Vec<_> = loaded.agents.iter().flat_map(AgentFile::named_tools).collect();
-    loaded.keep_first();
+    loaded.tell_of_repeats();
     if kind == FileKind::Agents {
         let ((profiles, told), named) = agents::check_profiles(path);
         paths.extend(profiles);
@@ -503,6 +533,8 @@ pub enum Severity {
     Warning,
     /// It was loaded, read another way than it was written.
     Repaired,
+    /// It was loaded without something that would guard or act.
+    InPart,
     /// It was left out.
     Rejected,
 }
@@ -513,6 +545,7 @@ impl Severity {
         match self {
             Severity::Warning => "ok",
             Severity::Repaired => "repaired",
+            Severity::InPart => "in part",
             Severity::Rejected => "rejected",
         }
     }

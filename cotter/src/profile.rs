@@ -70,12 +70,25 @@ pub struct Action {
     pub name: SmolStr,
     /// The moment.
     pub point: PointId,
-    /// The tools it is about, as globs over names; `None` for all.
+    /// The tools it is about, as globs over names of ours; `None` for all.
     pub tools: Option<Vec<String>>,
+    /// Where its tools stand in the file, else the action.
+    pub place: Place,
     /// How long it may take; `None` is what its point allows.
     pub limit: Option<Duration>,
     /// What happens.
     pub does: Does,
+}
+
+impl Action {
+    /// Whether it can keep a tool from running.
+    pub fn is_gate(&self) -> bool {
+        match self.does {
+            Does::Approve => true,
+            Does::Command(_) => self.point == PointId::ToolPre,
+            Does::Log(_) | Does::Webhook(_) | Does::SaveJson(_) => false,
+        }
+    }
 }
 
 /// What an action does.

@@ -7,10 +7,14 @@ use cotter::{
     settings::{Settings, Source},
 };
 
-use super::own_folder;
+use super::{Gist, own_folder};
 use crate::{
-    cli::RunArgs, failure::Failure, home, own_settings, screen::Screen, style::When,
-    terminal::Terminal,
+    cli::RunArgs,
+    failure::Failure,
+    home, own_settings,
+    screen::Screen,
+    style::When,
+    terminal::{More, Terminal},
 };
 
 /// What of the person's home folder would be used, where something would.
@@ -42,21 +46,16 @@ pub(crate) async fn ask_home(
     let shown = shown.join(" and ");
     let terminal = args.ask.then(|| Terminal::open(style, Screen::default()).ok()).flatten();
     let Some(terminal) = terminal else { return Ok(headless(&shown)) };
+    let (brings, more) = match Gist::read(place) {
+        Ok(gist) => (gist.shown(), gist.whole()),
+        Err(failure) => (format!("  broken    {}\n", failure.in_short()), failure.in_short()),
+    };
+    let kept = crate::trust::shown(&path);
     let question = format!(
-        "Also use what is in {shown}?\nIts hooks, rules, skills, agents, commands and plugins would be \
-         yours here too. The answer is kept in {}.\n",
-        crate::trust::shown(&path)
+        "Also use what is in {shown}?\n{brings}It would be yours here too. The answer is kept in {kept}."
     );
-    let read = |line: &str| match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(true),
-        "n" | "no" => Ok(false),
-        _ => Err("type y or n".to_owned()),
-    };
-    let asked = async {
-        terminal.put(&question).await?;
-        terminal.answer("[y]es, [n]o: ", read).await
-    };
-    if let Ok(Some(answer)) = asked.await {
+    let shows = More { what: "every hook, rule and server", text: || more.clone() };
+    if let Some(answer) = terminal.decide_or_show(&question, shows).await {
         own_settings::use_home(answer)?;
     }
     Ok(None)

@@ -4,16 +4,20 @@ use std::{path::Path, process::ExitCode};
 
 use cotter::{
     files::{self, CheckedFile, Diagnostic, FileKind, Severity},
-    permission::Rule,
     text,
 };
 use serde_json::json;
 
 use crate::{
+    agents::Start,
     failure::Failure,
+    files::{
+        Files,
+        checks::{self, Missing},
+    },
     say, setup,
     style::{self, Style, When},
-    trust::shown,
+    trust::{self, shown},
 };
 
 /// One line per file, and how many there are; exit 1 when something was rejected.
@@ -28,9 +32,17 @@ pub(crate) fn files(
         return Err(failure.with_hint("name a file or a folder that exists"));
     }
     let mut checked = files::check(path, kind);
-    if checked.iter().any(|file| !file.tools.is_empty()) {
+    let is_profile = |file: &CheckedFile| file.kind == FileKind::Profiles;
+    if checked.iter().any(|file| !file.tools.is_empty() || is_profile(file)) {
         let known = setup::own_tools()?;
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
         checked.iter_mut().for_each(|file| tell_of_tools(file, &known));
+        let place = setup::place(None)?;
+        // Settings that cannot be read are told by who reads them.
+        let settings = Files::look(None, &place, &trust::seen(&place)).ok();
+        let mut start = Start::new(&place, settings.as_ref())?;
+        let profiles = checked.iter_mut().filter(|file| is_profile(file));
+        profiles.for_each(|file| tell_of_start(file, &mut start, &known));
     }
     let style = Style::on_stdout(when);
     let row = |file: &CheckedFile| {
@@ -48,29 +60,28 @@ pub(crate) fn files(
     Ok(if is_rejected { ExitCode::FAILURE } else { said })
 }
 
-/// Tools of Claude Code that are nearly called as others are.
-const ONLY_THEIRS: [&str; 3] = ["WebSearch", "NotebookRead", "TodoWrite"];
-
 /// Tells of tools that an agent names and nobody has: a limit with a typo leaves it without.
-fn tell_of_tools(file: &mut CheckedFile, known: &[String]) {
+fn tell_of_tools(file: &mut CheckedFile, known: &[&str]) {
     for (line, tool) in &file.tools {
-        let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
-        if may_be || known.contains(tool) {
+        if checks::is_there(tool, known) {
             continue;
         }
-        // In the spelling that it is written in. What Claude Code has and we have not is no typo.
-        let ours = text::nearest(tool, known.iter().map(String::as_str));
-        let theirs = text::nearest(tool, Rule::other_names());
-        let near = match tool.starts_with(char::is_uppercase) {
-            _ if ONLY_THEIRS.contains(&tool.as_str()) => None,
-            true => theirs.or(ours),
-            false => ours.or(theirs),
-        };
+        let near = Missing::of(tool, known).near;
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let shown = text::clip(&text::show_line(tool), 40).into_owned();
         let why = format!("there is no tool `{shown}` here{near}");
         file.diagnostics.push(Diagnostic::new(&file.path, *line, Severity::Warning, why));
     }
+}
+
+/// Tells what a start would say of a profile.
+fn tell_of_start(file: &mut CheckedFile, start: &mut Start, known: &[&str]) {
+    if file.status == Severity::Rejected {
+        return;
+    }
+    file.diagnostics.extend(start.about(&file.path, &file.path, known));
+    let worst = file.diagnostics.iter().map(|told| told.severity).max();
+    file.status = worst.unwrap_or(file.status);
 }
 
 /// How many files there are of each kind, and what became of them.
@@ -87,7 +98,7 @@ fn sum(checked: &[CheckedFile]) -> String {
         }
     }
     let kinds: Vec<_> = kinds.iter().map(|(word, number)| style::count(*number, word)).collect();
-    let statuses = [Severity::Warning, Severity::Repaired, Severity::Rejected];
+    let statuses = [Severity::Warning, Severity::Repaired, Severity::InPart, Severity::Rejected];
     let statuses = statuses.iter().filter_map(|status| {
         let number = checked.iter().filter(|file| file.status == *status).count();
         (number > 0).then(|| format!("{number} {}", status.as_str()))
@@ -143,12 +154,21 @@ fn text_rows(file: &CheckedFile, style: Style) -> String {
     let status = match file.status {
         Severity::Warning => style.good("ok"),
         Severity::Repaired => style.warning("repaired"),
+        Severity::InPart => style.warning("in part"),
         Severity::Rejected => style.bad("rejected"),
     };
     let mut rows = format!("{}: {status}\n", text::show_line(&path));
     for told in &file.diagnostics {
+        let (word, paint): (_, fn(Style, &str) -> String) = match told.severity {
+            Severity::Warning => ("note", Style::muted),
+            Severity::Repaired => ("repaired", Style::warning),
+            Severity::InPart => ("not used", Style::warning),
+            Severity::Rejected => ("rejected", Style::bad),
+        };
+        let space = " ".repeat(10 - word.len());
         let line = told.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        rows += &format!("  {line}{}\n", text::show_line(&told.message));
+        let message = text::show_line(&told.message);
+        rows += &format!("  {}{space}{line}{message}\n", paint(style, word));
     }
     rows
 }

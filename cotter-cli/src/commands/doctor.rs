@@ -21,12 +21,13 @@ use cotter_tools::confine::confines;
 use serde_json::{Value, json};
 
 use crate::{
-    agents::{self, Listed},
-    claude,
+    agents::{self, Listed, Start},
+    claude::{self, Gist},
     cli::Shape,
     commands::{hooks::log, redactor},
     extensions::OF_OTHERS,
     failure::Failure,
+    files::checks::SOMETIMES,
     home, say,
     setup::{self, Seen},
     spaces::{At, Spaces},
@@ -248,6 +249,7 @@ fn sources(sight: &Sight) -> Vec<Row> {
         let row = Row::new(trust::shown(&path), state, word);
         rows.push(row.with("origin", Origin::User.to_string()));
     }
+    rows.extend(would_be_used(sight));
     for found in &sight.standings.0 {
         let (state, word, hash) = match &found.standing {
             Standing::Trusted { hash, grants, .. } => {
@@ -269,6 +271,20 @@ fn sources(sight: &Sight) -> Vec<Row> {
         rows.push(Row::new("settings", State::Broken, failure.in_short()));
     }
     rows
+}
+
+/// What a yes about the home folder would bring, where nobody was asked yet.
+fn would_be_used(sight: &Sight) -> Option<Row> {
+    let seen = sight.seen.as_ref().ok()?;
+    let is_open = seen.files.home().is_none() && !claude::at_home(&sight.place).is_empty();
+    let gist = is_open.then(|| Gist::read(&sight.place))?;
+    let what = "with `claude.home` in settings";
+    Some(match gist {
+        Ok(gist) => {
+            Row::new(what, State::Note, format!("these would be used: {}", gist.in_short()))
+        }
+        Err(failure) => Row::new(what, State::Broken, failure.in_short()),
+    })
 }
 
 fn plugins(sight: &Sight) -> Vec<Row> {
@@ -304,14 +320,32 @@ fn profiles(sight: &Sight) -> Vec<Row> {
         Ok(listed) => listed,
         Err(failure) => return vec![Row::new("profiles", State::Broken, failure.in_short())],
     };
+    let seen = sight.seen.as_ref().ok();
+    let mut start = match Start::new(&sight.place, seen.map(|seen| &seen.files)) {
+        Ok(start) => start,
+        Err(failure) => return vec![Row::new("profiles", State::Broken, failure.in_short())],
+    };
+    let known: Vec<String> = match seen.map(|seen| seen.agent.tools()) {
+        Some(tools) => tools.specs().map(|spec| spec.name.to_string()).collect(),
+        None => setup::own_tools().unwrap_or_default(),
+    };
+    let known: Vec<_> = known.iter().map(String::as_str).chain(SOMETIMES).collect();
     let row = |listed: &Listed| match &listed.profile {
         Err(failure) => Row::new(&listed.name, State::Broken, failure.in_short()),
         Ok(profile) => {
+            let told = start.about(&listed.path, &listed.read, &known);
             let actions: Vec<_> =
                 profile.actions.iter().map(|action| action.name.to_string()).collect();
-            Row::new(&listed.name, State::Good, "runs with `--agent`")
+            let (state, word) = match told.iter().map(|told| told.severity).max() {
+                None => (State::Good, "runs with `--agent`"),
+                Some(Severity::Rejected) => (State::Broken, "cannot start"),
+                Some(Severity::InPart) => (State::Note, "cannot start here"),
+                Some(_) => (State::Note, "runs with `--agent`"),
+            };
+            let row = Row::new(&listed.name, state, word)
                 .with("file", trust::shown(&listed.path))
-                .with("actions", actions.join(", "))
+                .with("actions", actions.join(", "));
+            told.iter().fold(row, |row, told| row.with("why", told.message.clone()))
         }
     };
     listed.iter().map(row).collect()
@@ -367,17 +401,18 @@ fn extensions(sight: &Sight) -> Vec<Row> {
 /// What is said about files, and what is said about the rest.
 fn not_honoured(sight: &Sight) -> Vec<Row> {
     let Ok(seen) = &sight.seen else { return vec![] };
-    let of_files = seen.diagnostics.iter().map(|told: &Diagnostic| {
+    let diagnostics = seen.about.iter().flat_map(|about| &about.diagnostics);
+    let of_files = diagnostics.map(|told: &Diagnostic| {
         let line = told.line.map(|line| format!(":{line}")).unwrap_or_default();
         let what = format!("{}{line}", told.path.display());
         let state = match told.severity {
-            Severity::Rejected if !told.message.contains("is already there, by ") => State::Broken,
+            Severity::Rejected if told.message.contains("is already there, by ") => State::Note,
+            Severity::Rejected | Severity::InPart => State::Broken,
             _ => State::Note,
         };
         Row::new(what, state, told.message.clone())
     });
-    let known: Vec<_> = seen.diagnostics.iter().map(ToString::to_string).collect();
-    let others = seen.told.iter().filter(|words| !known.contains(words));
+    let others = seen.told.iter();
     let others = others.map(|words| Row::new("settings", State::Note, words.clone()));
     of_files.chain(others).collect()
 }
@@ -495,9 +530,12 @@ fn switches(sight: &Sight) -> Vec<Row> {
         true => "block",
         false => "pass, and are told: `claudeHooks.onFailure` makes them block",
     };
+    let by = |path: Option<&std::path::Path>| path.map(trust::shown).unwrap_or_default();
+    let mode_by = by(seen.files.said_by(|said| said.mode == Some(policy.mode())));
+    let level_by = by(seen.files.said_by(|said| said.level == Some(policy.level())));
     let mut rows = vec![
-        Row::new("mode", State::Good, policy.mode().to_string()),
-        Row::new("level", State::Good, policy.level().to_string()),
+        Row::new("mode", State::Good, policy.mode().to_string()).with("by", mode_by),
+        Row::new("level", State::Good, policy.level().to_string()).with("by", level_by),
         Row::new("the kernel's gates", State::Good, "nothing switches them off")
             .with("gates", kernel.join(", ")),
     ];

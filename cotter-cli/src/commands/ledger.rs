@@ -11,10 +11,10 @@ use crate::{failure::Failure, say, sessions::Sessions};
 /// How much of an input is shown.
 const INPUT_CHARS: usize = 200;
 
-/// `cotter ledger ID`.
-pub(crate) fn show(typed: &str) -> Result<ExitCode, Failure> {
+/// `cotter ledger ID`, or of the folder's last session.
+pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, Failure> {
     let sessions = Sessions::open()?;
-    let id = sessions.find(typed)?;
+    let id = sessions.find_or_last(typed)?;
     let (bytes, _) = sessions.read(&id)?;
     let records: Vec<Value> = bytes
         .split(|byte| *byte == b'\n')
@@ -29,9 +29,9 @@ pub(crate) fn show(typed: &str) -> Result<ExitCode, Failure> {
 }
 
 /// `cotter ledger ID verify`.
-pub(crate) fn verify(typed: &str, head: Option<&str>) -> Result<ExitCode, Failure> {
+pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode, Failure> {
     let sessions = Sessions::open()?;
-    let id = sessions.find(typed)?;
+    let id = sessions.find_or_last(typed)?;
     let (bytes, _) = sessions.read(&id)?;
     let lines = || bytes.split(|byte| *byte == b'\n');
     let rows = ledger::verify(&id, lines()).map_err(|line| {

@@ -330,7 +330,9 @@ fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<Do
     let store = trust::store(setup::place(None)?.project())?;
     let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
     match (&answer, store.standing(&snapshot)) {
-        (Answer::No, _) => return Err(Failure::refused("the answer was no")),
+        (Answer::No, _) => {
+            return same(format!("space `{id}` stays as it is: the answer was no\n"));
+        }
         // Something of it is trusted, and only a person may put something else in its place.
         (Answer::Nobody, Standing::Changed { .. }) => {
             return Err(Failure::refused(

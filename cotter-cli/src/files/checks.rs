@@ -6,6 +6,7 @@ use std::path::Path;
 use cotter::{
     Agent,
     permission::{Rule, RuleKind},
+    profile::Profile,
     settings::{Permissions, RuleExample, SettingsError},
     text,
 };
@@ -13,6 +14,63 @@ use cotter::{
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.
 pub(crate) const SOMETIMES: [&str; 5] =
     ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
+
+/// Tools of Claude Code that are nearly called as others are.
+const ONLY_THEIRS: [&str; 3] = ["WebSearch", "NotebookRead", "TodoWrite"];
+
+/// Whether there is such a tool, or may be one later.
+pub(crate) fn is_there(tool: &str, known: &[&str]) -> bool {
+    let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
+    may_be || known.contains(&tool)
+}
+
+/// A tool that nobody has.
+pub(crate) struct Missing<'a> {
+    /// What was meant, in the spelling that it is written in.
+    pub(crate) near: Option<&'a str>,
+    /// Whether another program may have it, so that it is no typo.
+    pub(crate) is_theirs: bool,
+}
+
+impl<'a> Missing<'a> {
+    pub(crate) fn of(tool: &str, known: &[&'a str]) -> Self {
+        let ours = text::nearest(tool, known.iter().copied());
+        let theirs = text::nearest(tool, Rule::other_names());
+        let is_upper = tool.starts_with(char::is_uppercase);
+        let near = match is_upper {
+            _ if ONLY_THEIRS.contains(&tool) => None,
+            true => theirs.or(ours),
+            false => ours.or(theirs),
+        };
+        Missing { near, is_theirs: is_upper && near.is_none() }
+    }
+}
+
+/// What is to be said of a profile's actions for tools that are not there. A gate with a typo guards nothing:
+/// it is an error.
+pub(crate) fn check_actions(
+    profile: &Profile,
+    known: &[&str],
+) -> Result<Vec<SettingsError>, SettingsError> {
+    let mut told = vec![];
+    for action in &profile.actions {
+        for tool in action.tools.iter().flatten().filter(|tool| !is_there(tool, known)) {
+            let Missing { near, is_theirs } = Missing::of(tool, known);
+            let shown = text::clip(&text::show_line(tool), 60).into_owned();
+            let does = if action.is_gate() { "guards nothing" } else { "is never done" };
+            let why = format!("there is no tool `{shown}`: for it `{}` {does}", action.name);
+            let mut error = action.place.error(why);
+            if let Some(near) = near {
+                error = error.with_hint(format!("did you mean `{near}`?"));
+            }
+            if action.is_gate() && !is_theirs {
+                return Err(error);
+            }
+            told.push(error);
+        }
+    }
+    Ok(told)
+}
 
 /// The rules that can never match: a deny with a typo is no protection.
 pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<SettingsError> {
@@ -25,8 +83,7 @@ pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> V
     for (kind, written) in kinds.into_iter().flat_map(|(k, all)| all.iter().map(move |w| (k, w))) {
         let Ok(rule) = Rule::parse(kind, &written.text) else { continue };
         let tool = rule.tool();
-        let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
-        if may_be || known.contains(&tool) {
+        if is_there(tool, &known) {
             continue;
         }
         let others = text::nearest(tool, Rule::other_names());
@@ -46,8 +103,7 @@ pub(crate) fn about_blind(path: &Path, name: &str, tools: &[String], agent: &Age
     known.extend(SOMETIMES);
     let mut told = vec![];
     for tool in tools {
-        let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
-        if may_be || known.contains(&tool.as_str()) {
+        if is_there(tool, &known) {
             continue;
         }
         let near = text::nearest(tool, known.iter().copied());

@@ -79,65 +79,65 @@ fn b3_a_folder_of_claude_code_is_read_in_its_dialect() {
         &world,
         ".claude",
         expect![[r#"
-        $ agents check .claude
-        exit 0
-        --- stdout
-        .claude/agents/a.md: ok
+            $ agents check .claude
+            exit 0
+            --- stdout
+            .claude/agents/a.md: ok
 
-        looked at 1 agent: 1 ok
-        $ skills check .claude
-        exit 0
-        --- stdout
-        .claude/skills/one/SKILL.md: ok
+            looked at 1 agent: 1 ok
+            $ skills check .claude
+            exit 0
+            --- stdout
+            .claude/skills/one/SKILL.md: ok
 
-        looked at 1 skill: 1 ok
-        $ commands check .claude
-        exit 0
-        --- stdout
-        .claude/commands/fix.md: ok
+            looked at 1 skill: 1 ok
+            $ commands check .claude
+            exit 0
+            --- stdout
+            .claude/commands/fix.md: ok
 
-        looked at 1 command: 1 ok
-        $ hooks check .claude
-        exit 0
-        --- stdout
-        .claude/settings.json: ok
-        .claude/settings.local.json: ok
-          line 1: there is no event `PreToolUsed`: did you mean `PreToolUse`?
+            looked at 1 command: 1 ok
+            $ hooks check .claude
+            exit 0
+            --- stdout
+            .claude/settings.json: ok
+            .claude/settings.local.json: ok
+              note      line 1: there is no event `PreToolUsed`: did you mean `PreToolUse`?
 
-        looked at 2 files of settings: 2 ok
-    "#]],
+            looked at 2 files of settings: 2 ok
+        "#]],
     );
     each(
         &world,
         ".",
         expect![[r#"
-        $ agents check .
-        exit 0
-        --- stdout
-        ./.claude/agents/a.md: ok
+            $ agents check .
+            exit 0
+            --- stdout
+            ./.claude/agents/a.md: ok
 
-        looked at 1 agent: 1 ok
-        $ skills check .
-        exit 0
-        --- stdout
-        ./.claude/skills/one/SKILL.md: ok
+            looked at 1 agent: 1 ok
+            $ skills check .
+            exit 0
+            --- stdout
+            ./.claude/skills/one/SKILL.md: ok
 
-        looked at 1 skill: 1 ok
-        $ commands check .
-        exit 0
-        --- stdout
-        ./.claude/commands/fix.md: ok
+            looked at 1 skill: 1 ok
+            $ commands check .
+            exit 0
+            --- stdout
+            ./.claude/commands/fix.md: ok
 
-        looked at 1 command: 1 ok
-        $ hooks check .
-        exit 0
-        --- stdout
-        ./.claude/settings.json: ok
-        ./.claude/settings.local.json: ok
-          line 1: there is no event `PreToolUsed`: did you mean `PreToolUse`?
+            looked at 1 command: 1 ok
+            $ hooks check .
+            exit 0
+            --- stdout
+            ./.claude/settings.json: ok
+            ./.claude/settings.local.json: ok
+              note      line 1: there is no event `PreToolUsed`: did you mean `PreToolUse`?
 
-        looked at 2 files of settings: 2 ok
-    "#]],
+            looked at 2 files of settings: 2 ok
+        "#]],
     );
 }
 
@@ -176,7 +176,7 @@ fn b3_a_plugin_is_looked_at_where_its_manifest_says() {
             exit 1
             --- stdout
             plug/hooks/hooks.json: rejected
-              line 2: expected an object, found a list
+              rejected  line 2: expected an object, found a list
             plug/on.json: ok
 
             looked at 2 hooks: 1 ok, 1 rejected
@@ -288,14 +288,14 @@ fn c9_a_collection_is_what_it_is_asked_for() {
     world.check(
         &["agents", "check", "many"],
         expect![[r#"
-        exit 1
-        --- stdout
-        many/a.yaml: rejected
-          it has neither a front matter nor a `body`
-        many/b/fine.md: ok
+            exit 1
+            --- stdout
+            many/a.yaml: rejected
+              rejected  it has neither a front matter nor a `body`
+            many/b/fine.md: ok
 
-        looked at 2 agents: 1 ok, 1 rejected
-    "#]],
+            looked at 2 agents: 1 ok, 1 rejected
+        "#]],
     );
     world.write("project/hooky/one.yaml", HOOK);
     world.check(
@@ -313,33 +313,33 @@ fn c9_a_collection_is_what_it_is_asked_for() {
         &world,
         "other",
         expect![[r#"
-        $ agents check other
-        exit 1
-        --- stdout
-        other/compose.yaml: rejected
-          it has neither a front matter nor a `body`
+            $ agents check other
+            exit 1
+            --- stdout
+            other/compose.yaml: rejected
+              rejected  it has neither a front matter nor a `body`
 
-        looked at 1 agent: 1 rejected
-        $ skills check other
-        exit 1
-        --- stdout
-        other/compose.yaml: rejected
-          it has neither a front matter nor a `body`
+            looked at 1 agent: 1 rejected
+            $ skills check other
+            exit 1
+            --- stdout
+            other/compose.yaml: rejected
+              rejected  it has neither a front matter nor a `body`
 
-        looked at 1 skill: 1 rejected
-        $ commands check other
-        exit 0
-        --- stdout
-        there are no commands in other
+            looked at 1 skill: 1 rejected
+            $ commands check other
+            exit 0
+            --- stdout
+            there are no commands in other
 
-        hint: looked for `commands/*.md` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
-        $ hooks check other
-        exit 0
-        --- stdout
-        there are no hooks in other
+            hint: looked for `commands/*.md` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
+            $ hooks check other
+            exit 0
+            --- stdout
+            there are no hooks in other
 
-        hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
-    "#]],
+            hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
+        "#]],
     );
 }
 
@@ -394,34 +394,34 @@ fn c9_a_file_is_judged_as_what_is_asked() {
         &world,
         "README.md",
         expect![[r#"
-        $ agents check README.md
-        exit 0
-        --- stdout
-        README.md: ok
-          it has no `description`: the model sees its name only
+            $ agents check README.md
+            exit 0
+            --- stdout
+            README.md: ok
+              note      it has no `description`: the model sees its name only
 
-        looked at 1 agent: 1 ok
-        $ skills check README.md
-        exit 0
-        --- stdout
-        README.md: ok
-          it has no front matter: only its name calls it
+            looked at 1 agent: 1 ok
+            $ skills check README.md
+            exit 0
+            --- stdout
+            README.md: ok
+              note      it has no front matter: only its name calls it
 
-        looked at 1 skill: 1 ok
-        $ commands check README.md
-        exit 0
-        --- stdout
-        README.md: ok
+            looked at 1 skill: 1 ok
+            $ commands check README.md
+            exit 0
+            --- stdout
+            README.md: ok
 
-        looked at 1 command: 1 ok
-        $ hooks check README.md
-        exit 1
-        --- stdout
-        README.md: rejected
-          line 1: $: expected an object, found `#`
+            looked at 1 command: 1 ok
+            $ hooks check README.md
+            exit 1
+            --- stdout
+            README.md: rejected
+              rejected  line 1: $: expected an object, found `#`
 
-        looked at 1 file of settings: 1 rejected
-    "#]],
+            looked at 1 file of settings: 1 rejected
+        "#]],
     );
     each(
         &world,
@@ -431,28 +431,28 @@ fn c9_a_file_is_judged_as_what_is_asked() {
             exit 1
             --- stdout
             a.txt: rejected
-              agents are files whose name ends in `.md` or `.yaml`, or is `agent.json`
+              rejected  agents are files whose name ends in `.md` or `.yaml`, or is `agent.json`
 
             looked at 1 agent: 1 rejected
             $ skills check a.txt
             exit 1
             --- stdout
             a.txt: rejected
-              skills are files whose name ends in `.md` or `.yaml`
+              rejected  skills are files whose name ends in `.md` or `.yaml`
 
             looked at 1 skill: 1 rejected
             $ commands check a.txt
             exit 1
             --- stdout
             a.txt: rejected
-              commands are files whose name ends in `.md`
+              rejected  commands are files whose name ends in `.md`
 
             looked at 1 command: 1 rejected
             $ hooks check a.txt
             exit 1
             --- stdout
             a.txt: rejected
-              line 1: $: expected an object, found `one`
+              rejected  line 1: $: expected an object, found `one`
 
             looked at 1 file of settings: 1 rejected
         "#]],
@@ -471,14 +471,14 @@ fn c9_a_file_is_judged_as_what_is_asked() {
             exit 1
             --- stdout
             x.json: rejected
-              skills are files whose name ends in `.md` or `.yaml`
+              rejected  skills are files whose name ends in `.md` or `.yaml`
 
             looked at 1 skill: 1 rejected
             $ commands check x.json
             exit 1
             --- stdout
             x.json: rejected
-              commands are files whose name ends in `.md`
+              rejected  commands are files whose name ends in `.md`
 
             looked at 1 command: 1 rejected
             $ hooks check x.json
@@ -520,13 +520,13 @@ fn c9_a_tool_that_is_not_there_is_told_in_both_spellings() {
             exit 0
             --- stdout
             agents/a.md: ok
-              line 3: there is no tool `raed` here; did you mean `read`?
+              note      line 3: there is no tool `raed` here; did you mean `read`?
             agents/b.md: ok
-              line 3: there is no tool `Raed` here; did you mean `Read`?
-              line 3: there is no tool `WebSearch` here
-              line 4: there is no tool `Bsah` here; did you mean `Bash`?
+              note      line 3: there is no tool `Raed` here; did you mean `Read`?
+              note      line 3: there is no tool `WebSearch` here
+              note      line 4: there is no tool `Bsah` here; did you mean `Bash`?
             agents/p/agent.json: ok
-              line 3: there is no tool `bsah` here; did you mean `bash`?
+              note      line 3: there is no tool `bsah` here; did you mean `bash`?
 
             looked at 2 agents, 1 profile: 3 ok
         "#]],
@@ -538,4 +538,97 @@ fn c9_a_tool_that_is_not_there_is_told_in_both_spellings() {
         {"path":"agents/b.md","kind":"agent","status":"ok","diagnostics":[{"line":3,"severity":"warning","message":"there is no tool `Raed` here; did you mean `Read`?"},{"line":3,"severity":"warning","message":"there is no tool `WebSearch` here"},{"line":4,"severity":"warning","message":"there is no tool `Bsah` here; did you mean `Bash`?"}]}
         {"path":"agents/p/agent.json","kind":"profile","status":"ok","diagnostics":[{"line":3,"severity":"warning","message":"there is no tool `bsah` here; did you mean `bash`?"}]}
     "#]]);
+}
+
+#[test]
+fn b3_settings_of_claude_code_go_by_any_name() {
+    let world = World::new();
+    let agent =
+        CLAUDE.replace("\"command\", \"command\": \"true\"", "\"agent\", \"prompt\": \"Look.\"");
+    world.write("project/.claude/hooks/examples/settings-small.json", CLAUDE);
+    world.write("project/guard.json", &agent);
+    world.write("project/trees.json", r#"{"description": "x", "hooks": {"WorktreeCreate": []}}"#);
+    // Ours is read as ours, whatever is in it: the start does so too.
+    world.write("project/.cotter/settings.json", CLAUDE);
+    let files = [
+        ".claude/hooks/examples/settings-small.json",
+        "guard.json",
+        "trees.json",
+        ".cotter/settings.json",
+    ];
+    let shown = files.map(|file| world.shown(&world.output(&["hooks", "check", file])));
+    expect![[r#"
+        exit 0
+        --- stdout
+        .claude/hooks/examples/settings-small.json: ok
+
+        looked at 1 file of settings: 1 ok
+        exit 0
+        --- stdout
+        guard.json: in part
+          not used  line 1: handlers `agent` are not honoured yet: this gate fails each time
+
+        looked at 1 file of settings: 1 in part
+        exit 0
+        --- stdout
+        trees.json: ok
+          note      line 1: hooks at `WorktreeCreate` are not honoured: no worktrees are made
+
+        looked at 1 file of settings: 1 ok
+        exit 1
+        --- stdout
+        .cotter/settings.json: rejected
+          rejected  line 1: $.hooks.PreToolUse: there is no point `PreToolUse`; what Claude Code calls so is `tool.pre` here
+
+        looked at 1 file of settings: 1 rejected
+    "#]].assert_eq(&shown.concat());
+}
+
+#[test]
+fn c9_of_a_collection_nothing_is_rejected_for_its_name() {
+    let world = World::new();
+    let skill = SKILL.replace("description: One.", "description: One.\nallowed-tools: Bash(git *)");
+    world.write("project/collection/agents/a/one.md", AGENT);
+    world.write("project/collection/agents/b/one.md", AGENT);
+    world.write("project/collection/skills/a/one/SKILL.md", SKILL);
+    world.write("project/collection/skills/b/one/SKILL.md", &skill);
+    let command = COMMAND.replace("Fix.\n", "{{WHAT}}\nallowed-tools: Read\n");
+    world.write("project/collection/commands/a/fix.md", &command);
+    each(
+        &world,
+        "collection",
+        expect![[r#"
+        $ agents check collection
+        exit 0
+        --- stdout
+        collection/agents/a/one.md: ok
+        collection/agents/b/one.md: ok
+          note      the subagent `A` is in collection/agents/a/one.md too: loaded together, that one is used
+
+        looked at 2 agents: 2 ok
+        $ skills check collection
+        exit 0
+        --- stdout
+        collection/skills/a/one/SKILL.md: ok
+        collection/skills/b/one/SKILL.md: ok
+          note      line 4: `allowed-tools` allows nothing here: rules in your settings do
+          note      the skill `one` is in collection/skills/a/one/SKILL.md too: loaded together, that one is used
+
+        looked at 2 skills: 2 ok
+        $ commands check collection
+        exit 0
+        --- stdout
+        collection/commands/a/fix.md: repaired
+          repaired  line 2: it is not YAML; read with its values in quotes
+          note      line 3: `allowed-tools` allows nothing here: rules in your settings do
+
+        looked at 1 command: 1 repaired
+        $ hooks check collection
+        exit 0
+        --- stdout
+        there are no hooks in collection
+
+        hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
+    "#]],
+    );
 }

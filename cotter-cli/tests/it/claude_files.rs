@@ -367,15 +367,26 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
     let mut screen = Screen::new(&world, &asked);
     screen.wait_for("[y]es, [n]o: ");
     screen.type_keys("maybe\n");
-    screen.wait_for("type y or n");
+    screen.wait_for("type s, y or n");
+    screen.type_keys("s\n");
+    // The question comes again after what was shown.
+    screen.wait_for("deny Read(./a.txt)\r\n[s]how all, [y]es, [n]o: ");
     screen.type_keys("y\n");
     expect![[r#"
         exit 0
         Also use what is in [T]/home/.claude and [T]/home/.agents?
-        Its hooks, rules, skills, agents, commands and plugins would be yours here too. The answer is kept in [T]/home/.config/cotter/settings.json.
-        [y]es, [n]o: maybe
-        type y or n
-        [y]es, [n]o: y
+          hooks     1, not confined: they may do what you may
+          rules     1 that allow, 1 that deny
+          skills    2
+        It would be yours here too. The answer is kept in [T]/home/.config/cotter/settings.json.
+        [s]how all, [y]es, [n]o: maybe
+        type s, y or n; s shows every hook, rule and server
+        [s]how all, [y]es, [n]o: s
+        [T]/home/.claude/settings.json:
+          hook echo at PreToolUse runs echo no writing >&2; exit 2
+          allow Bash(git status)
+          deny Read(./a.txt)
+        [s]how all, [y]es, [n]o: y
         warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
         refused: write: no writing (echo-bafad5)
         done
@@ -738,6 +749,7 @@ fn b3_doctor_tells_everything() {
           ok      [T]/home/.config/cotter/settings.json: used  (origin user)
           note    [T]/home/.claude: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
           note    [T]/home/.agents: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
+          note    with `claude.home` in settings: these would be used: hooks: 1, not confined: they may do what you may; rules: 1 that allow, 1 that deny; skills: 2
           ok      [T]/project/.claude: trusted  (origin project)
           note    [T]/project/.mcp.json: not trusted: nothing of it runs  (origin project)
 
@@ -789,7 +801,7 @@ fn b3_doctor_tells_everything() {
 
         nothing to tell of  spaces, profiles, hooks in the last sessions
 
-        1 thing is broken: [T]/home/.config/cotter/agents/none.md; 15 notes
+        1 thing is broken: [T]/home/.config/cotter/agents/none.md; 16 notes
     "#]].assert_eq(&shown);
 }
 
@@ -1612,4 +1624,72 @@ fn b3_s6_a_relative_path_leads_to_what_was_trusted_or_nowhere() {
         refused: write: it would run what is in [T]/project/sub/.claude, and not in [T]/project/.claude, which was trusted (guard, project)
     "#]]);
     assert!(!world.path("project/sub/ran").exists());
+}
+
+#[test]
+fn b3_doctor_tells_what_the_home_folder_would_bring_and_who_said_the_mode() {
+    let world = world();
+    home(&world);
+    let text = r#"{"permissions": {"defaultMode": "acceptEdits", "allow": ["Bash(git log)"]}}"#;
+    world.write("home/.claude/settings.local.json", text);
+    let shown = |world: &World| {
+        let doctor = world.shown(&world.output(&["doctor"]));
+        sections(&doctor, &["exit 0", "switches"])
+    };
+    expect![[r#"
+        exit 0
+        --- stdout
+        sources
+          ok      /etc/cotter/settings.json: not there  (origin operator)
+          ok      [T]/home/.config/cotter/settings.json: used  (origin user)
+          note    [T]/home/.claude: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
+          note    [T]/home/.agents: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
+          note    with `claude.home` in settings: these would be used: hooks: 1, not confined: they may do what you may; rules: 2 that allow, 1 that deny; mode: accept-edits, says [T]/home/.claude/settings.local.json; skills: 2
+        switches
+          ok      mode: ask
+          ok      level: permissive
+                    by [T]/home/.config/cotter/settings.json
+          ok      the kernel's gates: nothing switches them off
+                    gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
+    "#]].assert_eq(&shown(&world));
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    expect![[r#"
+        switches
+          ok      mode: accept-edits
+                    by [T]/home/.claude/settings.local.json
+          ok      level: standard
+          ok      the kernel's gates: nothing switches them off
+                    gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
+          ok      failures of hooks written for Claude Code: pass, and are told: `claudeHooks.onFailure` makes them block
+    "#]].assert_eq(&shown(&world));
+}
+
+#[test]
+fn c9_a_start_sums_up_what_was_repaired() {
+    let world = world();
+    for number in 0..9 {
+        let agent = format!("---\ndescription: a: {number}\n---\nDo it.\n");
+        world.write(&format!("home/.claude/agents/a{number}.md"), agent);
+        world.write(&format!("home/.claude/agents/b{number}.md"), "---\nname: b\n");
+    }
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    world.check(&["-p", "--model", "rehearsal", "--no-session", "hi"], expect![[r#"
+        exit 0
+        --- stdout
+        rehearsal: I do not understand "hi"
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/home/.claude/agents/b0.md:1: the front matter has no end: a second line `---` is missing
+        warning: [T]/home/.claude/agents/b1.md:1: the front matter has no end: a second line `---` is missing
+        warning: [T]/home/.claude/agents/b2.md:1: the front matter has no end: a second line `---` is missing
+        warning: [T]/home/.claude/agents/b3.md:1: the front matter has no end: a second line `---` is missing
+        warning: [T]/home/.claude/agents/b4.md:1: the front matter has no end: a second line `---` is missing
+        warning: [T]/home/.claude: 4 more not used, 9 repairs (`cotter doctor` tells each)
+    "#]]);
+    let doctor = world.shown(&world.output(&["doctor"]));
+    assert_eq!(doctor.matches("read with its values in quotes").count(), 9);
+    assert_eq!(doctor.matches("the front matter has no end").count(), 9);
 }

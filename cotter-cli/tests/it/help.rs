@@ -104,22 +104,22 @@ fn help_shows_what_works() {
     world.check(
         &["ledger", "--help"],
         expect![[r#"
-        exit 0
-        --- stdout
-        Every decision about every tool call of a session
+            exit 0
+            --- stdout
+            Every decision about every tool call of a session
 
-        Usage: cotter ledger [OPTIONS] <ID> [COMMAND]
+            Usage: cotter ledger [OPTIONS] [ID] [COMMAND]
 
-        Commands:
-          verify  Check that no row of the ledger is missing, changed or out of order
+            Commands:
+              verify  Check that no row of the ledger is missing, changed or out of order
 
-        Arguments:
-          <ID>  A session's id, or the beginning of it
+            Arguments:
+              [ID]  A session's id, or the beginning of it; without it, the folder's last
 
-        Options:
-              --color <WHEN>  Colour: auto, always, never
-          -h, --help          Print help
-    "#]],
+            Options:
+                  --color <WHEN>  Colour: auto, always, never
+              -h, --help          Print help
+        "#]],
     );
 }
 
@@ -353,12 +353,11 @@ fn a_wrong_flag_says_what_is_wrong() {
     world.check(
         &["ledger"],
         expect![[r#"
-            exit 2
+            exit 1
             --- stderr
-            error: the following required arguments were not provided
-              caused by: <ID>
+            error: no session was started in [T]/project
 
-            hint: `cotter ledger --help` shows what may be typed
+            hint: `cotter sessions list` shows those of other folders; name one
         "#]],
     );
     world.check(

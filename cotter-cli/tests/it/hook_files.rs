@@ -481,12 +481,12 @@ fn c14_files_are_checked_one_by_one() {
             exit 1
             --- stdout
             .cotter/hooks/\u{1b}[31m.yaml: rejected
-              line 3: it is not YAML
+              rejected  line 3: it is not YAML
             .cotter/hooks/late.yaml: rejected
-              line 2: there is no phase `past`; did you mean `post`?
+              rejected  line 2: there is no phase `past`; did you mean `post`?
             .cotter/hooks/no-prod.yaml: ok
             .cotter/settings.json: rejected
-              line 2: $.hooks["tool.pre"][0].comand: unknown key `comand`; did you mean `command`?
+              rejected  line 2: $.hooks["tool.pre"][0].comand: unknown key `comand`; did you mean `command`?
 
             looked at 3 hooks, 1 file of settings: 1 ok, 3 rejected
         "#]],

@@ -40,6 +40,26 @@ fn every_decision_is_told() {
 }
 
 #[test]
+fn without_an_id_it_is_the_last_of_the_folder() {
+    let world = World::new();
+    world.check(
+        &["ledger"],
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: no session was started in [T]/project
+
+        hint: `cotter sessions list` shows those of other folders; name one
+    "#]],
+    );
+    world.output(&["-p", "--model", "rehearsal", "read a.txt"]);
+    let by_id = world.shown(&world.output(&["ledger", &world.id()]));
+    assert_eq!(world.shown(&world.output(&["ledger"])), by_id);
+    let by_id = world.shown(&world.output(&["ledger", &world.id(), "verify"]));
+    assert_eq!(world.shown(&world.output(&["ledger", "verify"])), by_id);
+}
+
+#[test]
 fn a_failed_call_is_told() {
     let world = World::new();
     world.output(&["-p", "--model", "rehearsal", "read none.txt"]);

@@ -766,7 +766,7 @@ fn l15_an_agent_is_named_by_name_or_by_path() {
             [T]/home/.config/cotter/agents/audit/agent.json: ok
             [T]/home/.config/cotter/agents/audit.md: ok
             [T]/home/.config/cotter/agents/bad/agent.json: rejected
-              line 1: $.nam: unknown key `nam`; did you mean `name`?
+              rejected  line 1: $.nam: unknown key `nam`; did you mean `name`?
             [T]/home/.config/cotter/agents/reader.md: ok
 
             looked at 2 profiles, 2 agents: 3 ok, 1 rejected
@@ -896,7 +896,7 @@ fn s3_a_profile_only_tightens() {
     );
     with(
         "{}",
-        r#"{"policies": [{"name": "look", "tools": ["write"], "fields": {"path": ["^b"]}}], "tools": ["raed", "write"], "hooks": {"onToolCall": [{"action": "approve", "tools": ["raed"]}]}, "skills": ["none"]}"#,
+        r#"{"policies": [{"name": "look", "tools": ["write"], "fields": {"path": ["^b"]}}], "tools": ["raed", "write"], "hooks": {"onToolCall": [{"action": "approve", "tools": ["WebSearch"]}]}, "skills": ["none"]}"#,
         expect![[r#"
             exit 0
             --- stdout
@@ -906,9 +906,9 @@ fn s3_a_profile_only_tightens() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/home/.config/cotter/agents/audit/agent.json: hook `onToolCall.approve` is for the tool `raed`, which is not there
-            warning: the agent may call `raed`, which is not there
-            warning: the agent may use the skill `none`, which is not there
+            warning: [T]/home/.config/cotter/agents/audit/agent.json:1:166: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
+            warning: [T]/home/.config/cotter/agents/audit/agent.json: the agent may call `raed`, which is not there
+            warning: [T]/home/.config/cotter/agents/audit/agent.json: the agent may use the skill `none`, which is not there
             refused: write: the policy look rejects it: `path` has what `^b` finds (policy look)
         "#]],
     );
@@ -957,16 +957,16 @@ fn what_is_not_kept_is_told_and_changes_nothing() {
     world.check(
         &run(&["--no-session"], "read a.txt"),
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
+            exit 0
+            --- stdout
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: profile audit: runs/a.jsonl is not added to: Not a directory (os error 20)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: profile audit: onComplete.save_json: runs/a.jsonl is not added to: Not a directory (os error 20)
+        "#]],
     );
     assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
 }
@@ -1066,4 +1066,179 @@ fn l16_s4_a_question_is_told_of_once() {
           call_r1_1_0 came to ok in N ms
         run r1 ended: end_turn, steps: 2
     "#]]);
+}
+
+/// What `agents check`, `doctor` and a start say of a profile.
+fn said_of(world: &World, profile: &str) -> String {
+    with_profile(world, profile);
+    let path = world.path(&format!("{AUDIT}/agent.json"));
+    let check = world.output(&["agents", "check", path.to_str().unwrap()]);
+    let doctor = world.shown(&world.output(&["doctor"]));
+    let told = doctor.split("\n\n").find(|part| part.contains("profiles\n")).unwrap_or_default();
+    let told = &told[told.find("profiles\n").unwrap_or_default()..];
+    let model: &[_] = if profile.contains("model") { &[] } else { &["--model", "rehearsal"] };
+    let start = ["-p", "--agent", "audit", "--no-session", "list src"];
+    let start = world.output(&[&start, model].concat());
+    format!("{}{told}\n{}", world.shown(&check), world.shown(&start))
+}
+
+#[test]
+fn l19_what_cannot_start_is_told_by_who_only_looks() {
+    let world = world();
+    let check = |profile: &str, expected: Expect| expected.assert_eq(&said_of(&world, profile));
+    let hooks = |hooks: &str| format!("{{\"hooks\": {{{hooks}}}}}");
+    check(
+        &hooks(r#""onStart": [{"action": "command", "command": "true"}]"#),
+        expect![[r#"
+            exit 1
+            --- stdout
+            [T]/home/.config/cotter/agents/audit/agent.json: rejected
+              rejected  line 1: $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program; the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+
+            looked at 1 profile: 1 rejected
+            profiles
+              broken  audit: cannot start
+                        file [T]/home/.config/cotter/agents/audit/agent.json
+                        actions onStart.command
+                        why $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program; the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/agents/audit/agent.json:1:35: $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program
+
+            hint: the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+        "#]],
+    );
+    check(
+        r#"{"model": "sonnet"}"#,
+        expect![[r#"
+        exit 1
+        --- stdout
+        [T]/home/.config/cotter/agents/audit/agent.json: rejected
+          rejected  line 1: $.model: `sonnet` names no model: they are written as `provider/model`
+
+        looked at 1 profile: 1 rejected
+        profiles
+          broken  audit: cannot start
+                    file [T]/home/.config/cotter/agents/audit/agent.json
+                    why $.model: `sonnet` names no model: they are written as `provider/model`
+        exit 2
+        --- stderr
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `sonnet` cannot be used
+          caused by: `sonnet` is no model that you have set up, and only you can
+
+        hint: a key for its provider does, or your own settings; `--model` names another
+    "#]],
+    );
+    check(
+        r#"{"model": "openai/gpt-x"}"#,
+        expect![[r#"
+            exit 0
+            --- stdout
+            [T]/home/.config/cotter/agents/audit/agent.json: in part
+              not used  line 1: $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+
+            looked at 1 profile: 1 in part
+            profiles
+              note    audit: cannot start here
+                        file [T]/home/.config/cotter/agents/audit/agent.json
+                        why $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+            exit 2
+            --- stderr
+            error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `openai/gpt-x` cannot be used
+              caused by: `openai/gpt-x` is no model that you have set up, and only you can
+
+            hint: a key for its provider does, or your own settings; `--model` names another
+        "#]],
+    );
+}
+
+#[test]
+fn s34_a_host_that_is_not_on_the_list_is_told_by_who_only_looks() {
+    let world = world().with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", "hooks.example.com");
+    let profile =
+        r#"{"hooks": {"onStart": [{"action": "webhook", "url": "https://other.example.com/x"}]}}"#;
+    expect![[r#"
+        exit 1
+        --- stdout
+        [T]/home/.config/cotter/agents/audit/agent.json: rejected
+          rejected  line 1: $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list; the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+
+        looked at 1 profile: 1 rejected
+        profiles
+          broken  audit: cannot start
+                    file [T]/home/.config/cotter/agents/audit/agent.json
+                    actions onStart.webhook
+                    why $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list; the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list
+
+        hint: the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+    "#]].assert_eq(&said_of(&world, profile));
+}
+
+#[test]
+fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
+    let world = world();
+    let gate = |tools: &str| {
+        let entry = format!(r#"{{"action": "approve", "tools": {tools}}}"#);
+        format!(r#"{{"hooks": {{"onToolCall": [{entry}]}}}}"#)
+    };
+    expect![[r#"
+        exit 1
+        --- stdout
+        [T]/home/.config/cotter/agents/audit/agent.json: rejected
+          rejected  line 1: $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing; did you mean `write`?
+
+        looked at 1 profile: 1 rejected
+        profiles
+          broken  audit: cannot start
+                    file [T]/home/.config/cotter/agents/audit/agent.json
+                    actions onToolCall.approve
+                    why $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing; did you mean `write`?
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:58: $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing
+
+        hint: did you mean `write`?
+    "#]].assert_eq(&said_of(&world, &gate(r#"["wriet"]"#)));
+    // What may come later, and what others have.
+    expect![[r#"
+        exit 0
+        --- stdout
+        [T]/home/.config/cotter/agents/audit/agent.json: ok
+          note      line 1: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
+
+        looked at 1 profile: 1 ok
+        profiles
+          note    audit: runs with `--agent`
+                    file [T]/home/.config/cotter/agents/audit/agent.json
+                    actions onToolCall.approve
+                    why $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
+        exit 0
+        --- stdout
+        rehearsal: `list` {"path":"src"} gave 1 line:
+        b.txt
+
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: [T]/home/.config/cotter/agents/audit/agent.json:1:58: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
+    "#]].assert_eq(&said_of(&world, &gate(r#"["mcp__depot__*", "del*", "WebSearch"]"#)));
+    // Their name for ours is ours.
+    with_profile(&world, &gate(r#"["Write", "Bash"]"#));
+    world.check(
+        &run(&["--no-session"], "write x to b.txt then run `true`"),
+        expect![[r#"
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+
+            `bash` {"command":"true"} was refused: Permission denied for `bash`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: write {"path":"b.txt","content":"x"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
+            refused: bash {"command":"true"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
+        "#]],
+    );
 }

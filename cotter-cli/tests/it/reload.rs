@@ -118,8 +118,8 @@ fn hot_reload_of_a_persons_own_skills_and_commands() {
     run.wait_for("look.md");
     wait_for_refusal(&world, false);
     run.end(expect![[r#"
-        warning: [T]/home/.config/cotter/skills/neat/SKILL.md:3: it is not YAML; read with its values in quotes
         warning: [T]/home/.config/cotter/commands/look.md:1: the front matter has no end: a second line `---` is missing
+        warning: [T]/home/.config/cotter/skills/neat/SKILL.md:3: it is not YAML; read with its values in quotes
         error: the run was aborted
     "#]]);
 }

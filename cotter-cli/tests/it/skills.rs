@@ -143,10 +143,10 @@ fn c9_files_are_checked() {
             exit 1
             --- stdout
             s/bad.md: rejected
-              line 4: the pattern `(` cannot be a trigger: unclosed group
+              rejected  line 4: the pattern `(` cannot be a trigger: unclosed group
             s/good.md: ok
             s/odd.md: repaired
-              line 2: it is not YAML; read with its values in quotes
+              repaired  line 2: it is not YAML; read with its values in quotes
 
             looked at 3 skills: 1 ok, 1 repaired, 1 rejected
         "#]],

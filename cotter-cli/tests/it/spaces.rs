@@ -298,7 +298,7 @@ fn c14_a_new_space_is_complete_and_checked() {
         exit 1
         --- stdout
         deploy: rejected
-          [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
+          rejected  [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
 
         looked at 1 space: 1 rejected
     "#]]);

@@ -145,7 +145,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     "#]],
     );
     expect![[r#"
-        exit 3
+        exit 0
         from    file://[T]/repo at [HASH]b8cc8f89
         source  [T]/home/.config/cotter/spaces/ship
         hash    [HASH][HASH]
@@ -168,8 +168,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
 
         Trust it as it is, and let it run?
         [s]how all, [y]es, [n]o: n
-        error: space `ship` stays as it is
-          caused by: the answer was no
+        space `ship` stays as it is: the answer was no
     "#]]
     .assert_eq(&at_terminal(&world, &["spaces", "update"], "n"));
     assert_eq!(run(&world), "refused: write: first (no, space:ship)\n");

@@ -43,7 +43,7 @@ pub use self::{
     stray::check,
 };
 use self::{matcher::Matcher, prompt::Prompt};
-pub(crate) use self::{stray::stray, tools::our_tools};
+pub(crate) use self::stray::stray;
 use super::{CommandLine, OnFailure};
 use crate::permission::Rule;
 
@@ -104,6 +104,11 @@ pub struct Entry {
     pinned: Option<Pinned>,
     /// Whether its refusal is told to the model when nobody waited for it.
     rewakes: bool,
+}
+
+/// Whether Claude Code knows an event of that name, whatever becomes of it here.
+pub(crate) fn is_event(name: &str) -> bool {
+    events::is_known(name)
 }
 
 /// The point that an event of Claude Code is at here.

@@ -647,11 +647,27 @@ pub(super) fn check(path: &Path) -> Told {
 /// The file of a plugin's hooks, in its folder of hooks.
 const CLAUDE_HOOKS: &str = "hooks.json";
 
-/// Whether a file is in the dialect of Claude Code, by where it is and what it is called.
+/// Whether a file is in the dialect of Claude Code: by where it is and what it is called, or, where that
+/// says nothing, by the events it names.
 fn is_claude(path: &Path) -> bool {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let above = real.parent().and_then(Path::file_name);
-    above == Some(OsStr::new(".claude")) || real.file_name() == Some(OsStr::new(CLAUDE_HOOKS))
+    let name = real.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_below = |folder: &str| real.iter().any(|part| part == folder);
+    match name {
+        CLAUDE_HOOKS => true,
+        _ if is_below(".cotter") => false,
+        _ if is_below(".claude") => true,
+        // Ours, wherever they are: whoever starts reads them so.
+        SETTINGS => false,
+        _ => has_events(path),
+    }
+}
+
+/// Whether a file has hooks at events of Claude Code.
+fn has_events(path: &Path) -> bool {
+    let Ok(Some(document)) = Document::load(path) else { return false };
+    let hooks = document.root().object().ok().and_then(|root| root.get("hooks")?.object().ok());
+    hooks.is_some_and(|hooks| hooks.members().any(|(name, _)| claude::is_event(name)))
 }
 
 /// Whether a folder that says nothing of itself has files that are meant as hooks.

@@ -312,7 +312,7 @@ fn trigger(line: usize, value: &Value) -> Result<Trigger, FieldError> {
     Trigger::new(pattern, kind, reach).map_err(|why| error(line, why.to_string()))
 }
 
-/// Keys that are nearly ones that mean something, and those that would guard something elsewhere.
+/// Keys that are nearly ones that mean something, and those that would guard or allow something elsewhere.
 pub(super) fn mistyped(found: &Found, fields: &Fields, keys: &[&str]) -> Vec<Diagnostic> {
     let hooks = fields.get("hooks").map(|field| {
         let message = "`hooks` is not honoured here: nothing in it runs or guards anything";
@@ -325,5 +325,9 @@ pub(super) fn mistyped(found: &Found, fields: &Fields, keys: &[&str]) -> Vec<Dia
             let message = format!("`{key}` has no effect; did you mean `{meant}`?");
             Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
         });
-    near.chain(hooks).collect()
+    let allows = fields.get("allowed-tools").map(|field| {
+        let message = "`allowed-tools` allows nothing here: rules in your settings do";
+        Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
+    });
+    near.chain(hooks).chain(allows).collect()
 }

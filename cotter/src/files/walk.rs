@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How deep folders are looked into, and how many files are taken.
-const DEEPEST: usize = 8;
+const DEEPEST: usize = 16;
 const MOST_FILES: usize = 4_000;
 /// How many names are looked at, those of folders and of other files included.
 pub(super) const MOST_NAMES: usize = 20_000;

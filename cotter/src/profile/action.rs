@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{Action, Does, LogLevel, Means, Posts, line, runs};
+use super::{Action, Does, LogLevel, Means, Posts, line, read::host_of, runs};
 use crate::{
     command_hook::{CommandHook, Dialect, OnFailure},
     cx::Cx,
@@ -20,7 +20,8 @@ use crate::{
 impl Action {
     pub(super) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &Means) {
         let Means { folder, commands, posts, redactor } = means;
-        let letter = Letter { profile: profile.clone(), redactor: redactor.clone() };
+        let (profile_name, action) = (profile.clone(), self.name.clone());
+        let letter = Letter { profile: profile_name, action, redactor: redactor.clone() };
         match &self.does {
             Does::Approve => return self.register_approval(profile, unit),
             Does::Command(command) => {
@@ -106,6 +107,8 @@ impl Outside for Log {
 #[derive(Clone)]
 struct Letter {
     profile: SmolStr,
+    /// Whose it is, for what is said where it gets nowhere.
+    action: SmolStr,
     redactor: Arc<Redactor>,
 }
 
@@ -122,10 +125,13 @@ impl Outside for Webhook {
             return Box::pin(std::future::ready(Ok(Answer::default())));
         }
         let body = self.letter.line(&asked);
-        let profile = &self.letter.profile;
         let posting = self.posts.post(&self.url, body.into_bytes().into());
-        let (cx, profile) = (asked.cx, profile.clone());
-        Box::pin(async move { settled(&cx, &profile, posting.await) })
+        let host = host_of(&self.url).unwrap_or_default();
+        let (cx, letter) = (asked.cx, self.letter.clone());
+        Box::pin(async move {
+            let posted = posting.await;
+            letter.settled(&cx, posted.map_err(|why| format!("nothing reached `{host}`: {why}")))
+        })
     }
 }
 
@@ -139,6 +145,14 @@ impl Letter {
             }
             false => line::line(&self.profile, &asked.payload, &self.redactor),
         }
+    }
+
+    /// A line that got nowhere is told to the person, and changes nothing.
+    fn settled(&self, cx: &Cx, done: Result<(), String>) -> Result<Answer, String> {
+        if let Err(why) = &done {
+            cx.notify(&format!("warning: profile {}: {}: {why}", self.profile, self.action));
+        }
+        done.map(|()| Answer::default())
     }
 }
 
@@ -154,19 +168,10 @@ impl Outside for SaveJson {
         if asked.cx.is_dry_run() {
             return Box::pin(std::future::ready(Ok(Answer::default())));
         }
-        let profile = &self.letter.profile;
         let line = self.letter.line(&asked) + "\n";
         let saved = runs::append(&self.folder, &self.path, line.as_bytes());
         let saved =
             saved.map_err(|cause| format!("{} is not added to: {cause}", self.path.display()));
-        Box::pin(std::future::ready(settled(&asked.cx, profile, saved)))
+        Box::pin(std::future::ready(self.letter.settled(&asked.cx, saved)))
     }
-}
-
-/// A line that got nowhere is told to the person, and changes nothing.
-fn settled(cx: &Cx, profile: &str, done: Result<(), String>) -> Result<Answer, String> {
-    if let Err(why) = &done {
-        cx.notify(&format!("warning: profile {profile}: {why}"));
-    }
-    done.map(|()| Answer::default())
 }

@@ -114,7 +114,8 @@ pub(super) fn summary(payload: &Value) -> String {
         }
         "model.pre" => {
             let (model, messages) = (text("model"), number("messageCount"));
-            format!("{event} {model}, {messages} messages, attempt {}", number("attempt"))
+            let ending = if messages == 1 { "" } else { "s" };
+            format!("{event} {model}, {messages} message{ending}, attempt {}", number("attempt"))
         }
         "model.post" => {
             let (model, reason, calls) =
@@ -211,6 +212,7 @@ mod tests {
             json!({"event": "session.start", "model": "lab/m"}),
             json!({"event": "tool.pre", "toolName": "send", "toolInput": {"text": secret}}),
             json!({"event": "tool.post", "toolName": "send", "toolInput": {"text": secret}, "result": secret, "outcome": "failed", "durationMs": 3}),
+            json!({"event": "model.pre", "model": "lab/m", "messageCount": 1, "attempt": 1}),
             json!({"event": "model.pre", "model": "lab/m", "messageCount": 4, "attempt": 1}),
             json!({"event": "model.post", "model": "lab/m", "stopReason": "end_turn", "inputTokens": 9, "outputTokens": 2, "toolCallCount": 1}),
             json!({"event": "session.end", "reason": "end_turn"}),
@@ -222,6 +224,7 @@ mod tests {
             session.start lab/m
             tool.pre send, input 32 bytes
             tool.post send, input 32 bytes, result 21 bytes, failed, in 3 ms
+            model.pre lab/m, 1 message, attempt 1
             model.pre lab/m, 4 messages, attempt 1
             model.post lab/m, end_turn, 9 tokens in, 2 out, tool calls 1
             session.end end_turn

@@ -6,12 +6,13 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::{Action, Does, Leave, LogLevel, Profile};
 use crate::{
-    command_hook::{self, MAX_LIMIT_MS},
+    command_hook::{self, MAX_LIMIT_MS, claude::our_tools},
     ext::{Kind, check_name, tool_globs},
     permission::{Rule, RuleKind, host_name},
     points::PointId,
     settings::{Document, Node, Object, Permissions, SettingsError, Written, sections},
     text,
+    tool::our_name,
 };
 
 const KEYS: &[&str] = &[
@@ -81,7 +82,11 @@ impl Profile {
             description: string("description")?.unwrap_or_default().to_owned(),
             model: object.get("model").map(sections::one_text).transpose()?,
             system_prompt: string("systemPrompt")?.map(str::to_owned),
-            tools: object.get("tools").map(globs).transpose()?.unwrap_or_default(),
+            tools: object
+                .get("tools")
+                .map(|node| globs(node, ours))
+                .transpose()?
+                .unwrap_or_default(),
             skills: object.get("skills").map(skills).transpose()?.unwrap_or_default(),
             mode: string("mode")?.map(SmolStr::from),
             max_turns,
@@ -146,15 +151,29 @@ fn check_rules(permissions: &Permissions) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Globs over names of tools. An empty list would be no limit, which is not what it says.
-fn globs(node: Node<'_>) -> Result<Vec<String>, SettingsError> {
+/// Globs over names of tools, those of other programs by our names. An empty list would be no limit, which
+/// is not what it says.
+fn globs(node: Node<'_>, named: fn(&str) -> Vec<String>) -> Result<Vec<String>, SettingsError> {
     let mut globs = vec![];
     for glob in node.list()? {
         let text = glob.non_empty_string()?.to_owned();
         tool_globs(std::slice::from_ref(&text)).map_err(|why| glob.error(why.to_string()))?;
-        globs.push(text);
+        globs.extend(named(&text));
     }
     some(node, globs, "tool")
+}
+
+/// The tool that is meant: no more than it says.
+fn ours(name: &str) -> Vec<String> {
+    vec![our_name(name).unwrap_or(name).to_owned()]
+}
+
+/// Every tool that does what is meant: who guards `Bash` guards whatever runs commands.
+fn all_ours(name: &str) -> Vec<String> {
+    let mut all = ours(name);
+    let others = our_tools(name).into_iter().map(str::to_owned);
+    all.extend(others.filter(|other| *other != all[0]).collect::<Vec<_>>());
+    all
 }
 
 fn skills(node: Node<'_>) -> Result<Vec<SmolStr>, SettingsError> {
@@ -228,6 +247,7 @@ fn action(
     Ok(Action {
         name: format_smolstr!("{bucket}.{kind}"),
         point,
+        place: object.get("tools").unwrap_or(node).place(),
         tools: object.get("tools").map(|node| tools(bucket, point, node)).transpose()?,
         limit: limit.map(Duration::from_millis),
         does,
@@ -236,7 +256,7 @@ fn action(
 
 fn tools(bucket: &str, point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
     match point.row().is_about_tools() {
-        true => globs(node),
+        true => globs(node, all_ours),
         false => Err(node
             .error(format!("`{bucket}` is not about tools, so none can be named"))
             .with_hint("`tools` is for `onToolCall` and `onToolEnd`")),
@@ -300,7 +320,7 @@ fn address(node: Node<'_>, leave: Leave<'_>) -> Result<Written, SettingsError> {
 }
 
 /// The host of an https address, with its port where it has one; or what is wrong with the address.
-fn host_of(url: &str) -> Result<String, &'static str> {
+pub(super) fn host_of(url: &str) -> Result<String, &'static str> {
     let is_strange =
         |c: char| c.is_whitespace() || c.is_control() || text::is_hidden(c) || c == '\\';
     if url.len() > MAX_URL || url.contains(is_strange) {

@@ -153,6 +153,7 @@ fn c9_skills_are_folders_and_files_of_three_kinds() {
               "Only its name calls it."
             skill quiet "Hidden." exposed false triggers [] agents [] tags []
               "Shh."
+            ok: skills/pdf/SKILL.md:5: `allowed-tools` allows nothing here: rules in your settings do
             ok: skills/plain.md: it has no front matter: only its name calls it
         "##]],
     );
@@ -586,8 +587,8 @@ fn c9_a_check_has_a_line_for_every_file() {
         rejected: c.md:2: `[` cannot be the name of a skill; letters, digits, `_` and `-` can be one
         d.md ok
         ok: d.md: it has no text below its front matter
-        e/SKILL.md rejected
-        rejected: e/SKILL.md: the skill `a` is already there, by a.md
+        e/SKILL.md ok
+        ok: e/SKILL.md: the skill `a` is in a.md too: loaded together, that one is used
         f.md repaired
         repaired: f.md: bytes of its text are not UTF-8, and become U+FFFD
     "#]].assert_eq(&shown);

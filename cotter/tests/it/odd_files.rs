@@ -90,7 +90,9 @@ fn c9_odd_skills_are_read_or_told() {
             repaired tabs/SKILL.md
                        5: it is not YAML; read with its values in quotes
             ok       tools-list/SKILL.md
+                       4: `allowed-tools` allows nothing here: rules in your settings do
             ok       tools-text/SKILL.md
+                       4: `allowed-tools` allows nothing here: rules in your settings do
             rejected twice/SKILL.md
                        4: the key `description` is there twice
             repaired unquoted-colon/SKILL.md
@@ -151,11 +153,14 @@ fn c13_odd_commands_are_read_or_told() {
     check(
         "commands",
         expect![[r#"
+            repaired braces.md
+                       2: it is not YAML; read with its values in quotes
             ok       depot/close.md
             ok       empty.md
                        it has no text below its front matter
             repaired hint-colon.md
                        2: it is not YAML; read with its values in quotes
+                       4: `allowed-tools` allows nothing here: rules in your settings do
             repaired hint-list.md
                        3: it is not YAML; read with its values in quotes
             ok       model.md

@@ -41,12 +41,7 @@ pub(crate) fn log(args: &LogArgs, when: When) -> Result<ExitCode, Failure> {
         let follow = Follow::new(sessions, place.cwd(), args.session.as_deref(), telling)?;
         return block_on(follow.go())?;
     }
-    let id = match &args.session {
-        Some(typed) => sessions.find(typed)?,
-        None => setup::last_session(&sessions.store, &place).map_err(|failure| {
-            failure.with_hint("`cotter sessions list` shows those of other folders; name one")
-        })?,
-    };
+    let id = sessions.find_or_last(args.session.as_deref())?;
     let mut one = One::new(&sessions, id, telling)?;
     match one.tell_more(&mut io::stdout().lock())? {
         Said::Nothing if !args.json => Ok(say(&format!("no hook ran in session {}\n", one.id))),

@@ -196,7 +196,12 @@ impl<'a> Reader<'a> {
         let (handler, command) = match self.asked(event, &object) {
             Ok(asked) => asked,
             Err(why) => {
-                let severity = if event.is_gate() { Severity::Rejected } else { Severity::Warning };
+                let kind = object.get("type").and_then(|node| node.string().ok());
+                let severity = match kind.is_some_and(|kind| NOT_YET.contains(&kind)) {
+                    _ if !event.is_gate() => Severity::Warning,
+                    true => Severity::InPart,
+                    false => Severity::Rejected,
+                };
                 self.say(severity, Some(&node), &why);
                 (Handler::Nothing(why), CommandLine::Words(vec![]))
             }
@@ -252,7 +257,8 @@ impl<'a> Reader<'a> {
             "prompt" => Err(format!("a model is not asked at `{}`", event.name())),
             "http" => Ok((Handler::Http(http(object).map_err(words)?), CommandLine::Words(vec![]))),
             kind if NOT_YET.contains(&kind) => {
-                Err(format!("handlers `{kind}` are not honoured yet"))
+                let gate = if event.is_gate() { ": this gate fails each time" } else { "" };
+                Err(format!("handlers `{kind}` are not honoured yet{gate}"))
             }
             kind => {
                 let kind = text::show_line(kind);

@@ -217,6 +217,11 @@ pub(super) fn spelled(key: &str) -> Option<&'static str> {
     ROWS.iter().map(|row| row.name).find(|name| name.eq_ignore_ascii_case(key))
 }
 
+/// Whether there is an event of that name, here or there.
+pub(super) fn is_known(name: &str) -> bool {
+    ROWS.iter().any(|row| row.name == name) || OTHERS.iter().any(|(other, _)| *other == name)
+}
+
 /// What a name in a file means: an event, or why it is none here.
 pub(super) fn named(name: &str) -> Result<Event, String> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {

@@ -1088,7 +1088,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             "SessionStart": [{"hooks": [{"type": "prompt", "prompt": "fine?"}]}]
         }}"#,
         expect![[r#"
-            PreToolUse-2d72c7 at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `mcp_tool` are not honoured yet)
+            PreToolUse-2d72c7 at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `mcp_tool` are not honoured yet: this gate fails each time)
             guard at PreToolUse [all] 600s: sh: ./guard
             PreToolUse-fb435a at PreToolUse [Bash bash bash_background] 600s: nobody (missing key `command`)
             PreToolUse-0deff4 at PreToolUse [Bash bash bash_background] 600s: nobody (its entry cannot be read: expected a list, found the string `x`)
@@ -1101,7 +1101,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             z at PreToolUse [NotebookEdit] 600s: sh: ./z
             Stop-c97b98 at Stop [all] 600s: nobody (its entry cannot be read: expected a list, found an object)
             .claude/settings.json:3: `server` is not known and left alone [ok]
-            .claude/settings.json:3: handlers `mcp_tool` are not honoured yet [rejected]
+            .claude/settings.json:3: handlers `mcp_tool` are not honoured yet: this gate fails each time [in part]
             .claude/settings.json:4: the matcher cannot be read and matches everything: look-around, including look-ahead and look-behind, is not supported [repaired]
             .claude/settings.json:5: missing key `command` [rejected]
             .claude/settings.json:6: expected a list, found the string `x` [rejected]

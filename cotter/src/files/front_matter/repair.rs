@@ -50,6 +50,8 @@ fn needs_quotes(value: &str) -> bool {
         '"' => !is_whole('"', '"'),
         '\'' => !is_whole('\'', '\''),
         '[' => !closes_at_end(value, '[', ']'),
+        // What stands for something, in a text that was never filled in.
+        '{' if value.starts_with("{{") => true,
         '{' => !closes_at_end(value, '{', '}'),
         '|' | '>' => !value[1..].chars().all(|c| matches!(c, '+' | '-' | '1'..='9')),
         '*' | '&' | '!' | '@' | '%' | '`' | ',' | ']' | '}' => true,
@@ -117,7 +119,7 @@ fn inline(value: &str, line: usize) -> Value {
                 let words = list.split(',').map(unquoted).filter(|word| !word.is_empty());
                 Value::List(words.map(|word| (line, Value::Text(word))).collect())
             }
-            _ if value.starts_with(['[', '{']) => Value::Unread,
+            _ if value.starts_with(['[', '{']) && !value.starts_with("{{") => Value::Unread,
             _ => Value::Text(unquoted(value)),
         },
     }
