@@ -28,7 +28,7 @@ fn gates(world: &World, commands: &[&str]) {
     let handler = |command: &&str| serde_json::json!({"type": "command", "command": command});
     let handlers: Vec<_> = commands.iter().map(handler).collect();
     let settings = serde_json::json!({"hooks": {"PreToolUse": [{"hooks": handlers}]}});
-    world.write("project/.claude/settings.json", &settings.to_string());
+    world.write("project/.claude/settings.json", settings.to_string());
     trust(world);
 }
 
@@ -97,7 +97,7 @@ fn b3_a_second_hook_of_a_file_is_not_switched_off_with_the_first() {
     let world = world();
     let off = r#"{"sandbox": "off", "disable": ["guard"], "permissions": {"level": "permissive"}}"#;
     world.settings(off);
-    world.write("project/.claude/guard.sh", "echo no $1 >&2; exit 2");
+    world.write("project/.claude/guard.sh", "[ $1 = tea ] || { echo no $1 >&2; exit 2; }");
     gates(&world, &["sh .claude/guard.sh tea"]);
     let script = world.script(WRITE);
     world.check(
@@ -169,7 +169,7 @@ fn b3_s3_what_a_project_allows_is_told_not_to_count() {
     let rows: String = explained
         .lines()
         .filter(|line| line.contains("echo-"))
-        .map(|line| line.to_owned() + "\n")
+        .map(|line| line.trim_start().to_owned() + "\n")
         .collect();
     expect![[r#"
           gate      echo-9aee05                    pass   it said `allow`, which does not count: what comes from `project` may only tighten  (project)

@@ -397,7 +397,11 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     world.settings(&format!(r#"{{"plugins": [{folder:?}]}}"#));
     let run = Running::new(&world, &[]);
     wait_for_refusal(&world, false);
-    world.write("plugins/depot/hooks/hooks.json", HOOK);
+    // Called after its file: a digest would have the plugin's folder in it.
+    world.write("plugins/depot/hooks/guard.sh", "echo not this one >&2; exit 2");
+    let guard = "sh ${CLAUDE_PLUGIN_ROOT}/hooks/guard.sh";
+    let hook = HOOK.replace("echo not this one >&2; exit 2", guard);
+    world.write("plugins/depot/hooks/hooks.json", hook);
     run.wait_for("new: answer");
     wait_for_refusal(&world, true);
     world.write("plugins/depot/hooks/hooks.json", "{");
@@ -408,10 +412,10 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
         warning: settings changed, and some of it would loosen this run; that waits for the next:
-          new: answer `echo-dd0b30` at `permission.ask`
+          new: answer `guard` at `permission.ask`
         warning: [T]/plugins/depot/hooks/hooks.json:1: object is not closed (a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:14); what was in force before stays
         warning: settings changed, and some of it would loosen this run; that waits for the next:
-          gone: gate `echo-dd0b30` at `tool.pre`
+          gone: gate `guard` at `tool.pre`
         error: the run was aborted
     "#]]);
 }
