@@ -113,17 +113,24 @@ impl Standings {
         Standings(vec![])
     }
 
-    /// These, where it can be told of each whether somebody trusts it: a gate that was trusted may be in it.
-    fn known(self) -> Result<Self, Failure> {
-        let lost = self.0.iter().find_map(|found| match &found.standing {
+    /// These, where all that was trusted can be had: a gate may be in it.
+    fn known(self, store: &TrustStore) -> Result<Self, Failure> {
+        let records = store.list().ok();
+        let was_trusted = |source: &Path| match &records {
+            Some(records) => records.iter().any(|record| record.source == source),
+            // Nobody can tell.
+            None => true,
+        };
+        let mut lost = self.0.iter().filter_map(|found| match &found.standing {
             Standing::Unknown { word: Some(word) } => Some((found, word)),
             _ => None,
         });
+        let lost = lost.find(|(found, _)| was_trusted(&found.source));
         match lost {
             None => Ok(self),
             Some((found, word)) => {
-                let message = format!("{} may be trusted: {word}", shown(&found.source));
-                Err(Failure::new(message).with_hint(
+                let message = format!("what was trusted of {} cannot be had", shown(&found.source));
+                Err(Failure::new(message).with_cause(word).with_hint(
                     "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
                      `--safe-mode` runs without what the project brings",
                 ))
@@ -178,9 +185,9 @@ pub(crate) async fn standings(
     let standings = asking.settle_all(possible_sources(place), &store).await?;
     let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
     check(&standings, &of_spaces, &asking.unused, args)?;
-    match store.is_ok() {
-        true => standings.known(),
-        false => Ok(standings),
+    match &store {
+        Ok(store) => standings.known(store),
+        Err(_) => Ok(standings),
     }
 }
 

@@ -383,7 +383,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
         type s, y or n; s shows every hook, rule and server
         [s]how all, [y]es, [n]o: s
         [T]/home/.claude/settings.json:
-          hook echo at PreToolUse runs echo no writing >&2; exit 2
+          hook echo-bafad5 at PreToolUse runs echo no writing >&2; exit 2
           allow Bash(git status)
           deny Read(./a.txt)
         [s]how all, [y]es, [n]o: y
@@ -921,7 +921,11 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
     // Without the home folder nothing of it is used.
     fs::remove_file(world.path("home/.claude/settings.json")).unwrap();
     world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
-    expect![""].assert_eq(&plugins(&world));
+    expect![[r#"
+        not honoured
+          note    [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on, and nothing of your home folder is used
+          note    [T]/project/.claude/settings.json: the plugin `none@shop` is switched on, and nothing of your home folder is used
+    "#]].assert_eq(&plugins(&world));
 }
 
 #[test]
@@ -1568,13 +1572,13 @@ fn b3_s34_a_hook_whose_address_nobody_may_ask_is_told_at_the_start() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/project/.claude/settings.json: hook `PreToolUse` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
-            hook `PreToolUse` failed and passes: only https addresses are asked, but for those on the operator's list
+            warning: [T]/project/.claude/settings.json: hook `PreToolUse-704af1` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+            hook `PreToolUse-704af1` failed and passes: only https addresses are asked, but for those on the operator's list
         "#]],
     );
     expect![[r#"
         not honoured
-          broken  [T]/project/.claude/settings.json: hook `PreToolUse` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+          broken  [T]/project/.claude/settings.json: hook `PreToolUse-704af1` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
     "#]].assert_eq(&plugins(&world));
 }
 
@@ -1590,7 +1594,7 @@ fn b3_s6_of_a_changed_folder_it_is_said_what_its_hooks_do_now() {
         expect![[r#"
             exit 0
             --- stdout
-            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "exit" blocked the action: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference. Adjust your approach; do not retry the exact same call.
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "exit-acae3d" blocked the action: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference. Adjust your approach; do not retry the exact same call.
 
             `read` {"path":"a.txt"} gave 2 lines:
                  1	one
@@ -1599,7 +1603,7 @@ fn b3_s6_of_a_changed_folder_it_is_said_what_its_hooks_do_now() {
             (rehearsal is an offline stand-in, not a model)
             --- stderr
             warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
-            refused: write: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference (exit, project)
+            refused: write: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference (exit-acae3d, project)
         "#]],
     );
 }

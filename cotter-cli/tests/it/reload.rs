@@ -415,7 +415,7 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
           new: answer `guard` at `permission.ask`
         warning: [T]/plugins/depot/hooks/hooks.json:1: object is not closed (a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:14); what was in force before stays
         warning: settings changed, and some of it would loosen this run; that waits for the next:
-          gone: gate `guard` at `tool.pre`
+          gone: gate `guard` at `tool.pre` (runs `sh ${CLAUDE_PLUGIN_ROOT}/hooks/guard.sh` in a shell, its failure passes)
         error: the run was aborted
     "#]]);
 }

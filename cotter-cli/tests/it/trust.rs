@@ -616,15 +616,11 @@ fn s6_what_cannot_be_trusted_is_told_by_its_place() {
     "#]],
     );
     link.check(&run(&[]), expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
-
-        (rehearsal is an offline stand-in, not a model)
+        exit 1
         --- stderr
-        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+        error: [T]/project/.cotter may be trusted: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+
+        hint: a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, `--safe-mode` runs without what the project brings
     "#]]);
     link.check(&run(&["--require-trust"]), expect![[r#"
         exit 3

@@ -35,6 +35,7 @@ use std::{
 use serde_json::{Value, json};
 
 pub(super) use self::asks::register;
+pub(crate) use self::stray::stray;
 pub use self::tools::our_tools;
 pub use self::{
     entries::{read, without_repeats},
@@ -43,7 +44,6 @@ pub use self::{
     stray::check,
 };
 use self::{matcher::Matcher, prompt::Prompt};
-pub(crate) use self::stray::stray;
 use super::{CommandLine, OnFailure};
 use crate::permission::Rule;
 

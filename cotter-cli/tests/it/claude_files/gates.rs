@@ -63,7 +63,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
-        refused: bash: agents (echo)
+        refused: bash: agents (echo-[DIGEST])
         == COTTER_HOME false, a repository at home
         exit 0
         --- stdout
@@ -71,7 +71,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
-        refused: bash: agents (echo)
+        refused: bash: agents (echo-[DIGEST])
         == COTTER_HOME true, at home
         exit 0
         --- stdout
@@ -79,7 +79,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
-        refused: bash: agents (echo)
+        refused: bash: agents (echo-[DIGEST])
         == COTTER_HOME true, a repository at home
         exit 0
         --- stdout
@@ -87,7 +87,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
         --- stderr
         refused: write: b.txt is closed (guard)
         refused: read: the rule `deny Read(closed.txt)` denies it (rule deny Read(closed.txt))
-        refused: bash: agents (echo)
+        refused: bash: agents (echo-[DIGEST])
     "#]]
     .assert_eq(&out);
 }
@@ -139,34 +139,34 @@ fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_
     expect![[r#"
         == the user's, and another project's
         folder [T]/home/.claude/plugins/cache/shop/users
-        hook echo at tool.pre runs echo users >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
         == this project's behind the user's
         folder [T]/home/.claude/plugins/cache/shop/here
         folder [T]/home/.claude/plugins/cache/shop/users
-        hook echo at tool.pre runs echo here >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo here >&2; exit 2
         skills depot-weigh
-        hook echo#2 at tool.pre runs echo users >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
         note    [T]/home/.claude/plugins/cache/shop/users: the plugin is installed elsewhere too, and used from there: of this one only its hooks are
         == nobody can tell whose
         folder [T]/home/.claude/plugins/cache/shop/users
         folder [T]/home/.claude/plugins/cache/shop/there
-        hook echo#2 at tool.pre runs echo there >&2; exit 2
-        hook echo at tool.pre runs echo users >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo there >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
         note    [T]/home/.claude/plugins/cache/shop/there: the plugin is installed elsewhere too, and used from there: of this one only its hooks are
         == another project's alone
         folder [T]/home/.claude/plugins/cache/shop/there
-        hook echo at tool.pre runs echo there >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo there >&2; exit 2
         skills depot-weigh
         == the same twice
         folder [T]/home/.claude/plugins/cache/shop/users
-        hook echo at tool.pre runs echo users >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
         == one of them nowhere
         folder [T]/home/.claude/plugins/cache/shop/users
         broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
-        hook echo at tool.pre runs echo users >&2; exit 2
+        hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
     "#]].assert_eq(&out);
 }

@@ -183,6 +183,13 @@ impl Asks {
     }
 
     async fn check(&self, place: &crate::Place) -> Result<(), String> {
+        // What it would run was there when it was loaded: its going must not make a run looser.
+        if let Some(plugin) = &self.entry.plugin
+            && !plugin.root.is_dir()
+        {
+            let root = plugin.root.to_string_lossy();
+            return Err(format!("the plugin in {} is gone", crate::text::show_line(&root)));
+        }
         let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
         let words = self.entry.words(&self.hook.command, place.project());
         let cwd = place.cwd().to_owned();

@@ -1088,7 +1088,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
             "SessionStart": [{"hooks": [{"type": "prompt", "prompt": "fine?"}]}]
         }}"#,
         expect![[r#"
-            PreToolUse-2d72c7 at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `mcp_tool` are not honoured yet: this gate fails each time)
+            PreToolUse-4410ba at PreToolUse [Bash bash bash_background] 600s: nobody (handlers `mcp_tool` are not honoured yet: this gate fails each time)
             guard at PreToolUse [all] 600s: sh: ./guard
             PreToolUse-fb435a at PreToolUse [Bash bash bash_background] 600s: nobody (missing key `command`)
             PreToolUse-0deff4 at PreToolUse [Bash bash bash_background] 600s: nobody (its entry cannot be read: expected a list, found the string `x`)

@@ -511,19 +511,19 @@ fn b3_no_gate_of_a_file_is_lost_on_the_way() {
         broken: /plugins/depot/hooks/hooks.json:1: a file has at most 500 hooks: a gate beyond them is lost
         == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "P…
         name depot
-        hook x at tool.pre
-        hook x#2 at tool.post
+        hook x-0fe6bd at tool.pre
+        hook x-52e2a8 at tool.post
         Warning: /plugins/depot/hooks/hooks.json:1: a file has at most 500 hooks: the others cannot be asked
         == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}, "…
         name depot
-        hook x at tool.pre
+        hook x-0fe6bd at tool.pre
         == {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "about": "xx…
         name depot
         Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
         broken: /plugins/depot/hooks/hooks.json: file is larger than 1 MiB, the most a settings file may have
         == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}, "…
         name depot
-        hook x at tool.pre
+        hook x-0fe6bd at tool.pre
         == {"name": "p", "Hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}
         name p
         broken: /plugins/depot/.claude-plugin/plugin.json:1: nobody reads this key: it is spelled `hooks`
@@ -574,21 +574,21 @@ fn s7_the_folder_of_a_plugin_is_put_in_as_it_is_called() {
         Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
         name p
         hook x at tool.pre
-        hook y at tool.pre
+        hook y-42e244 at tool.pre
         servers /plugins/${KEY}/.mcp.json {"mcpServers":{"t":{"command":"/plugins/${KEY}/t","args":["/plugins/${:-$}{KEY}","${KEY}"]}}}
         servers /plugins/${KEY}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${KEY}/s","args":["/plugins/${:-$}{KEY}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{KEY}","PLUGIN_ROOT":"/plugins/${:-$}{KEY}"},"cwd":"/plugins/${KEY}"}}}
         Shell("${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}")
         Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
         name p
         hook x at tool.pre
-        hook y at tool.pre
+        hook y-ec2ff6 at tool.pre
         servers /plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/.mcp.json {"mcpServers":{"t":{"command":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/t","args":["/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}","${KEY}"]}}}
         servers /plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}/s","args":["/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}","PLUGIN_ROOT":"/plugins/${:-$}{PLUGIN_ROOT}/${:-$}{CLAUDE_PLUGIN_ROOT}"},"cwd":"/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}"}}}
         Shell("${CLAUDE_PLUGIN_ROOT}/x ${CLAUDE_PLUGIN_ROOT}")
         Words(["y", "${CLAUDE_PLUGIN_ROOT}"])
         name p
         hook x at tool.pre
-        hook y at tool.pre
+        hook y-0fd0fa at tool.pre
         servers /plugins/$/.mcp.json {"mcpServers":{"t":{"command":"/plugins/$/t","args":["/plugins/${:-$}","${KEY}"]}}}
         servers /plugins/$/mcp.json {"mcpServers":{"s":{"type":"stdio","command":"/plugins/$/s","args":["/plugins/${:-$}{KEY}","${:-$}{KEY}"],"env":{"A":"/plugins/${:-$}","PLUGIN_ROOT":"/plugins/${:-$}"},"cwd":"/plugins/$"}}}
     "#]].assert_eq(&out);
