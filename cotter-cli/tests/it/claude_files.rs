@@ -909,7 +909,11 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
     // Without the home folder nothing of it is used.
     fs::remove_file(world.path("home/.claude/settings.json")).unwrap();
     world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
-    expect![""].assert_eq(&plugins(&world));
+    expect![[r#"
+        not honoured
+          note    [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on, and nothing of your home folder is used
+          note    [T]/project/.claude/settings.json: the plugin `none@shop` is switched on, and nothing of your home folder is used
+    "#]].assert_eq(&plugins(&world));
 }
 
 #[test]
