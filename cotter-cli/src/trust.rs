@@ -115,25 +115,30 @@ impl Standings {
 
     /// These, where all that was trusted can be had: a gate may be in it.
     fn known(self, store: &TrustStore) -> Result<Self, Failure> {
-        let records = store.list().ok();
-        let was_trusted = |source: &Path| match &records {
-            Some(records) => records.iter().any(|record| record.source == source),
-            // Nobody can tell.
-            None => true,
-        };
-        let mut lost = self.0.iter().filter_map(|found| match &found.standing {
+        const WAY_OUT: &str = "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
+                               `--safe-mode` runs without what the project brings";
+        if self.0.is_empty() {
+            return Ok(self);
+        }
+        let records = store.list().map_err(|cause| {
+            Failure::new("nobody can tell what was trusted").with_cause(cause).with_hint(
+                "a gate may have been: mend the file or take it away; `--safe-mode` runs without what the \
+                 project brings",
+            )
+        })?;
+        let was_trusted =
+            |found: &Found| records.iter().any(|record| record.source == found.source);
+        let lost = self.0.iter().filter(|found| was_trusted(found)).find_map(|found| match &found
+            .standing
+        {
             Standing::Unknown { word: Some(word) } => Some((found, word)),
             _ => None,
         });
-        let lost = lost.find(|(found, _)| was_trusted(&found.source));
         match lost {
             None => Ok(self),
             Some((found, word)) => {
                 let message = format!("what was trusted of {} cannot be had", shown(&found.source));
-                Err(Failure::new(message).with_cause(word).with_hint(
-                    "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
-                     `--safe-mode` runs without what the project brings",
-                ))
+                Err(Failure::new(message).with_cause(word).with_hint(WAY_OUT))
             }
         }
     }

@@ -184,7 +184,7 @@ pub(crate) fn wait_until(done: impl Fn() -> bool, what: &str) {
 }
 
 /// Replaces every text of a shape: `#` is a digit, `x` a hex digit, anything else itself.
-fn mask(text: &str, shape: &str, with: &str) -> String {
+pub(crate) fn mask(text: &str, shape: &str, with: &str) -> String {
     let fits = |bytes: &[u8]| {
         bytes.len() >= shape.len()
             && shape.bytes().zip(bytes).all(|(shape, byte)| match shape {

@@ -616,11 +616,15 @@ fn s6_what_cannot_be_trusted_is_told_by_its_place() {
     "#]],
     );
     link.check(&run(&[]), expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/.cotter may be trusted: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+        exit 0
+        --- stdout
+        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+             1	one
+             2	two
 
-        hint: a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, `--safe-mode` runs without what the project brings
+        (rehearsal is an offline stand-in, not a model)
+        --- stderr
+        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
     "#]]);
     link.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
@@ -1048,4 +1052,39 @@ fn s6_s29_all_texts_are_shown_to_who_wants_to_read_them() {
         hint: `cotter trust --help` shows what may be typed
     "#]],
     );
+}
+
+/// What was trusted may have held a gate: nothing starts without it.
+#[test]
+fn s6_what_was_trusted_and_cannot_be_had_stops_the_start() {
+    let world = world();
+    let store = world.path("home/.local/share/cotter/trust");
+    let mut screen = Screen::new(&world, &["trust"]);
+    screen.wait_for("[y]es, [n]o: ");
+    screen.type_keys("y\n");
+    screen.end(&world);
+    // A copy that was lost is made again of what is there.
+    fs::remove_dir_all(store.join("copies")).unwrap();
+    assert!(world.output(&RUN).status.success());
+    assert_eq!(fs::read_dir(store.join("copies")).unwrap().count(), 1);
+    fs::remove_dir_all(store.join("copies")).unwrap();
+    world.write("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 1\n");
+    let mut out = world.shown(&world.output(&RUN));
+    fs::write(store.join("trust.json"), "{").unwrap();
+    out += &world.shown(&world.output(&RUN));
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: what was trusted of [T]/project/.cotter cannot be had
+          caused by: its stored copy cannot be used (cannot find [T]/home/.local/share/cotter/trust/copies: No such file or directory (os error 2))
+
+        hint: a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, `--safe-mode` runs without what the project brings
+        exit 1
+        --- stderr
+        error: nobody can tell what was trusted
+          caused by: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
+
+        hint: a gate may have been: mend the file or take it away; `--safe-mode` runs without what the project brings
+    "#]].assert_eq(&out);
+    assert!(world.output(&run(&["--safe-mode"])).status.success());
 }
