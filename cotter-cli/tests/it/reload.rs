@@ -538,7 +538,7 @@ fn s2_b3_a_gate_that_became_another_in_any_way_is_not_gone() {
     ] {
         let world = World::new().with_env("NO_COLOR", "1").with_env("LANG", "C");
         world.write(OWN, &home);
-        world.write(CLAUDE, &theirs(&fails, if what == "failure" { "Read" } else { "No" }));
+        world.write(CLAUDE, theirs(&fails, if what == "failure" { "Read" } else { "No" }));
         world.write(path, &before);
         let run = Running::new(&world, &[]);
         wait_for_refusal(&world, true);
