@@ -226,7 +226,9 @@ impl CommandHook {
         };
         let (limit, env) = (self.limit(), &self.env);
         let surely = match &self.dialect {
-            Dialect::Claude(entry) => entry.definition(),
+            Dialect::Claude(entry) => {
+                format!("{}, by {:?}", entry.definition(), entry.files(&self.command))
+            }
             _ => format!(" in {}{}", base.folder.display(), self.program(base)),
         };
         format_smolstr!("{what}{passes}\nis{surely}, within {limit:?}, given {env:?}")

@@ -178,10 +178,10 @@ fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
             commands, pinned (all their code is below) or open (they run other code too)
               open    hook guard at PreToolUse
                       runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
-                      open: it has shell syntax (`\"`)
+                      open: it has shell syntax (`"`)
               open    hook no-prod at PreToolUse
                       runs "$CLAUDE_PROJECT_DIR"/.claude/hooks/no-prod.sh
-                      open: it has shell syntax (`\"`)
+                      open: it has shell syntax (`"`)
               open    hook echo-d91856 at PostToolUse
                       runs echo ran >> ran.txt
                       open: it has shell syntax (`>`)

@@ -410,6 +410,11 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     world.write("plugins/depot/hooks/hooks.json", "{}");
     run.wait_for("gone: gate");
     wait_for_refusal(&world, true);
+    // What it runs goes as well: it refuses, and does not fail and pass.
+    fs::remove_file(world.path("plugins/depot/hooks/guard.sh")).unwrap();
+    let before = refusals(&world).len();
+    wait_until(|| refusals(&world).len() > before + 4, "four calls more");
+    assert!(refusals(&world).iter().skip(before + 1).all(|refused| *refused));
     run.end(expect![[r#"
         warning: settings changed, and some of it would loosen this run; that waits for the next:
           new: answer `guard` at `permission.ask`

@@ -179,6 +179,17 @@ impl Entry {
         json!([event.name(), matchers, self.rule(), asked, plugin])
     }
 
+    /// The files that a command names by whole paths, and that are there now.
+    pub(super) fn files(&self, command: &CommandLine) -> Vec<PathBuf> {
+        let words = self.words(command, Path::new("${CLAUDE_PROJECT_DIR}"));
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let parts = words.iter().flat_map(|word| word.split_whitespace());
+        let paths = parts
+            .map(|part| part.trim_matches(['"', '\'', ';']))
+            .filter(|part| part.starts_with('/'));
+        paths.map(PathBuf::from).filter(|path| path.is_file()).collect()
+    }
+
     /// What is executed. Placeholders are filled in where no shell looks at them, and for a shell where the
     /// path means nothing but itself there; otherwise the shell finds the variable.
     fn words(&self, command: &CommandLine, project: &Path) -> Vec<OsString> {

@@ -137,6 +137,7 @@ fn plain_words(line: &str) -> Result<Vec<String>, String> {
     if let Some(other) = line.chars().find(|c| !is_plain(*c)) {
         return Err(match other {
             '=' => "it sets something (`=`)".into(),
+            '"' | '\'' => format!("it has shell syntax (`{other}`)"),
             other => format!("it has shell syntax (`{}`)", other.escape_debug()),
         });
     }

@@ -759,7 +759,7 @@ fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
         open    "~/x.sh": it has shell syntax (`~`)
         open    "./hooks/*.sh": it has shell syntax (`*`)
         open    "FOO=1 ./hooks/check.sh": it sets something (`=`)
-        open    "python3 'hooks/plain.py'": it has shell syntax (`\'`)
+        open    "python3 'hooks/plain.py'": it has shell syntax (`'`)
         open    "./hooks/check.sh\nrm x": it has shell syntax (`\n`)
         open    "": there is no command
         open    "  ": there is no command

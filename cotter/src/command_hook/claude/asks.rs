@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -56,6 +56,7 @@ pub(in crate::command_hook) fn register(
         hook: hook.clone(),
         entry: entry.clone(),
         base: base.clone(),
+        files: entry.files(&hook.command),
         allowed: Arc::default(),
         unheard,
     });
@@ -86,6 +87,8 @@ struct Asks {
     hook: CommandHook,
     entry: Arc<Entry>,
     base: Base,
+    /// What it runs that was there when it was loaded.
+    files: Vec<PathBuf>,
     allowed: Arc<Allowed>,
     /// Why nobody hears it where it allows something.
     unheard: Option<String>,
@@ -184,11 +187,9 @@ impl Asks {
 
     async fn check(&self, place: &crate::Place) -> Result<(), String> {
         // What it would run was there when it was loaded: its going must not make a run looser.
-        if let Some(plugin) = &self.entry.plugin
-            && !plugin.root.is_dir()
-        {
-            let root = plugin.root.to_string_lossy();
-            return Err(format!("the plugin in {} is gone", crate::text::show_line(&root)));
+        if let Some(gone) = self.files.iter().find(|path| !path.exists()) {
+            let gone = gone.to_string_lossy();
+            return Err(format!("{} was there, and is gone", crate::text::show_line(&gone)));
         }
         let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
         let words = self.entry.words(&self.hook.command, place.project());
