@@ -20,6 +20,9 @@ use super::MARK;
 /// How long something that cannot be ended is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How often the environment of a process is looked at that seems to have none.
+const LOOKS: usize = 10;
+
 /// Ends every process below this one and reaps it, whatever group or session it went to: this process
 /// must be a subreaper. Of `main`, when it is among them, the status is given back. The number is of
 /// those that would not end.
@@ -83,7 +86,7 @@ pub(super) fn end_marked(entries: &[impl AsRef<OsStr>]) {
         for pid in all() {
             let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             // Read after it was held: the number cannot have become another's meanwhile.
-            let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
+            let environment = environment(pid);
             if environment.split(|byte| *byte == 0).any(is_one) {
                 found = true;
                 let _ = pidfd_send_signal(&held, Signal::KILL);
@@ -94,6 +97,20 @@ pub(super) fn end_marked(entries: &[impl AsRef<OsStr>]) {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The environment of a process. One that is just becoming another program has none for a moment, and is looked
+/// at again.
+fn environment(pid: Pid) -> Vec<u8> {
+    for _ in 0..LOOKS {
+        let Ok(read) = fs::read(format!("/proc/{pid}/environ")) else { return vec![] };
+        // What has no program is the kernel's, or is over.
+        if !read.is_empty() || fs::read_link(format!("/proc/{pid}/exe")).is_err() {
+            return read;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    vec![]
 }
 
 /// Everything below a process, but for some of its children and what is below those.
