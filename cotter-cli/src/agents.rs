@@ -6,14 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use cotter::{
-    Agent, AgentConfig, Origin, Place,
+use cotter::{Agent, AgentConfig, Origin, Place, redact::Redactor, text};
+use cotter_files::{
     command_hook::{Base, is_confined},
     files::{self, AgentFile, Diagnostic, Loading, Severity},
     profile::{Leave, Means, Profile},
-    redact::Redactor,
     settings::{self, Document, SettingsError, Written},
-    text,
     trust::Standing,
 };
 use cotter_models::Rehearsal;

@@ -17,8 +17,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{
-    Origin, Owner, Place,
+use cotter::{Origin, Owner, Place};
+use cotter_files::{
     command_hook::{
         self, CommandHook, Dialect, OnFailure,
         claude::{self, Pinned},

@@ -5,7 +5,8 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
 };
-use cotter::{ext::Kind, files::FileKind, permission::Mode, text, trust::Hash};
+use cotter::{ext::Kind, permission::Mode, text};
+use cotter_files::{files::FileKind, trust::Hash};
 
 use crate::{commands::explain::Hooks, failure::Failure, style::When};
 
@@ -632,7 +633,7 @@ fn dollars(text: &str) -> Result<f64, String> {
 }
 
 fn space_id(text: &str) -> Result<String, &'static str> {
-    match cotter::space::is_id(text) {
+    match cotter_files::space::is_id(text) {
         true => Ok(text.to_owned()),
         false => Err("the id of a space has small letters, digits and `-`"),
     }

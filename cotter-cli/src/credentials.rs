@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::settings::{Document, MAX_BYTES, Node, SettingsError};
+use cotter_files::settings::{Document, MAX_BYTES, Node, SettingsError};
 use cotter_models::ApiKey;
 use serde_json::{Value, json};
 

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{
-    Origin, Owner, Place,
+use cotter::{Origin, Owner, Place, tool::Facts};
+use cotter_files::{
     files::{
         self, Diagnostic, Loaded, Loading,
         memory::{self, Memory},
     },
-    tool::Facts,
     trust::Standing,
 };
 

@@ -7,9 +7,9 @@ use std::{
     process::ExitCode,
 };
 
-use cotter::{
-    ext::RegisterError, files::BrokenHooks, session::StoreError, settings::SettingsError,
-    space::BrokenSpace, text, trust::TrustError,
+use cotter::{ext::RegisterError, session::StoreError, text};
+use cotter_files::{
+    files::BrokenHooks, settings::SettingsError, space::BrokenSpace, trust::TrustError,
 };
 use cotter_test::ScriptError;
 

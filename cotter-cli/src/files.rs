@@ -12,12 +12,14 @@ use std::{
 
 use cotter::{
     Agent, Origin, Owner, Place, Registry,
-    command_hook::{self, Base, CommandHook, Dialect, OnFailure},
     ext::{HookInfo, HooksOff},
-    files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
     permission::{Level, Mode, Rule, RuleKind},
-    settings::{Document, Permissions, Settings, SettingsError, Source, Values, Written},
     text,
+};
+use cotter_files::{
+    command_hook::{self, Base, CommandHook, Dialect, OnFailure},
+    files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
+    settings::{Document, Permissions, Settings, SettingsError, Source, Values, Written},
     trust::{Grants, Standing},
 };
 use cotter_tools::mcp::Servers;

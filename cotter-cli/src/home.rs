@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::trust::TrustStore;
+use cotter_files::trust::TrustStore;
 
 use crate::failure::Failure;
 

@@ -21,8 +21,10 @@ use cotter::{
     message::Usage,
     model::{Model, Models},
     redact::Redactor,
-    settings::{ModelSettings, Place, ProviderSettings, SettingsError, Values, Written},
     text,
+};
+use cotter_files::settings::{
+    ModelSettings, Place, ProviderSettings, SettingsError, Values, Written,
 };
 use cotter_models::{
     ApiKey, Http, Override, Player, Provider, Providers, READY, Ready, Recorder, Rehearsal, Speaks,

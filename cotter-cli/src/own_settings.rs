@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use cotter::settings::{Document, Settings, Source, Written};
+use cotter_files::settings::{Document, Settings, Source, Written};
 use jsonc_parser::{
     ParseOptions,
     cst::{CstArray, CstInputValue, CstNode, CstRootNode},

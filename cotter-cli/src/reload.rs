@@ -11,13 +11,15 @@ use std::{
 
 use cotter::{
     Agent, Origin, Owner, Place, Registry,
-    command_hook::Starts,
     ext::{Change, HooksOff, RegisterError, Reload},
-    files::{Diagnostic, TakenNames, Watch},
     permission::Mode,
     points::Power,
-    settings::Values,
     text,
+};
+use cotter_files::{
+    command_hook::Starts,
+    files::{Diagnostic, TakenNames, Watch},
+    settings::Values,
     trust::{Hash, Record, Standing},
 };
 

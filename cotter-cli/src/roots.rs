@@ -6,10 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{
-    Place,
-    settings::{Reach, Written},
-};
+use cotter::Place;
+use cotter_files::settings::{Reach, Written};
 
 use crate::{failure::Failure, home, setup};
 

@@ -10,12 +10,14 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, Environment, Owner, Place, builtin,
-    command_hook::Starts,
     redact::Redactor,
     session::{MemoryStore, Store},
-    settings::{Values, tighter},
     text,
     ui::Ui,
+};
+use cotter_files::{
+    command_hook::Starts,
+    settings::{Values, tighter},
 };
 use cotter_models::Providers;
 use cotter_tools::process::Runner;

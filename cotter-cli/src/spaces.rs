@@ -15,11 +15,13 @@ use std::{
 use cotter::{
     Agent, Command, Owner, Place, Registry,
     command::{CommandCx, CommandResult},
-    command_hook::Starts,
     ext::{Change, Reload},
+    text,
+};
+use cotter_files::{
+    command_hook::Starts,
     files::{Diagnostic, TakenNames},
     space::{self, MANIFEST, Space},
-    text,
     trust::{Grants, Hash, Standing, TrustStore},
 };
 use smol_str::SmolStr;
@@ -309,7 +311,7 @@ impl Spaces {
         let Chosen { space, told } = self.read(id, &self.project())?;
         let words = format!("space `{id}` is loaded until this run ends: {}", counted(&space));
         let source = Some(space.source().to_owned());
-        let done = agent.load_space(space, starts.clone())?;
+        let done = space.load(agent, starts.clone())?;
         named.retain(|named| named.id != id);
         named.push(Named { id: id.into(), source });
         Ok(with(words, told, &done))
@@ -318,7 +320,7 @@ impl Spaces {
     fn unload(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
         let mut named = self.named();
         let was_named = named.iter().any(|named| named.id == id);
-        if !agent.unload_space(id) && !was_named {
+        if !space::unload(agent, id) && !was_named {
             let shown = text::show_line(id);
             return Err(Failure::new(format!("no space `{shown}` is loaded")));
         }

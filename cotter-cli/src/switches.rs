@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cotter::{ext::HooksOff, profile::Leave};
+use cotter::ext::HooksOff;
+use cotter_files::profile::Leave;
 use cotter_tools::webhook::Webhooks;
 
 use crate::failure::Failure;

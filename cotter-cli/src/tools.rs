@@ -2,7 +2,8 @@
 
 use std::{env, path::PathBuf};
 
-use cotter::{AgentBuilder, Place, redact::Redactor, settings::Values, text};
+use cotter::{AgentBuilder, Place, redact::Redactor, text};
+use cotter_files::settings::Values;
 use cotter_tools::{
     ask_user::AskUser,
     background::background,

@@ -6,14 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{
-    Place,
+use cotter::{Place, text};
+use cotter_files::{
     command_hook::{CommandHook, CommandLine},
     files::{HookFile, hooks_of},
     profile::{Does, Leave, Profile},
     settings::{Document, Node, Settings, SettingsError, Source},
     space::{self, Space},
-    text,
     trust::{
         Declared, Grants, Hash, Invocation, Item, Snapshot, Standing, TrustStore, texts, view,
     },

@@ -10,8 +10,8 @@ use std::{
 use cotter::{
     message::{StopReason, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
-    settings::{Document, Node, Object, SettingsError},
 };
+use cotter_files::settings::{Document, Node, Object, SettingsError};
 use futures_util::stream;
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};

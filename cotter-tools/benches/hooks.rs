@@ -21,12 +21,10 @@ mod linux {
         time::{Duration, Instant},
     };
 
-    use cotter::{
-        Agent, FnTool, Origin, Owner, Place, ToolSpec,
+    use cotter::{Agent, FnTool, Origin, Owner, Place, ToolSpec, permission::Zone, tool::Facts};
+    use cotter_files::{
         command_hook::{self, Base, CommandHook},
-        permission::Zone,
         settings::Document,
-        tool::Facts,
     };
     use cotter_test::{Scripted, Step};
     use cotter_tools::{hooks::HookRunner, process::Runner};

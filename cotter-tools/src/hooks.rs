@@ -1,4 +1,4 @@
-//! The processes of command hooks ([`cotter::command_hook`]).
+//! The processes of command hooks ([`cotter_files::command_hook`]).
 //!
 //! A hook of the person's own, or of the operator's, runs as the person would run it. Its process group ends
 //! with it, and what went to another a moment later. One that came with a project or a space is closed off like
@@ -16,10 +16,9 @@ use std::{
     },
 };
 
-use cotter::{
-    command_hook::{self, Letter, MAX_OUTPUT, MAX_STDERR, Ran, Remarks, Reply, Server, Starts},
-    redact::Redactor,
-    text,
+use cotter::{redact::Redactor, text};
+use cotter_files::command_hook::{
+    self, Letter, MAX_OUTPUT, MAX_STDERR, Ran, Remarks, Reply, Server, Starts,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};

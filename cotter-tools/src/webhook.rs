@@ -12,11 +12,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use cotter::{
-    permission::Zone,
-    profile::{Posting, Posts},
-    text,
-};
+use cotter::{permission::Zone, text};
+use cotter_files::profile::{Posting, Posts};
 use reqwest::{
     Client, Response,
     header::{CONTENT_TYPE, HeaderMap},

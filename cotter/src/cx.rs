@@ -17,7 +17,7 @@ use crate::{
     child::ChildBuilder,
     controls::Controls,
     events::EventKind,
-    ext::{Clocks, Paused, Ran},
+    ext::{Clocks, Paused, Ran, handler::AsideKind},
     notes::{NoteKind, Notes, Speaker},
     points::PointId,
     scene::Scene,
@@ -180,8 +180,7 @@ impl Cx {
     }
 
     /// Keeps what is to be said about a hook's answer that does not tell by itself how it came about.
-    #[cfg(feature = "files")]
-    pub(crate) fn put_aside(&self, kind: crate::ext::AsideKind, words: &str) {
+    pub(crate) fn put_aside(&self, kind: AsideKind, words: &str) {
         let words = text::clip(words.trim(), REMARK_CHARS).into_owned().into();
         if let Some(clock) = &self.clock {
             clock.put_aside(kind, words);
@@ -189,7 +188,6 @@ impl Cx {
     }
 
     /// What was remarked last, which is taken.
-    #[cfg(feature = "files")]
     pub(crate) fn take_remark(&self) -> Option<Box<str>> {
         self.clock.as_ref().and_then(Clocks::take_remark)
     }
@@ -307,7 +305,6 @@ impl Cx {
 
     /// Tells the person something, once in a step for what it is about: whoever is asked again about the
     /// same says nothing new.
-    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "files declare who fails"))]
     pub(crate) fn notify_once(&self, about: String, text: &str) {
         let said = (self.step(), about, text.to_owned());
         {

@@ -128,7 +128,7 @@ pub(crate) fn escape_skill_tags(text: &str) -> String {
 }
 
 /// Text in which no block of a name begins or ends.
-pub(crate) fn escape_tags_of(text: &str, name: &str) -> String {
+pub fn escape_tags_of(text: &str, name: &str) -> String {
     let mut pieces = text.split('<');
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {

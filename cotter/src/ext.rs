@@ -147,15 +147,11 @@ mod directory;
 mod dispatch;
 pub mod foreign;
 mod generation;
-mod handler;
+pub(crate) mod handler;
 mod origin;
 mod registry;
 mod tool_hook;
 
-#[cfg(feature = "files")]
-pub(crate) use self::directory::check_name;
-#[cfg(feature = "files")]
-pub(crate) use self::handler::AsideKind;
 pub use self::{
     callable::BoxError,
     change::{Change, Reload},
@@ -170,7 +166,7 @@ pub use self::{
 pub(crate) use self::{
     callable::{Callable, failed},
     chain::{Chain, Meta},
-    directory::{Called, nearness},
+    directory::{Called, check_name, nearness},
     dispatch::{Decided, Ran, dispatch, panic_words, strictest},
     foreign::Foreign,
     generation::{Generation, Live, ToolRow},

@@ -535,7 +535,7 @@
 //! | conversations and where they are kept | [`session`] | `axum_service` |
 //! | watching a run | [`events`], [`Run`] | `axum_service` |
 //! | what happened, and why | [`ledger`] | |
-//! | what a repository brings, and who trusts it | `trust` (feature `files`) | |
+//! | what a repository brings, and who trusts it | the crate `cotter-files` | |
 //! | models | [`model`]; over HTTP, by name: the crate `cotter-models` (`Providers`) | |
 //!
 //! The examples are in `cotter/examples`.
@@ -585,18 +585,7 @@ mod notes;
 pub mod ledger;
 pub mod events;
 pub mod ui;
-#[cfg(feature = "files")]
-pub mod settings;
-#[cfg(feature = "files")]
-pub mod files;
-#[cfg(feature = "files")]
-pub mod command_hook;
-#[cfg(feature = "files")]
-pub mod profile;
-#[cfg(all(unix, feature = "files"))]
-pub mod trust;
-#[cfg(all(unix, feature = "files"))]
-pub mod space;
+pub mod host;
 pub mod redact;
 pub mod text;
 

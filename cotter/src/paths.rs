@@ -21,7 +21,7 @@ pub fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
 
 /// A path whose `~` is the home folder, where that is known: nobody who writes `~/x` means a folder of
 /// that name in the project.
-pub(crate) fn from_home<'a>(path: &'a str, place: &Place) -> Cow<'a, str> {
+pub fn from_home<'a>(path: &'a str, place: &Place) -> Cow<'a, str> {
     let home = place.home().and_then(Path::to_str);
     match (path.strip_prefix('~'), home) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {

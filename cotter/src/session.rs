@@ -198,7 +198,6 @@ impl Session {
     }
 
     /// Ends the run under way, for a reason that its end tells; whether there was one.
-    #[cfg(feature = "files")]
     pub(crate) fn end_run(&self, why: String) -> bool {
         self.state().end_run(why)
     }

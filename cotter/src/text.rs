@@ -47,7 +47,7 @@ pub fn without_notes(text: &str) -> String {
 }
 
 /// The beginning of a text that has to fit, and how much of it is left out.
-pub(crate) fn cut(text: &str, room: usize) -> String {
+pub fn cut(text: &str, room: usize) -> String {
     if text.len() <= room {
         return text.to_owned();
     }
@@ -79,7 +79,7 @@ pub(crate) fn ending(text: &str, max_chars: usize) -> Cow<'_, str> {
 }
 
 /// The last lines of what somebody said, a few and not too long: they tell where it got to.
-pub(crate) fn last_words(text: &str) -> String {
+pub fn last_words(text: &str) -> String {
     const LINES: usize = 5;
     const CHARS: usize = 500;
     let text = text.trim();
@@ -217,7 +217,7 @@ fn is_pictograph(char: char) -> bool {
 }
 
 /// Whether a character is invisible or steers its neighbours (newline and tab are decided by the caller).
-pub(crate) fn is_hidden(char: char) -> bool {
+pub fn is_hidden(char: char) -> bool {
     matches!(char,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'       // C0, DEL, C1
         | '\u{ad}' | '\u{34f}'                      // soft hyphen, grapheme joiner

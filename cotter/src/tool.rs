@@ -43,7 +43,7 @@ mod cap;
 pub(crate) mod check;
 pub(crate) mod explain;
 mod facts;
-mod names;
+pub(crate) mod names;
 mod nested;
 mod permit;
 mod prepare;

@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use cotter::{
-    points::{PointId, Row},
-    profile::{BUCKETS, LogLevel},
-};
+use cotter::points::{PointId, Row};
+use cotter_files::profile::{BUCKETS, LogLevel};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 

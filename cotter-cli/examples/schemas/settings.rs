@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cotter::{
-    command_hook::OnFailure,
-    permission::{Level, Mode, Sandbox},
-};
+use cotter::permission::{Level, Mode, Sandbox};
+use cotter_files::command_hook::OnFailure;
 use cotter_models::Speaks;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Value, json};

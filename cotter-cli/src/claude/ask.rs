@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use cotter::{
-    Place,
-    settings::{Settings, Source},
-};
+use cotter::Place;
+use cotter_files::settings::{Settings, Source};
 
 use super::{Gist, own_folder};
 use crate::{

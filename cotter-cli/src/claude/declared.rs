@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use cotter::{
+use cotter_files::{
     command_hook::{CommandHook, CommandLine, Dialect, claude},
     files::plugin::{Brought, Plugin},
     settings::Document,

@@ -1,9 +1,9 @@
 //! What the home folder would bring, in a few lines, for whoever decides whether it is used.
 
-use cotter::{
-    Place,
+use cotter::{Place, text};
+use cotter_files::{
     command_hook::{CommandHook, CommandLine, Dialect},
-    files, text,
+    files,
 };
 
 use super::{Brings, Part, of_person};

@@ -6,12 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{
-    Origin, Place,
+use cotter::{Origin, Place, text};
+use cotter_files::{
     command_hook::claude,
     files::{Diagnostic, Loading, Severity, plugin::Plugin},
     settings::{Document, Node, Written},
-    text,
 };
 use cotter_tools::mcp::{McpServer, Servers};
 

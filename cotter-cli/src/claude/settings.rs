@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use cotter::{
+    permission::{Mode, Rule, RuleKind},
+    text,
+};
+use cotter_files::{
     command_hook::claude,
     files::{Diagnostic, Severity},
-    permission::{Mode, Rule, RuleKind},
     settings::{Document, Node, Object, Permissions, SettingsError, Source, Written},
-    text,
 };
 
 use super::Part;

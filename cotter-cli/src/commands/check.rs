@@ -2,10 +2,8 @@
 
 use std::{path::Path, process::ExitCode};
 
-use cotter::{
-    files::{self, CheckedFile, Diagnostic, FileKind, Severity},
-    text,
-};
+use cotter::text;
+use cotter_files::files::{self, CheckedFile, Diagnostic, FileKind, Severity};
 use serde_json::json;
 
 use crate::{

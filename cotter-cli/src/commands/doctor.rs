@@ -10,11 +10,13 @@ use std::{
 
 use cotter::{
     Origin, Place,
-    command_hook::{CommandLine, Dialect},
     ext::Kind,
-    files::{Diagnostic, Severity},
     permission::{RuleKind, Zone},
     points::PointId,
+};
+use cotter_files::{
+    command_hook::{CommandLine, Dialect},
+    files::{Diagnostic, Severity},
     trust::Standing,
 };
 use cotter_tools::confine::confines;

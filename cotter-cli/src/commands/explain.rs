@@ -8,11 +8,10 @@ use std::{
 };
 
 use cotter::{
-    Agent,
-    command_hook::claude,
-    text,
+    Agent, text,
     tool::{Considered, Explained, ToolSet},
 };
+use cotter_files::command_hook::claude;
 use serde_json::{Value, json};
 
 use super::run::unless_aborted;

@@ -6,7 +6,8 @@ pub(crate) mod test;
 
 use std::process::ExitCode;
 
-use cotter::{Origin, Owner, command_hook::CommandHook, ext::HookInfo, points::PointId};
+use cotter::{Origin, Owner, ext::HookInfo, points::PointId};
+use cotter_files::command_hook::CommandHook;
 use serde_json::json;
 use smol_str::SmolStr;
 

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use cotter::{
     model::{ModelInfo, Models, Price},
-    settings::Values,
     text,
 };
+use cotter_files::settings::Values;
 use cotter_models::{Known, Rehearsal};
 use serde_json::{Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use cotter::{permission::RuleKind, settings::Written, text};
+use cotter::{permission::RuleKind, text};
+use cotter_files::settings::Written;
 use serde_json::json;
 
 use crate::{

@@ -17,11 +17,11 @@ use cotter::{
     Agent, Place, Reason, Reply, Session,
     directives::leading_command,
     ext::Kind,
-    files::Watch,
     message::{Content, Part},
     session::StoreError,
     text,
 };
+use cotter_files::files::Watch;
 use smol_str::SmolStr;
 use tokio::{
     signal::unix::{SignalKind, signal},

@@ -3,9 +3,9 @@
 
 use std::{fs, io, path::Path, process::ExitCode};
 
-use cotter::{
+use cotter::text;
+use cotter_files::{
     space::{self, Space},
-    text,
     trust::{Grants, Hash, Snapshot, Standing, TrustStore, view},
 };
 use serde_json::json;

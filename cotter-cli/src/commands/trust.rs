@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use cotter::trust::{Grants, Record, Snapshot, Standing, TrustStore, texts, view};
+use cotter_files::trust::{Grants, Record, Snapshot, Standing, TrustStore, texts, view};
 use serde_json::json;
 
 use crate::{

@@ -6,9 +6,11 @@ use std::path::Path;
 use cotter::{
     Agent,
     permission::{Rule, RuleKind},
+    text,
+};
+use cotter_files::{
     profile::Profile,
     settings::{Permissions, RuleExample, SettingsError},
-    text,
 };
 
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cotter::settings::Settings;
+use cotter_files::settings::Settings;
 
 use crate::{failure::Failure, own_settings};
 
@@ -39,7 +39,7 @@ fn root(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cotter::settings::{Document, Source};
+    use cotter_files::settings::{Document, Source};
 
     use super::*;
 

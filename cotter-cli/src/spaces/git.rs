@@ -17,10 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cotter::{
-    text,
-    trust::{Item, MOST_BYTES, MOST_ITEMS},
-};
+use cotter::text;
+use cotter_files::trust::{Item, MOST_BYTES, MOST_ITEMS};
 
 use crate::failure::Failure;
 

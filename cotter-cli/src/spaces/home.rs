@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{
+use cotter_files::{
     settings::{Document, Object, SettingsError},
     space,
     trust::{Hash, Item, Snapshot},

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use cotter::{
-    Session,
+use cotter::{Session, ext::Kind};
+use cotter_files::{
     command_hook::{Job, Ran, Server},
-    ext::Kind,
     trust::Snapshot,
 };
 use cotter_test::Scripted;

@@ -536,7 +536,7 @@ fn c14_files_are_checked_one_by_one() {
 #[test]
 fn l8_c5_a_policy_and_a_space_do_what_they_say() {
     let world = world();
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../cotter/tests/data");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../cotter-files/tests/data");
     for (folder, names) in [
         (
             "policy",

@@ -11,8 +11,10 @@ use std::{
 
 use cotter::{
     ext::foreign::Answer,
-    files::{self, FileKind, Severity, keys},
     points::{POINTS, PointId, Power},
+};
+use cotter_files::{
+    files::{self, FileKind, Severity, keys},
     profile::{Leave, Profile},
     settings::{Document, Settings, SettingsError, Source},
     space::Manifest,
@@ -409,12 +411,12 @@ fn settings_that_are_shown_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
     let text = |path: &str| fs::read_to_string(root.join(path)).expect(path);
     let starter = text("cotter-cli/starter/settings.json");
-    let policy = text("cotter/tests/data/policy/settings.json");
+    let policy = text("cotter-files/tests/data/policy/settings.json");
     let pages = ["README.md", "docs/FORMATS.md", "docs/ARCHITECTURE.md"].map(text);
     let tests = fs::read_dir(root.join("cotter-cli/tests/it")).expect("tests");
     let tests = tests.map(|file| file.expect("a file").path()).filter(|path| path.is_file());
     let tests = tests.map(|path| fs::read_to_string(path).expect("a test"));
-    let tests: Vec<_> = tests.chain([text("cotter/src/settings.rs")]).collect();
+    let tests: Vec<_> = tests.chain([text("cotter-files/src/settings.rs")]).collect();
     let shown = pages.iter().flat_map(|page| between(page, "```jsonc\n", "```"));
     let used = tests.iter().flat_map(|test| between(test, "r#\"", "\"#"));
     let own_schema = validator(&schema("settings"));

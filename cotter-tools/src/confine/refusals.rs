@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Place, command_hook::Exit, paths};
+use cotter::{Place, paths};
+use cotter_files::command_hook::Exit;
 
 use super::{Confinement, Network};
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use cotter::settings::{Document, Node, SettingsError, Written};
+use cotter_files::settings::{Document, Node, SettingsError, Written};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use reqwest::{Url, header::HeaderName};
 use sha2::{Digest, Sha256};

@@ -15,14 +15,16 @@ use std::{
 use cotter::{
     Agent, AgentConfig, FnTool, Mention, Origin, Owner, Place, Reason, Registry, ToolError,
     ToolSpec,
+    permission::{Rule, RuleKind, Zone},
+    redact::Redactor,
+    tool::Facts,
+};
+use cotter_files::{
     command_hook::{
         self, Base, OnFailure, Starts,
         claude::{self, Pinned, Plugin, Source},
     },
-    permission::{Rule, RuleKind, Zone},
-    redact::Redactor,
     settings::Document,
-    tool::Facts,
     trust::Snapshot,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};

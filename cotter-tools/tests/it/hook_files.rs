@@ -9,13 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use cotter::{
-    Agent, FnTool, Origin, Owner, Place, ToolSpec,
+use cotter::{Agent, FnTool, Origin, Owner, Place, ToolSpec, permission::Zone, tool::Facts};
+use cotter_files::{
     command_hook::{self, Base, Starts},
     files::load_hooks,
-    permission::Zone,
     settings::{Document, Settings, Source},
-    tool::Facts,
 };
 use cotter_test::Scripted;
 use cotter_tools::hooks::HookRunner;
@@ -27,21 +25,36 @@ use crate::machine::{Scratch, runner};
 const SPACE: &[(&str, &str)] = &[
     (
         "hooks/pre-write.yaml",
-        include_str!("../../../cotter/tests/data/my-space/hooks/pre-write.yaml"),
+        include_str!("../../../cotter-files/tests/data/my-space/hooks/pre-write.yaml"),
     ),
-    ("hooks/pre-write.sh", include_str!("../../../cotter/tests/data/my-space/hooks/pre-write.sh")),
-    ("hooks/no-tabs.yaml", include_str!("../../../cotter/tests/data/my-space/hooks/no-tabs.yaml")),
-    ("hooks/no-tabs.sh", include_str!("../../../cotter/tests/data/my-space/hooks/no-tabs.sh")),
-    ("hooks/audit.yaml", include_str!("../../../cotter/tests/data/my-space/hooks/audit.yaml")),
-    ("hooks/audit.sh", include_str!("../../../cotter/tests/data/my-space/hooks/audit.sh")),
-    ("manifest.json", include_str!("../../../cotter/tests/data/my-space/manifest.json")),
+    (
+        "hooks/pre-write.sh",
+        include_str!("../../../cotter-files/tests/data/my-space/hooks/pre-write.sh"),
+    ),
+    (
+        "hooks/no-tabs.yaml",
+        include_str!("../../../cotter-files/tests/data/my-space/hooks/no-tabs.yaml"),
+    ),
+    (
+        "hooks/no-tabs.sh",
+        include_str!("../../../cotter-files/tests/data/my-space/hooks/no-tabs.sh"),
+    ),
+    (
+        "hooks/audit.yaml",
+        include_str!("../../../cotter-files/tests/data/my-space/hooks/audit.yaml"),
+    ),
+    ("hooks/audit.sh", include_str!("../../../cotter-files/tests/data/my-space/hooks/audit.sh")),
+    ("manifest.json", include_str!("../../../cotter-files/tests/data/my-space/manifest.json")),
 ];
 
 const POLICY: &[(&str, &str)] = &[
-    ("settings.json", include_str!("../../../cotter/tests/data/policy/settings.json")),
-    ("hooks/check.sh", include_str!("../../../cotter/tests/data/policy/hooks/check.sh")),
-    ("hooks/no-prod.yaml", include_str!("../../../cotter/tests/data/policy/hooks/no-prod.yaml")),
-    ("hooks/no-prod.sh", include_str!("../../../cotter/tests/data/policy/hooks/no-prod.sh")),
+    ("settings.json", include_str!("../../../cotter-files/tests/data/policy/settings.json")),
+    ("hooks/check.sh", include_str!("../../../cotter-files/tests/data/policy/hooks/check.sh")),
+    (
+        "hooks/no-prod.yaml",
+        include_str!("../../../cotter-files/tests/data/policy/hooks/no-prod.yaml"),
+    ),
+    ("hooks/no-prod.sh", include_str!("../../../cotter-files/tests/data/policy/hooks/no-prod.sh")),
 ];
 
 /// A project, and a folder beside it with hooks.

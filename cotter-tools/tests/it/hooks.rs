@@ -4,11 +4,11 @@
 use std::{ffi::OsString, fmt::Write, fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use cotter::{
-    Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec,
+    Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec, permission::Zone, tool::Facts,
+};
+use cotter_files::{
     command_hook::{self, Base, CommandHook, Starts},
-    permission::Zone,
     settings::Document,
-    tool::Facts,
 };
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{confine::Sandbox, hooks::HookRunner, process::Runner};

@@ -14,9 +14,9 @@ use cotter::{
     events::EventKind,
     message::{Content, Part},
     permission::{Rule, RuleKind},
-    settings::Document,
     text,
 };
+use cotter_files::settings::Document;
 use cotter_test::{Recording, Scripted, Step, transcript};
 use cotter_tools::mcp::{Mcp, Pins, Servers, Surroundings};
 use expect_test::{Expect, expect};

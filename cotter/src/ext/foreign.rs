@@ -7,7 +7,7 @@
 //! others of its kind, and as a gate on what all of them made. A verdict that was given on the very same
 //! is not asked for again.
 
-mod answer;
+pub(crate) mod answer;
 mod glue;
 
 use std::{
@@ -23,8 +23,6 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 pub use self::answer::{Answer, Change, Decision};
-#[cfg(feature = "files")]
-pub(crate) use self::answer::{is_no, is_yes, read_object};
 pub(crate) use self::glue::Foreign;
 use super::{
     chain::Func,
@@ -62,13 +60,11 @@ pub struct Asked {
     /// The surroundings.
     pub cx: Cx,
     /// What happens, as handlers in the program know it.
-    #[cfg_attr(not(feature = "files"), expect(dead_code, reason = "files declare who looks"))]
     event: Arc<dyn Any + Send + Sync>,
 }
 
 impl Asked {
     /// What happens at a point, as handlers in the program know it; nothing at another point.
-    #[cfg(feature = "files")]
     pub(crate) fn event<P: Point>(&self) -> Option<&P::Event> {
         self.event.downcast_ref()
     }
@@ -76,7 +72,6 @@ impl Asked {
 
 /// What is said about a hook when it is registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Declared {
     /// Its name. Without one it is named after its point.
     pub name: Option<SmolStr>,
@@ -122,7 +117,6 @@ impl Registry {
     }
 
     /// Registers another side of a hook that goes by the same name.
-    #[cfg(feature = "files")]
     pub(crate) fn outside_too(
         &mut self,
         point: PointId,

@@ -297,10 +297,9 @@ pub(crate) struct Aside {
     pub(crate) words: Box<str>,
 }
 
-/// What an answer does not tell.
+/// What an answer does not say about itself. Used by `cotter-files`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "files"), expect(dead_code, reason = "files declare who has any"))]
-pub(crate) enum AsideKind {
+pub enum AsideKind {
     /// It failed, and its failure passes.
     Failed,
     /// It was not even started.
@@ -383,7 +382,6 @@ impl Clocks {
     }
 
     /// Keeps what is to be said about this handler's answer. The last words count.
-    #[cfg(feature = "files")]
     pub(crate) fn put_aside(&self, kind: AsideKind, words: Box<str>) {
         let aside = Aside { kind, words };
         *self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);

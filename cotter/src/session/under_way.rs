@@ -190,7 +190,6 @@ impl State {
 
     /// Ends the run under way, for a reason that its end tells; whether there was one. The first reason
     /// counts, and none once somebody aborted it.
-    #[cfg(feature = "files")]
     pub(crate) fn end_run(&mut self, why: String) -> bool {
         let Some(run) = &mut self.under_way else { return false };
         if !run.cancel.is_cancelled() {

@@ -1,8 +1,9 @@
 //! What other programs call our tools: in rules, in agents' files, and in hooks that were written for
 //! them.
 
-/// Their name and ours. The first of theirs for one of ours is the one they use today.
-pub(crate) const OTHER_NAMES: [(&str, &str); 14] = [
+/// Their name and ours. The first of theirs for one of ours is the one they use today. Used by
+/// `cotter-files` for tools in files of other programs.
+pub const OTHER_NAMES: [(&str, &str); 14] = [
     ("Bash", "bash"),
     ("Read", "read"),
     ("Write", "write"),
@@ -19,7 +20,7 @@ pub(crate) const OTHER_NAMES: [(&str, &str); 14] = [
     ("AskUserQuestion", "ask_user"),
 ];
 
-/// Our name for a tool of theirs.
-pub(crate) fn our_name(theirs: &str) -> Option<&'static str> {
+/// Our name for a tool of theirs. Used by `cotter-files` for tools in files of other programs.
+pub fn our_name(theirs: &str) -> Option<&'static str> {
     OTHER_NAMES.iter().find(|(name, _)| *name == theirs).map(|(_, ours)| *ours)
 }

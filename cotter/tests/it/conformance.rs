@@ -125,7 +125,7 @@ const SECRETS: (&str, &str) =
     ("cotter-tools/tests/it/conformance.rs", "what_follows_the_read_of_a_secret_is_asked_about");
 /// Policies in a settings file.
 const POLICIES: (&str, &str) =
-    ("cotter/src/settings.rs", "l12_a_policy_names_its_tools_and_its_patterns");
+    ("cotter-files/src/settings.rs", "l12_a_policy_names_its_tools_and_its_patterns");
 
 type Checking = Pin<Box<dyn Future<Output = ()>>>;
 

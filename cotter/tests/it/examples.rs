@@ -21,8 +21,6 @@ examples! {
     tool "../../examples/tool.rs",
     skill "../../examples/skill.rs",
     exposed_skill "../../examples/exposed_skill.rs",
-    skill_files "../../examples/skill_files.rs",
-    space "../../examples/space.rs",
     subagent "../../examples/subagent.rs",
     context_transform "../../examples/context_transform.rs",
     metering "../../examples/metering.rs",
@@ -53,30 +51,6 @@ async fn a_gate_passes_asks_and_blocks() {
         result c1.3 (denied): Hook "mind-the-remote" blocked the action: it would rewrite shared history. Adjust your approach; do not retry the exact same call.
         assistant: Pushed, without force.
     "#]]).await;
-}
-
-#[tokio::test]
-async fn c14_a_space_comes_and_goes() {
-    check(space::run(), expect![[r#"
-        before: [], a call: pass ""
-        loaded: ["tides by space:harbour (harbour)", "pilot by space:harbour (harbour)"], a call: block "nothing is started here"
-        after: [], a call: pass ""
-    "#]]).await;
-}
-
-#[tokio::test]
-async fn skills_of_a_folder_come_and_go_together() {
-    check(
-        skill_files::run(),
-        expect![[r#"
-        broken.md, line 4: the pattern `(` cannot be a trigger: unclosed group
-        system: <skill name="tides">
-        Mind the tide: high water is at noon.
-        </skill>
-        system: 
-    "#]],
-    )
-    .await;
 }
 
 #[tokio::test]

@@ -10,7 +10,6 @@ mod directives;
 mod directive_hooks;
 mod skills;
 mod triggers;
-mod extension_files;
 mod mentions;
 mod compaction;
 mod controls;
@@ -24,7 +23,6 @@ mod thinking;
 mod limits;
 mod aborts;
 mod gates;
-mod odd_files;
 mod outside;
 mod trial;
 mod folding;
@@ -47,10 +45,6 @@ mod damage;
 mod crash;
 mod structure;
 mod formats;
-#[cfg(unix)]
-mod trust;
-#[cfg(unix)]
-mod spaces;
 mod examples;
 mod attacks;
 mod attacks_models;

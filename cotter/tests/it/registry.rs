@@ -377,10 +377,12 @@ fn s2_a_gate_that_runs_something_else_is_held() {
         }
     }
     fn running(unit: &mut Registry, definition: &str) {
-        let mut declared = Declared::default();
-        declared.name = Some("no-prod".into());
-        declared.definition = definition.into();
-        declared.power = Some(cotter::points::Power::Gate);
+        let declared = Declared {
+            name: Some("no-prod".into()),
+            definition: definition.into(),
+            power: Some(cotter::points::Power::Gate),
+            ..Declared::default()
+        };
         unit.outside(PointId::ToolPre, declared, Arc::new(Yes));
     }
     check_reload(
@@ -410,16 +412,17 @@ async fn s2_a_gate_that_became_another_is_asked_besides() {
         fn ask(&self, asked: Asked) -> Asking {
             let is_it = asked.payload["toolInput"]["what"] == self.0;
             let block = is_it.then(|| format!("no {}", self.0));
-            let mut answer = cotter::ext::foreign::Answer::default();
-            answer.block = block;
+            let answer = cotter::ext::foreign::Answer { block, ..Default::default() };
             Box::pin(async move { Ok(answer) })
         }
     }
     fn running(what: &'static str) -> impl Fn(&mut Registry) + Copy {
         move |unit: &mut Registry| {
-            let mut declared = Declared::default();
-            declared.name = Some("guard".into());
-            declared.definition = format!("refuses {what}").into();
+            let declared = Declared {
+                name: Some("guard".into()),
+                definition: format!("refuses {what}").into(),
+                ..Declared::default()
+            };
             unit.outside(PointId::ToolPre, declared, Arc::new(Says(what)));
         }
     }

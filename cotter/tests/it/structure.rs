@@ -123,7 +123,9 @@ fn tests(source: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_id_is_named_by_a_test() {
     let mut named = BTreeSet::new();
-    for file in sources(&package().join("tests/it")) {
+    let files = package().parent().expect("a workspace").join("cotter-files");
+    let files = [package(), &files].map(|package| sources(&package.join("tests/it")));
+    for file in files.concat() {
         for test in tests(&read(&file)) {
             named.extend(test.split('_').map(str::to_uppercase));
         }

@@ -7,11 +7,11 @@ use std::{
 };
 
 use cotter::{
-    command_hook::claude,
     points::{POINTS, PointId},
     text,
     trial::{Trial, Tried, TriedHook},
 };
+use cotter_files::command_hook::claude;
 use serde_json::Value;
 
 use crate::{

@@ -6,7 +6,6 @@ use crate::{cx::Cx, points::PointId};
 
 /// What a hook said. Nothing at all is a pass.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct Answer {
     /// It does not happen, for this reason, which may be empty.
     pub block: Option<String>,
@@ -116,38 +115,6 @@ fn decision(point: PointId, object: &Map<String, Value>) -> Result<Option<Decisi
     }
 }
 
-/// Reads an object in which no key stands twice: of two answers nobody could say which was meant.
-#[cfg(feature = "files")]
-pub(crate) fn read_object(text: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
-    struct Once;
-    impl<'de> serde::de::Visitor<'de> for Once {
-        type Value = Map<String, Value>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: serde::de::MapAccess<'de>>(
-            self,
-            mut entries: A,
-        ) -> Result<Self::Value, A::Error> {
-            let mut object = Map::new();
-            while let Some((key, value)) = entries.next_entry::<String, Value>()? {
-                if object.contains_key(&key) {
-                    let twice = format!("`{}` stands there twice", crate::text::show_line(&key));
-                    return Err(serde::de::Error::custom(twice));
-                }
-                object.insert(key, value);
-            }
-            Ok(object)
-        }
-    }
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let object = serde::Deserializer::deserialize_map(&mut reader, Once)?;
-    reader.end()?;
-    Ok(object)
-}
-
 /// A text as it is; anything else as it would be written.
 fn plain(value: &Value) -> String {
     match value {
@@ -158,7 +125,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// Whether a value says no, however it is spelled.
-pub(crate) fn is_no(value: Option<&Value>) -> bool {
+pub fn is_no(value: Option<&Value>) -> bool {
     match value {
         Some(Value::Bool(yes)) => !yes,
         Some(Value::String(word)) => {
@@ -170,7 +137,7 @@ pub(crate) fn is_no(value: Option<&Value>) -> bool {
 }
 
 /// Whether a value says yes, however it is spelled: everything but what says no, and nothing.
-pub(crate) fn is_yes(value: Option<&Value>) -> bool {
+pub fn is_yes(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,
         Some(Value::String(word)) if word.trim().is_empty() => false,

@@ -11,12 +11,14 @@ use std::{
 
 use cotter::{
     Agent, Origin, Reason,
-    command_hook::{Base, Job, Ran, Server, Starts},
     ext::{HooksOff, Registry},
-    profile::{Leave, Means, Posting, Posts, Profile},
     redact::Redactor,
-    settings::{Document, SettingsError},
     ui::{Answered, Asking, Question, Ui},
+};
+use cotter_files::{
+    command_hook::{Base, Job, Ran, Server, Starts},
+    profile::{Leave, Means, Posting, Posts, Profile},
+    settings::{Document, SettingsError},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 
@@ -99,7 +101,7 @@ pub(super) async fn switched_off_observers_go_and_gates_do_not_start() {
 }
 
 pub(super) async fn seven_buckets_are_bound() {
-    let buckets = cotter::profile::BUCKETS.iter();
+    let buckets = cotter_files::profile::BUCKETS.iter();
     let lists = buckets.map(|(name, _)| format!(r#""{name}": [{{"action": "log"}}]"#));
     let text = format!(r#"{{"hooks": {{{}}}}}"#, lists.collect::<Vec<_>>().join(", "));
     let mut bound = hooks(&text, None).expect("all are bound");

@@ -2,7 +2,6 @@
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, Hook, Mention, Origin, Skill, ToolSpec,
-    files::{self, Loading, Severity},
     hook::Hooking,
     mention::MentionCx,
     message::{Content, Message, Part},
@@ -10,6 +9,7 @@ use cotter::{
     skill::{SkillCx, create_skill_invoke_tool},
     tool::{Facts, Tool, Working},
 };
+use cotter_files::files::{self, Loading, Severity};
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
 

@@ -1,0 +1,74 @@
+//! A space: a folder with a manifest, a hook, a skill and an agent, loaded as one unit. Look at `run`: it comes by
+//! one call and goes by one call, and what was there before is there again. Who starts the programs of hooks is the
+//! program's to say: here nobody does, so the hook fails, and a gate that fails blocks.
+
+use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path, pin::Pin, sync::Arc};
+
+use cotter::{Agent, ext::Kind, points::PointId, trial::Trial};
+use cotter_files::{
+    command_hook::{Job, Ran, Server, Starts},
+    space::{self, Space},
+};
+use cotter_test::Scripted;
+use serde_json::json;
+
+const FILES: [(&str, &str); 5] = [
+    ("manifest.json", r#"{"id": "harbour", "name": "Harbour", "version": "1.0.0"}"#),
+    ("hooks/no-night.yaml", "id: no-night\nphase: pre\ntools: [sail]\n"),
+    ("hooks/no-night.sh", "#!/bin/sh\n"),
+    ("skills/tides.md", "---\nid: tides\n---\nHigh water is at noon."),
+    ("agents/pilot.yaml", "id: pilot\ndescription: Knows the way in.\nprompt: You know the way.\n"),
+];
+
+/// Starts nothing. `cotter_tools::hooks::HookRunner` does.
+struct Nobody;
+
+impl Starts for Nobody {
+    fn run(&self, _: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+        Box::pin(async { Err("nothing is started here".to_owned()) })
+    }
+
+    fn serve(&self, _: Job) -> Result<Box<dyn Server>, String> {
+        Err("nothing is started here".to_owned())
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    print!("{}", runtime.block_on(run())?);
+    Ok(())
+}
+
+pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    write(folder.path())?;
+    let agent = Agent::builder(Scripted::new([])).build()?;
+    let mut shown = format!("before: {}\n", everything(&agent).await);
+    let space = Space::read(folder.path())?;
+    let _ = space.load(&agent, Arc::new(Nobody))?;
+    shown += &format!("loaded: {}\n", everything(&agent).await);
+    space::unload(&agent, "harbour");
+    shown += &format!("after: {}\n", everything(&agent).await);
+    Ok(shown)
+}
+
+fn write(folder: &Path) -> std::io::Result<()> {
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&path, text)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+/// What can be called by name, and what becomes of a call.
+async fn everything(agent: &Agent) -> String {
+    let kinds = [Kind::Skill, Kind::Subagent];
+    let names = kinds.into_iter().flat_map(|kind| agent.names(kind));
+    let names: Vec<_> = names.map(|info| format!("{} by {}", info.name, info.owner)).collect();
+    let call = Trial::at(PointId::ToolPre).with_call("sail", json!({}));
+    let tried = agent.try_hooks(call).await;
+    format!("{names:?}, a call: {} {:?}", tried.verdict, tried.reason)
+}

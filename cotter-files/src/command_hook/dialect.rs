@@ -1,0 +1,267 @@
+//! The dialects: what a command reads on standard input, and what its exit code and its output mean. Two
+//! pure functions each; nothing else is different between them.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Exit, MAX_OUTPUT, Ran, claude, exited};
+use cotter::{
+    ext::foreign::{Answer, Change},
+    host::is_yes,
+    points::PointId,
+    text,
+};
+
+/// How a command is spoken to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// Of settings files: the whole event; `continue`, `reason` and the rest of `docs/FORMATS.md`.
+    #[default]
+    Cotter,
+    /// Of a space's `hooks/*.yaml`: tool, input and result; `blocked`, `reason`, `modified`.
+    Space,
+    /// Of hooks that were written for Claude Code, as it publishes them.
+    Claude(Arc<claude::Entry>),
+}
+
+/// The most of standard error that becomes a reason.
+pub(super) const REASON_CHARS: usize = 4000;
+
+impl Dialect {
+    /// What the command reads. What is told in Claude Code's words depends on more than the payload, and is
+    /// told by [`claude`].
+    pub fn stdin(&self, payload: &Value) -> Vec<u8> {
+        let told = match self {
+            Dialect::Cotter | Dialect::Claude(_) => payload.to_string(),
+            Dialect::Space => {
+                let mut told = json!({"tool": payload["toolName"], "input": payload["toolInput"]});
+                if let Some(result) = payload.get("result") {
+                    told["result"] = result.clone();
+                }
+                told.to_string()
+            }
+        };
+        told.into_bytes()
+    }
+
+    /// What the command said. An error is its failure.
+    pub fn answer(&self, point: PointId, name: &str, ran: &Ran) -> Result<Answer, String> {
+        if ran.stdout.len() > MAX_OUTPUT {
+            return Err(format!("it said more than {MAX_OUTPUT} bytes"));
+        }
+        let code = match ran.exit {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+        };
+        let said = self.read(point, &ran.stdout);
+        if code == 0 {
+            return said;
+        }
+        // The stricter of the two: whatever else it says, it refuses.
+        let said = said.unwrap_or_default();
+        if point == PointId::TurnEnd && said.go_on.is_none() && said.block.is_none() {
+            return Err(exited(code, &ran.stderr));
+        }
+        let remarked = String::from_utf8_lossy(&ran.stderr);
+        let reasons = [said.block.unwrap_or_default(), remarked.trim().to_owned()];
+        let reason = reasons.into_iter().find(|reason| !reason.trim().is_empty());
+        let reason = reason.unwrap_or_else(|| format!("hook {name} exited with code {code}"));
+        let reason = text::clip(&reason, REASON_CHARS).into_owned();
+        Ok(Answer { block: Some(reason), change: None, decision: None, ..said })
+    }
+
+    fn read(&self, point: PointId, stdout: &[u8]) -> Result<Answer, String> {
+        let trimmed = stdout.trim_ascii();
+        let Some(object) = object(trimmed)? else {
+            let text = String::from_utf8_lossy(trimmed).into_owned();
+            let said = Some(text).filter(|text| *self == Dialect::Cotter && !text.is_empty());
+            return Ok(Answer { output: said, ..Answer::default() });
+        };
+        match self {
+            Dialect::Cotter | Dialect::Claude(_) => Answer::read(point, &object),
+            Dialect::Space => space(point, &object),
+        }
+    }
+}
+
+/// The object that a text is; nothing where it is none. What begins like one and is none is an error:
+/// it may have been a refusal.
+fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
+    if text.first() != Some(&b'{') {
+        return Ok(None);
+    }
+    match read_object(text) {
+        Ok(object) => Ok(Some(object)),
+        Err(cause) => Err(format!("what it said begins with `{{` and is not JSON: {cause}")),
+    }
+}
+
+/// Keys in any case; of several that differ in nothing else, one that refuses is enough.
+fn space(point: PointId, object: &Map<String, Value>) -> Result<Answer, String> {
+    let all = |name: &'static str| {
+        let found = object.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value).filter(|value| !value.is_null())
+    };
+    let reason = all("reason").find_map(Value::as_str).unwrap_or_default();
+    let change = match all("modified").next().filter(|_| point == PointId::ToolPre) {
+        Some(input @ Value::Object(_)) => Some(Change::Input(input.clone())),
+        Some(_) => return Err("`modified` in its answer is no object".into()),
+        None => None,
+    };
+    let blocked = all("blocked").any(|value| is_yes(Some(value)));
+    Ok(Answer { block: blocked.then(|| reason.to_owned()), change, ..Answer::default() })
+}
+
+/// Reads an object in which no key stands twice: of two answers nobody could say which was meant.
+pub(crate) fn read_object(text: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
+    struct Once;
+    impl<'de> serde::de::Visitor<'de> for Once {
+        type Value = Map<String, Value>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            mut entries: A,
+        ) -> Result<Self::Value, A::Error> {
+            let mut object = Map::new();
+            while let Some((key, value)) = entries.next_entry::<String, Value>()? {
+                if object.contains_key(&key) {
+                    let twice = format!("`{}` stands there twice", text::show_line(&key));
+                    return Err(serde::de::Error::custom(twice));
+                }
+                object.insert(key, value);
+            }
+            Ok(object)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let object = serde::Deserializer::deserialize_map(&mut reader, Once)?;
+    reader.end()?;
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(dialect: &Dialect, exit: Exit, stdout: &str, stderr: &str, expected: Expect) {
+        check_at(PointId::ToolPre, dialect, exit, stdout.as_bytes(), stderr, expected);
+    }
+
+    fn check_at(
+        point: PointId,
+        dialect: &Dialect,
+        exit: Exit,
+        stdout: &[u8],
+        stderr: &str,
+        expected: Expect,
+    ) {
+        let ran = Ran {
+            exit,
+            stdout: stdout.to_vec(),
+            stderr: stderr.into(),
+            remarks: vec![],
+            refused: vec![],
+        };
+        let said = match dialect.answer(point, "guard", &ran) {
+            Err(why) => format!("failure: {why}"),
+            Ok(answer) if answer == Answer::default() => "pass".into(),
+            Ok(Answer { block: Some(reason), .. }) => format!("block: {reason}"),
+            Ok(Answer { ask: Some(reason), .. }) => format!("ask: {reason}"),
+            Ok(Answer { go_on: Some(reason), .. }) => format!("go on: {reason}"),
+            Ok(Answer { change: Some(change), .. }) => format!("{change:?}"),
+            Ok(Answer { output, .. }) => format!("output: {}", output.unwrap_or_default()),
+        };
+        expected.assert_eq(&said);
+    }
+
+    #[test]
+    fn l8_the_stricter_of_exit_code_and_json_stands() {
+        let (ok, bad) = (Exit::Code(0), Exit::Code(3));
+        let cotter = Dialect::Cotter;
+        check(&cotter, ok, "", "noise", expect!["pass"]);
+        check(&cotter, ok, "fine\n", "", expect!["output: fine"]);
+        check(&cotter, ok, r#"{"continue":false,"reason":"no"}"#, "", expect!["block: no"]);
+        check(&cotter, ok, r#"{"ask":"sure?"}"#, "", expect!["ask: sure?"]);
+        check(&cotter, bad, "", "not in prod\n", expect!["block: not in prod"]);
+        check(&cotter, bad, "", "", expect!["block: hook guard exited with code 3"]);
+        check(
+            &cotter,
+            bad,
+            r#"{"continue":true}"#,
+            "",
+            expect!["block: hook guard exited with code 3"],
+        );
+        check(&cotter, bad, r#"{"continue":false,"reason":"j"}"#, "e", expect!["block: j"]);
+        check(&cotter, bad, r#"{"input":{}}"#, "e", expect!["block: e"]);
+        check(&cotter, bad, "{", "e", expect!["block: e"]);
+        check(&cotter, Exit::Signal(9), "", "", expect!["failure: it was ended by signal 9"]);
+    }
+
+    #[test]
+    fn l8_half_an_object_is_no_answer() {
+        let ok = Exit::Code(0);
+        let broken = expect![[
+            "failure: what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
+        ]];
+        check(&Dialect::Cotter, ok, r#"{"continue":"#, "", broken);
+        let twice = expect![
+            "failure: what it said begins with `{` and is not JSON: `continue` stands there twice at line 1 column 34"
+        ];
+        check(&Dialect::Cotter, ok, r#"{"continue":false,"continue":true}"#, "", twice);
+        let several = expect![[
+            "failure: what it said begins with `{` and is not JSON: trailing characters at line 2 column 1"
+        ]];
+        check(&Dialect::Cotter, ok, "{}\n{\"continue\":false}\n", "", several);
+        let bytes = b"{\"reason\": \"\xff\"}";
+        let not_text = expect![[
+            "failure: what it said begins with `{` and is not JSON: invalid unicode code point at line 1 column 13"
+        ]];
+        check_at(PointId::ToolPre, &Dialect::Cotter, ok, bytes, "", not_text);
+        let lossy = expect!["output: \u{fffd}fine"];
+        check_at(PointId::ToolPre, &Dialect::Cotter, ok, b"\xfffine", "", lossy);
+        let much = vec![b'x'; MAX_OUTPUT + 1];
+        let too_much = expect!["failure: it said more than 1048576 bytes"];
+        check_at(PointId::ToolPre, &Dialect::Cotter, ok, &much, "", too_much);
+    }
+
+    #[test]
+    fn a_failing_hook_does_not_keep_the_model_going() {
+        let end = PointId::TurnEnd;
+        let failed = expect!["failure: it exited with code 1: Traceback"];
+        check_at(end, &Dialect::Cotter, Exit::Code(1), b"", "Traceback", failed);
+        let sent_on = expect!["go on: run the tests"];
+        let said = br#"{"goOn":"run the tests"}"#;
+        check_at(end, &Dialect::Cotter, Exit::Code(0), said, "", sent_on);
+        let blocked = expect!["block: run the tests"];
+        let said = br#"{"continue":false,"reason":"run the tests"}"#;
+        check_at(end, &Dialect::Cotter, Exit::Code(0), said, "", blocked);
+    }
+
+    #[test]
+    fn c5_a_space_blocks_and_modifies() {
+        let ok = Exit::Code(0);
+        let space = Dialect::Space;
+        check(&space, ok, r#"{"blocked":true,"reason":"no"}"#, "", expect!["block: no"]);
+        check(&space, ok, r#"{"Blocked":"yes","Reason":"no"}"#, "", expect!["block: no"]);
+        check(&space, ok, r#"{"blocked":false}"#, "", expect!["pass"]);
+        let twice = r#"{"Blocked":false,"blocked":true,"REASON":"no"}"#;
+        check(&space, ok, twice, "", expect!["block: no"]);
+        let no_object = expect!["failure: `modified` in its answer is no object"];
+        check(&space, ok, r#"{"modified":"rm"}"#, "", no_object);
+        check(&space, ok, "logged", "", expect!["pass"]);
+        let modified = expect![[r#"Input(Object {"path": String("b")})"#]];
+        check(&space, ok, r#"{"modified":{"path":"b"}}"#, "", modified);
+        check(&space, Exit::Code(1), "", "why", expect!["block: why"]);
+        let told = json!({"toolName": "write", "toolInput": {"a": 1}, "result": "ok", "v": 1});
+        let told: Value = serde_json::from_slice(&space.stdin(&told)).unwrap();
+        assert_eq!(told, json!({"tool": "write", "input": {"a": 1}, "result": "ok"}));
+    }
+}

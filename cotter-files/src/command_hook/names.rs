@@ -1,0 +1,198 @@
+//! What hooks are called that were given no name: after the file they run, or after their first word and a
+//! digest of what they do. A name that somebody switched off is never another hook's later, whatever is
+//! added or moved.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{CommandHook, CommandLine, Dialect};
+use cotter::place;
+
+/// Where the name of a hook comes from.
+enum Named {
+    /// Somebody gave it.
+    Given,
+    /// From the file it runs, which is enough while no other hook has the name.
+    File(SmolStr),
+    /// From its first word, which says nothing about which one it is.
+    Word(SmolStr),
+}
+
+impl Named {
+    fn of(hook: &CommandHook) -> Self {
+        match &hook.dialect {
+            Dialect::Claude(entry) => match stem(&hook.command) {
+                Some((stem, true)) => Named::File(stem),
+                Some((stem, false)) => Named::Word(stem),
+                None => Named::Word(entry.event().name().into()),
+            },
+            Dialect::Cotter => {
+                let own = hook.command.stem().unwrap_or_else(|| hook.point.name().into());
+                if own == hook.name { Named::File(own) } else { Named::Given }
+            }
+            Dialect::Space => Named::Given,
+        }
+    }
+}
+
+/// Names those of one file.
+pub(super) fn name_apart(hooks: &mut [CommandHook]) {
+    let mut hooks: Vec<_> = hooks.iter_mut().collect();
+    name(&mut hooks, |_| true);
+}
+
+/// Names those of one origin that were written for Claude Code; the others have their names.
+pub fn name_apart_in_origin(hooks: &mut [&mut CommandHook]) {
+    name(hooks, |hook| matches!(hook.dialect, Dialect::Claude(_)));
+}
+
+fn name(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
+    let named: Vec<_> = hooks
+        .iter()
+        .map(|hook| if is_named_here(hook) { Named::of(hook) } else { Named::Given })
+        .collect();
+    let claimed = hooks.iter().zip(&named).filter_map(|(hook, named)| match named {
+        Named::Given => Some(hook.name.clone()),
+        Named::File(stem) => Some(stem.clone()),
+        Named::Word(_) => None,
+    });
+    let claimed: Vec<_> = claimed.collect();
+    for (hook, named) in hooks.iter_mut().zip(&named) {
+        let name = match named {
+            Named::Given => continue,
+            Named::File(stem) if claimed.iter().filter(|other| *other == stem).count() == 1 => {
+                stem.clone()
+            }
+            Named::File(stem) | Named::Word(stem) => format_smolstr!("{stem}-{}", digest(hook)),
+        };
+        rename(hook, name);
+    }
+    number(hooks, is_named_here);
+}
+
+/// Those of one name that are left do the same, or were given it at several points: they are numbered, and
+/// the name without its number is that of all.
+fn number(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
+    for index in 1..hooks.len() {
+        let (before, rest) = hooks.split_at_mut(index);
+        let hook = &mut *rest[0];
+        let taken = |name: &str| before.iter().any(|other| other.name == name);
+        if is_named_here(hook) && taken(&hook.name) {
+            let mut numbered = (2..).map(|n| format_smolstr!("{}#{n}", hook.name));
+            let free = numbered.find(|name| !taken(name));
+            rename(hook, free.unwrap_or_else(|| hook.name.clone()));
+        }
+    }
+}
+
+fn rename(hook: &mut CommandHook, name: SmolStr) {
+    hook.declared.name = Some(name.clone());
+    hook.name = name;
+}
+
+/// How many bytes of a digest are in a name.
+const BYTES: usize = 3;
+
+/// What it does, in six letters: where it is asked, about what, and what it runs. The same in every version,
+/// since it stands in files.
+fn digest(hook: &CommandHook) -> String {
+    let what = match &hook.dialect {
+        Dialect::Claude(entry) => entry.identity(),
+        _ => serde_json::json!([hook.point.name(), hook.declared.tools]),
+    };
+    let words: Vec<_> = hook.command.words();
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let all = serde_json::json!([what, words, hook.declared.detached]).to_string();
+    let digest = Sha256::digest(all.as_bytes());
+    digest[..BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Programs that run others.
+const RUNNERS: [&str; 16] = [
+    "bash", "sh", "zsh", "env", "python", "python3", "node", "bun", "deno", "ruby", "perl", "uv",
+    "uvx", "npx", "run", "exec",
+];
+
+/// The name of what a command runs, and whether it is a file's: one of somebody's own, not the system's.
+fn stem(command: &CommandLine) -> Option<(SmolStr, bool)> {
+    let line = match command {
+        CommandLine::Shell(line) => line.clone(),
+        CommandLine::Words(words) => words.join(" "),
+    };
+    let base = |word: &str| {
+        let word = word.trim_matches(['"', '\'', '(', ')', ';']);
+        word.rsplit('/').next().unwrap_or(word).trim_matches(['"', '\'']).to_owned()
+    };
+    let words = line.split_whitespace().filter(|word| !word.starts_with('-'));
+    let mut words = words.map(|word| (word, base(word)));
+    let (word, base) =
+        words.find(|(_, base)| !RUNNERS.contains(&base.as_str()) && !base.contains('='))?;
+    let stem = base.split('.').find(|stem| !stem.is_empty())?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let fits = stem.chars().all(is_plain) && stem.len() <= 80;
+    fits.then(|| (stem.into(), is_file(word)))
+}
+
+/// Whether a word names a file that somebody wrote.
+fn is_file(word: &str) -> bool {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,~${}\"'".contains(c);
+    word.contains(['/', '.'])
+        && word.chars().all(is_path)
+        && !place::is_system(Path::new(word.trim_matches(['"', '\''])))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(commands: &[&str], expected: Expect) {
+        let shown = commands.iter().map(|line| match stem(&CommandLine::Shell((*line).into())) {
+            Some((stem, true)) => format!("file {stem}: {line}\n"),
+            Some((stem, false)) => format!("word {stem}: {line}\n"),
+            None => format!("none: {line}\n"),
+        });
+        expected.assert_eq(&shown.collect::<String>());
+    }
+
+    #[test]
+    fn b3_a_hook_is_called_after_its_file_and_inline_code_after_its_first_word() {
+        check(
+            &[
+                "python3 \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.py --strict",
+                "${CLAUDE_PLUGIN_ROOT}/scripts/no-prod.sh",
+                "node lint.js",
+                "LANG=C ./a",
+                "~/hooks/b.sh",
+                "echo hi >> log.txt",
+                "if [ -f x ]; then exit 2; fi",
+                "jq -r .tool_input.command",
+                "/usr/bin/jq -e .tool_name",
+                "npx prettier --write .",
+                "python3 -c 'sys.exit(2)'",
+                "cd x && ./guard.sh",
+                "[ -f x ]",
+                "",
+            ],
+            expect![[r#"
+                file guard: python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py --strict
+                file no-prod: ${CLAUDE_PLUGIN_ROOT}/scripts/no-prod.sh
+                file lint: node lint.js
+                file a: LANG=C ./a
+                file b: ~/hooks/b.sh
+                word echo: echo hi >> log.txt
+                word if: if [ -f x ]; then exit 2; fi
+                word jq: jq -r .tool_input.command
+                word jq: /usr/bin/jq -e .tool_name
+                word prettier: npx prettier --write .
+                word sys: python3 -c 'sys.exit(2)'
+                word cd: cd x && ./guard.sh
+                none: [ -f x ]
+                none: 
+            "#]],
+        );
+    }
+}

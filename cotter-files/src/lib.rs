@@ -1,0 +1,15 @@
+//! What a host of Cotter reads from folders: settings, command hooks and their dialects, skills,
+//! commands, agents, spaces, profiles, and the trust in all of them.
+//!
+//! The crate reads and watches files and registers what they declare. It starts no process and asks no
+//! person: a host passes in a [`Starts`](command_hook::Starts) for the one and calls
+//! [`TrustStore`](trust::TrustStore) after the other.
+
+pub mod settings;
+pub mod files;
+pub mod command_hook;
+pub mod profile;
+#[cfg(unix)]
+pub mod trust;
+#[cfg(unix)]
+pub mod space;

@@ -1,0 +1,177 @@
+//! Actions as hooks: each is a handler at its point, run by the one dispatch.
+
+use std::{path::PathBuf, sync::Arc};
+
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{Action, Does, LogLevel, Means, Posts, line, read::host_of, runs};
+use crate::command_hook::{CommandHook, Dialect, OnFailure};
+use cotter::{
+    cx::Cx,
+    ext::{
+        Registry,
+        foreign::{Answer, Asked, Asking, Declared, Outside},
+        named,
+    },
+    points::{Power, ToolCalled, ToolPre, Verdict},
+    redact::Redactor,
+};
+
+impl Action {
+    pub(super) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &Means) {
+        let Means { folder, commands, posts, redactor } = means;
+        let (profile_name, action) = (profile.clone(), self.name.clone());
+        let letter = Letter { profile: profile_name, action, redactor: redactor.clone() };
+        match &self.does {
+            Does::Approve => return self.register_approval(profile, unit),
+            Does::Command(command) => {
+                let hook = CommandHook {
+                    name: self.name.clone(),
+                    point: self.point,
+                    declared: self.declared(None),
+                    command: command.clone(),
+                    env: vec![],
+                    serve: false,
+                    on_failure: OnFailure::Block,
+                    dialect: Dialect::Cotter,
+                };
+                return hook.register(unit, commands);
+            }
+            _ => {}
+        }
+        let (definition, hook): (_, Arc<dyn Outside>) = match &self.does {
+            Does::Log(level) => (
+                "tells names and sizes".into(),
+                Arc::new(Log { profile: profile.clone(), level: *level }),
+            ),
+            Does::Webhook(url) => {
+                let url = url.text.clone();
+                let words = format_smolstr!("posts to {url}");
+                (words, Arc::new(Webhook { letter, url, posts: posts.clone() }))
+            }
+            Does::SaveJson(path) => {
+                let words = format_smolstr!("adds to {}", path.display());
+                let (folder, path) = (folder.clone(), path.clone());
+                (words, Arc::new(SaveJson { letter, folder, path }))
+            }
+            Does::Approve | Does::Command(_) => return,
+        };
+        let declared = Declared { definition, ..self.declared(Some(Power::Observe)) };
+        unit.outside(self.point, declared, hook);
+    }
+
+    fn declared(&self, power: Option<Power>) -> Declared {
+        Declared {
+            name: Some(self.name.clone()),
+            tools: self.tools.clone(),
+            limit: self.limit,
+            power,
+            ..Declared::default()
+        }
+    }
+
+    /// The gate that asks: the answer is the one question's.
+    fn register_approval(&self, profile: &SmolStr, unit: &mut Registry) {
+        let reason = format!("the profile `{profile}` wants a person to approve this");
+        let gate = named(self.name.clone(), move |_: &ToolCalled| Verdict::ask(reason.as_str()));
+        let gate = gate.pure().description("Has a person asked before the tool runs.");
+        match &self.tools {
+            Some(tools) => unit.on(ToolPre, gate.tools(tools)),
+            None => unit.on(ToolPre, gate),
+        };
+    }
+}
+
+/// Tells names and sizes.
+struct Log {
+    profile: SmolStr,
+    level: LogLevel,
+}
+
+impl Outside for Log {
+    fn ask(&self, asked: Asked) -> Asking {
+        let words = line::summary(&asked.payload);
+        let profile = &self.profile;
+        asked.cx.remark(&words);
+        match self.level {
+            LogLevel::Debug => {}
+            LogLevel::Info => asked.cx.notify(&format!("profile {profile}: {words}")),
+            LogLevel::Warn => asked.cx.notify(&format!("warning: profile {profile}: {words}")),
+            LogLevel::Error => asked.cx.notify(&format!("error: profile {profile}: {words}")),
+        }
+        Box::pin(std::future::ready(Ok(Answer::default())))
+    }
+}
+
+/// What leaves a run, with secrets taken out.
+#[derive(Clone)]
+struct Letter {
+    profile: SmolStr,
+    /// Whose it is, for what is said where it gets nowhere.
+    action: SmolStr,
+    redactor: Arc<Redactor>,
+}
+
+/// Posts what happened.
+struct Webhook {
+    letter: Letter,
+    url: String,
+    posts: Arc<dyn Posts>,
+}
+
+impl Outside for Webhook {
+    fn ask(&self, asked: Asked) -> Asking {
+        if asked.cx.is_dry_run() {
+            return Box::pin(std::future::ready(Ok(Answer::default())));
+        }
+        let body = self.letter.line(&asked);
+        let posting = self.posts.post(&self.url, body.into_bytes().into());
+        let host = host_of(&self.url).unwrap_or_default();
+        let (cx, letter) = (asked.cx, self.letter.clone());
+        Box::pin(async move {
+            let posted = posting.await;
+            letter.settled(&cx, posted.map_err(|why| format!("nothing reached `{host}`: {why}")))
+        })
+    }
+}
+
+impl Letter {
+    /// What happened, as a line. What a secret may stand in leaves neither this machine nor the session.
+    fn line(&self, asked: &Asked) -> String {
+        match asked.cx.has_read_secret() {
+            true => {
+                let payload = line::without_contents(&asked.payload);
+                line::line(&self.profile, &payload, &self.redactor)
+            }
+            false => line::line(&self.profile, &asked.payload, &self.redactor),
+        }
+    }
+
+    /// A line that got nowhere is told to the person, and changes nothing.
+    fn settled(&self, cx: &Cx, done: Result<(), String>) -> Result<Answer, String> {
+        if let Err(why) = &done {
+            cx.notify(&format!("warning: profile {}: {}: {why}", self.profile, self.action));
+        }
+        done.map(|()| Answer::default())
+    }
+}
+
+/// Adds what happened to a file.
+struct SaveJson {
+    letter: Letter,
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl Outside for SaveJson {
+    fn ask(&self, asked: Asked) -> Asking {
+        if asked.cx.is_dry_run() {
+            return Box::pin(std::future::ready(Ok(Answer::default())));
+        }
+        let line = self.letter.line(&asked) + "\n";
+        let saved = runs::append(&self.folder, &self.path, line.as_bytes());
+        let saved =
+            saved.map_err(|cause| format!("{} is not added to: {cause}", self.path.display()));
+        Box::pin(std::future::ready(self.letter.settled(&asked.cx, saved)))
+    }
+}

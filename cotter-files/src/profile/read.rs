@@ -1,0 +1,357 @@
+//! `agent.json`, read strictly: what is not understood is an error that names its place.
+
+use std::{path::PathBuf, time::Duration};
+
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{Action, Does, Leave, LogLevel, Profile};
+use crate::{
+    command_hook::{self, MAX_LIMIT_MS, claude::our_tools},
+    settings::{Document, Node, Object, Permissions, SettingsError, Written, sections},
+};
+use cotter::{
+    ext::Kind,
+    host::{check_globs, check_name, our_name},
+    permission::{Rule, RuleKind, host_name},
+    points::PointId,
+    text,
+};
+
+const KEYS: &[&str] = &[
+    "$schema",
+    "name",
+    "description",
+    "model",
+    "systemPrompt",
+    "tools",
+    "skills",
+    "mode",
+    "maxTurns",
+    "policies",
+    "permissions",
+    "hooks",
+];
+
+/// The moments a profile knows, by the names it has for them.
+pub const BUCKETS: &[(&str, PointId)] = &[
+    ("onStart", PointId::SessionStart),
+    ("onToolCall", PointId::ToolPre),
+    ("onToolEnd", PointId::ToolPost),
+    ("onModelCall", PointId::ModelPre),
+    ("onModelEnd", PointId::ModelPost),
+    ("onComplete", PointId::SessionEnd),
+    ("onError", PointId::Error),
+];
+
+const ACTION_KEYS: &[&str] = &["action", "tools", "level", "url", "path", "command", "timeoutMs"];
+
+/// The actions, and the keys that each has besides `tools`.
+const ACTIONS: &[(&str, &[&str])] = &[
+    ("log", &["level"]),
+    ("webhook", &["url", "timeoutMs"]),
+    ("save_json", &["path"]),
+    ("approve", &[]),
+    ("command", &["command", "timeoutMs"]),
+];
+
+pub(super) const TIGHTEN: &str = "a profile may only tighten: this belongs in your own settings";
+
+/// The longest path of a file below `runs/`.
+const MAX_PATH: usize = 200;
+/// The longest address.
+const MAX_URL: usize = 2000;
+/// How long a webhook may take unless told.
+const POST_MS: u64 = 5000;
+
+impl Profile {
+    /// Gives the keys of a document their meaning. `folder_name` is its name where it tells none.
+    pub fn from_document(
+        document: &Document,
+        folder_name: &str,
+        leave: Leave<'_>,
+    ) -> Result<Self, SettingsError> {
+        let object = document.root().object()?.keys(KEYS)?;
+        // Editors want it; it changes nothing.
+        object.get("$schema").map(|node| node.string()).transpose()?;
+        let string = |key| object.get(key).map(|node| node.non_empty_string()).transpose();
+        let max_turns = object.get("maxTurns").map(sections::count).transpose()?;
+        let mut permissions = permissions(&object)?;
+        object.get("policies").map(|node| policies(node, &mut permissions)).transpose()?;
+        check_rules(&permissions)?;
+        let stands = |key| Some(object.get("permissions")?.object().ok()?.get(key)?.place());
+        Ok(Profile {
+            name: name(&object, folder_name)?,
+            description: string("description")?.unwrap_or_default().to_owned(),
+            model: object.get("model").map(sections::one_text).transpose()?,
+            system_prompt: string("systemPrompt")?.map(str::to_owned),
+            tools: object
+                .get("tools")
+                .map(|node| globs(node, ours))
+                .transpose()?
+                .unwrap_or_default(),
+            skills: object.get("skills").map(skills).transpose()?.unwrap_or_default(),
+            mode: string("mode")?.map(SmolStr::from),
+            max_turns,
+            permissions,
+            actions: object
+                .get("hooks")
+                .map(|node| hooks(node, leave))
+                .transpose()?
+                .unwrap_or_default(),
+            stand: [stands("mode"), stands("level")],
+        })
+    }
+}
+
+fn name(object: &Object<'_>, folder_name: &str) -> Result<SmolStr, SettingsError> {
+    const NAMES: &str = "a name begins with a letter and has letters, digits, `_`, `-`";
+    let (name, node) = match object.get("name") {
+        Some(node) => (node.non_empty_string()?, node),
+        None => (folder_name, object.node()),
+    };
+    match check_name(Kind::Subagent, name) {
+        Ok(()) => Ok(name.into()),
+        Err(_) => {
+            let shown = text::clip(&text::show_line(name), 60).into_owned();
+            Err(node.error(format!("`{shown}` cannot be the name of a profile")).with_hint(NAMES))
+        }
+    }
+}
+
+fn permissions(object: &Object<'_>) -> Result<Permissions, SettingsError> {
+    let Some(node) = object.get("permissions") else { return Ok(Permissions::default()) };
+    let read = sections::permissions(node)?;
+    match read.allow.first() {
+        None => Ok(read),
+        Some(rule) => Err(rule.place.error("allow rules in a profile").with_hint(TIGHTEN)),
+    }
+}
+
+/// Deny rules, and guards, which are told by the tools that they name.
+fn policies(node: Node<'_>, permissions: &mut Permissions) -> Result<(), SettingsError> {
+    for (index, node) in node.list()?.enumerate() {
+        match node.object() {
+            Ok(object) if object.get("rule").is_none() => {
+                permissions.policies.push(sections::policy((index, node))?);
+            }
+            _ => {
+                let rule = sections::rule(node, RuleKind::Deny, &mut permissions.examples)?;
+                permissions.deny.push(rule);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_rules(permissions: &Permissions) -> Result<(), SettingsError> {
+    let kinds = [(RuleKind::Ask, &permissions.ask), (RuleKind::Deny, &permissions.deny)];
+    for (kind, Written { text, place }) in
+        kinds.into_iter().flat_map(|(kind, rules)| rules.iter().map(move |rule| (kind, rule)))
+    {
+        Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Globs over names of tools, those of other programs by our names. An empty list would be no limit, which
+/// is not what it says.
+fn globs(node: Node<'_>, named: fn(&str) -> Vec<String>) -> Result<Vec<String>, SettingsError> {
+    let mut globs = vec![];
+    for glob in node.list()? {
+        let text = glob.non_empty_string()?.to_owned();
+        check_globs(std::slice::from_ref(&text)).map_err(|why| glob.error(why))?;
+        globs.extend(named(&text));
+    }
+    some(node, globs, "tool")
+}
+
+/// The tool that is meant: no more than it says.
+fn ours(name: &str) -> Vec<String> {
+    vec![our_name(name).unwrap_or(name).to_owned()]
+}
+
+/// Every tool that does what is meant: who guards `Bash` guards whatever runs commands.
+fn all_ours(name: &str) -> Vec<String> {
+    let mut all = ours(name);
+    let others = our_tools(name).into_iter().map(str::to_owned);
+    all.extend(others.filter(|other| *other != all[0]).collect::<Vec<_>>());
+    all
+}
+
+fn skills(node: Node<'_>) -> Result<Vec<SmolStr>, SettingsError> {
+    let names = node.list()?.map(|name| name.non_empty_string().map(SmolStr::from));
+    some(node, names.collect::<Result<_, _>>()?, "skill")
+}
+
+fn some<T>(node: Node<'_>, list: Vec<T>, what: &str) -> Result<Vec<T>, SettingsError> {
+    match list.is_empty() {
+        false => Ok(list),
+        true => Err(node
+            .error(format!("an empty list of {what}s would match none"))
+            .with_hint(format!("leave it out for every {what}"))),
+    }
+}
+
+fn hooks(node: Node<'_>, leave: Leave<'_>) -> Result<Vec<Action>, SettingsError> {
+    let names: Vec<_> = BUCKETS.iter().map(|(name, _)| *name).collect();
+    let object = node.object()?.keys(&names)?;
+    let mut actions: Vec<Action> = vec![];
+    for (bucket, entries) in object.members() {
+        let Some((_, point)) = BUCKETS.iter().find(|(name, _)| *name == bucket) else { continue };
+        for entry in entries.list()? {
+            let mut action = action(bucket, *point, entry, leave)?;
+            let stem = action.name.clone();
+            let names = (2..).map(|number| format_smolstr!("{stem}#{number}"));
+            let taken = |name: &SmolStr| actions.iter().any(|known| known.name == *name);
+            let free = std::iter::once(stem.clone()).chain(names).find(|name| !taken(name));
+            action.name = free.unwrap_or(stem);
+            actions.push(action);
+        }
+    }
+    Ok(actions)
+}
+
+fn action(
+    bucket: &str,
+    point: PointId,
+    node: Node<'_>,
+    leave: Leave<'_>,
+) -> Result<Action, SettingsError> {
+    let object = node.object()?.keys(ACTION_KEYS)?;
+    let word = object.require("action")?;
+    let words: Vec<_> = ACTIONS.iter().map(|row| (row.0, row)).collect();
+    let (kind, own) = word.one_of(&words)?;
+    if *kind == "approve" && point != PointId::ToolPre {
+        return Err(word
+            .error(format!("`approve` asks before a tool runs, and not at `{bucket}`"))
+            .with_hint("`approve` belongs in `onToolCall`"));
+    }
+    let strange =
+        object.members().find(|(key, _)| !["action", "tools"].contains(key) && !own.contains(key));
+    if let Some((key, value)) = strange {
+        let whose = ACTIONS.iter().filter(|(_, keys)| keys.contains(&key));
+        let whose: Vec<_> = whose.map(|(action, _)| format!("`{action}`")).collect();
+        let words = format!("`{key}` is for {}, and this is `{kind}`", whose.join(" and "));
+        return Err(value.error(words));
+    }
+    let does = match *kind {
+        "log" => Does::Log(match object.get("level") {
+            Some(level) => level.one_of(LogLevel::WORDS)?,
+            None => LogLevel::default(),
+        }),
+        "webhook" => Does::Webhook(address(object.require("url")?, leave)?),
+        "save_json" => Does::SaveJson(path(object.require("path")?)?),
+        "approve" => Does::Approve,
+        _ => Does::Command(command(word, object.require("command")?, leave)?),
+    };
+    let limit = object.get("timeoutMs").map(|node| node.u64_in(1..=MAX_LIMIT_MS)).transpose()?;
+    let limit = limit.or_else(|| matches!(does, Does::Webhook(_)).then_some(POST_MS));
+    Ok(Action {
+        name: format_smolstr!("{bucket}.{kind}"),
+        point,
+        place: object.get("tools").unwrap_or(node).place(),
+        tools: object.get("tools").map(|node| tools(bucket, point, node)).transpose()?,
+        limit: limit.map(Duration::from_millis),
+        does,
+    })
+}
+
+fn tools(bucket: &str, point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
+    match point.row().is_about_tools() {
+        true => globs(node, all_ours),
+        false => Err(node
+            .error(format!("`{bucket}` is not about tools, so none can be named"))
+            .with_hint("`tools` is for `onToolCall` and `onToolEnd`")),
+    }
+}
+
+fn command(
+    word: Node<'_>,
+    node: Node<'_>,
+    leave: Leave<'_>,
+) -> Result<command_hook::CommandLine, SettingsError> {
+    let line = command_hook::command(node)?;
+    match leave.commands {
+        true => Ok(line),
+        false => Err(word
+            .error("a profile's `command` is disabled by default: it would start a program")
+            .with_hint("the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`")),
+    }
+}
+
+/// A file below `runs/` that ends in `.jsonl`.
+fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
+    const HINT: &str = "such as `runs/calls.jsonl`, from the profile's own folder";
+    let path = node.non_empty_string()?;
+    let shown = text::clip(&text::show_line(path), 60).into_owned();
+    let wrong = |why: &str| Err(node.error(format!("`{shown}` {why}")).with_hint(HINT));
+    let parts: Vec<_> = path.split('/').collect();
+    let is_plain = |part: &&str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && !part.contains(|c: char| c.is_control() || text::is_hidden(c) || c == '\\')
+    };
+    match parts.as_slice() {
+        _ if path.len() > MAX_PATH => wrong("is too long"),
+        ["runs", rest @ ..] if !rest.is_empty() => match rest.iter().all(is_plain) {
+            false => wrong("is no plain path"),
+            true if !path.ends_with(".jsonl") => wrong("does not end in `.jsonl`"),
+            true => Ok(path.into()),
+        },
+        _ => wrong("is not below `runs/`"),
+    }
+}
+
+/// An https address whose host nobody could read in two ways.
+fn address(node: Node<'_>, leave: Leave<'_>) -> Result<Written, SettingsError> {
+    let url = node.non_empty_string()?;
+    let host = host_of(url).map_err(|why| {
+        let shown = text::clip(&text::show_line(url), 60).into_owned();
+        node.error(format!("`{shown}` {why}"))
+            .with_hint("such as `https://hooks.example.com/cotter`")
+    })?;
+    if let Some(posts) = leave.posts {
+        posts.admits(url).map_err(|why| {
+            let host = text::clip(&host, 100).into_owned();
+            node.error(format!("`{host}` may not be posted to: {why}")).with_hint(
+                "the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`",
+            )
+        })?;
+    }
+    Ok(Written { text: url.to_owned(), place: node.place() })
+}
+
+/// The host of an https address, with its port where it has one; or what is wrong with the address.
+pub(super) fn host_of(url: &str) -> Result<String, &'static str> {
+    let is_strange =
+        |c: char| c.is_whitespace() || c.is_control() || text::is_hidden(c) || c == '\\';
+    if url.len() > MAX_URL || url.contains(is_strange) {
+        return Err("is no address");
+    }
+    let Some((scheme, rest)) = url.split_once("://") else { return Err("is no address") };
+    if scheme != "https" {
+        return Err("is not https");
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err("has a name or a password in it");
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let in_brackets = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_host = match in_brackets {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.chars().all(fits),
+    };
+    match is_host && port.is_none_or(is_port) {
+        false => Err("names no host"),
+        true => Ok(match port {
+            Some(port) => format!("{}:{port}", host_name(host)),
+            None => host_name(host),
+        }),
+    }
+}

@@ -1,0 +1,135 @@
+//! The sections `providers` and `models`: where models are, and what somebody knows of them better.
+//!
+//! The words are read here; what they mean is said by whoever knows providers.
+
+use std::collections::BTreeMap;
+
+use super::{Node, Place, SettingsError, Written, one_text};
+use cotter::{model::Price, redact::Redactor};
+
+pub(super) const PROVIDER_KEYS: &[&str] = &["speaks", "baseUrl", "apiKeyVariable", "idleTimeoutMs"];
+pub(super) const MODEL_KEYS: &[&str] = &["contextWindow", "maxOutput", "price"];
+pub(super) const PRICE_KEYS: &[&str] = &["input", "output", "cacheRead", "cacheWrite"];
+
+/// An entry of the section `providers`. What it leaves out is as whoever knows the name knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProviderSettings {
+    /// The word for what it speaks.
+    pub speaks: Option<Written>,
+    /// Its address.
+    pub base_url: Option<Written>,
+    /// The variable its key is in. A key itself never stands in a file of settings.
+    pub api_key_variable: Option<String>,
+    /// The longest it may say nothing, in milliseconds.
+    pub idle_timeout_ms: Option<u64>,
+    /// Where the entry stands.
+    pub place: Place,
+}
+
+/// An entry of the section `models`: what somebody knows better.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ModelSettings {
+    /// How many tokens a conversation may have.
+    pub context_window: Option<u64>,
+    /// How many tokens a reply may have.
+    pub max_output: Option<u64>,
+    /// What a million tokens cost.
+    pub price: Option<Price>,
+}
+
+pub(super) fn providers(
+    node: Node<'_>,
+) -> Result<BTreeMap<String, ProviderSettings>, SettingsError> {
+    let object = node.object()?;
+    let named = |(key, node): (Written, Node<'_>)| {
+        let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
+        if key.text.is_empty() || !key.text.chars().all(allowed) {
+            let message = "a provider's name has letters, digits, `.`, `_` and `-`";
+            return Err(key.place.error(message));
+        }
+        Ok((key.text, provider(node)?))
+    };
+    object.entries().map(named).collect()
+}
+
+fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
+    const HINT: &str =
+        "keep the key in a variable and name that: \"apiKeyVariable\": \"LAB_API_KEY\"";
+    let object = node.object()?;
+    let key = object.entries().find(|(key, _)| is_key_itself(&key.text));
+    if let Some((key, _)) = key {
+        let message = "a key does not belong in a settings file";
+        return Err(key.place.error(message).with_hint(HINT));
+    }
+    let object = object.keys(PROVIDER_KEYS)?;
+    let variable = |node: Node<'_>| match node.string()? {
+        name if is_variable(name) => Ok(name.to_owned()),
+        // It may be the key: it is not repeated.
+        _ => Err(node.error("expected the name of a variable, in capital letters").with_hint(HINT)),
+    };
+    const A_DAY: u64 = 24 * 60 * 60 * 1000;
+    let millis = |node: Node<'_>| node.u64_in(1..=A_DAY);
+    Ok(ProviderSettings {
+        speaks: object.get("speaks").map(one_text).transpose()?,
+        base_url: object.get("baseUrl").map(one_text).transpose()?,
+        api_key_variable: object.get("apiKeyVariable").map(variable).transpose()?,
+        idle_timeout_ms: object.get("idleTimeoutMs").map(millis).transpose()?,
+        place: node.place(),
+    })
+}
+
+/// Whether a key of the file announces a provider's key itself.
+fn is_key_itself(name: &str) -> bool {
+    let letters = name.chars().filter(|char| char.is_ascii_alphanumeric());
+    let letters = letters.collect::<String>().to_ascii_lowercase();
+    ["apikey", "key", "token", "authtoken", "secret", "password"].contains(&letters.as_str())
+}
+
+fn is_variable(name: &str) -> bool {
+    let allowed = |char: char| char.is_ascii_uppercase() || char.is_ascii_digit() || char == '_';
+    let starts = |name: &str| name.starts_with(|char: char| !char.is_ascii_digit());
+    let is_secret = || Redactor::new().redact(name) != name;
+    name.len() <= 64 && starts(name) && name.chars().all(allowed) && !is_secret()
+}
+
+pub(super) fn models(node: Node<'_>) -> Result<BTreeMap<String, ModelSettings>, SettingsError> {
+    let object = node.object()?;
+    let named = |(key, node): (Written, Node<'_>)| {
+        let halves = key.text.split_once('/');
+        if halves.is_none_or(|(provider, model)| provider.is_empty() || model.trim().is_empty()) {
+            return Err(key.place.error("expected a model's name, `provider/model`"));
+        }
+        Ok((key.text, model(node)?))
+    };
+    object.entries().map(named).collect()
+}
+
+fn model(node: Node<'_>) -> Result<ModelSettings, SettingsError> {
+    const MOST: u64 = 1_000_000_000;
+    let object = node.object()?.keys(MODEL_KEYS)?;
+    let tokens = |key| object.get(key).map(|node| node.u64_in(1..=MOST)).transpose();
+    Ok(ModelSettings {
+        context_window: tokens("contextWindow")?,
+        max_output: tokens("maxOutput")?,
+        price: object.get("price").map(price).transpose()?,
+    })
+}
+
+/// A price in dollars per million tokens. A cache that is not mentioned saves nothing.
+fn price(node: Node<'_>) -> Result<Price, SettingsError> {
+    let object = node.object()?.keys(PRICE_KEYS)?;
+    let dollars = |node: Node<'_>| match node.f64()? {
+        number if number >= 0.0 => Ok(number),
+        _ => Err(node.expected("a number that is not below 0")),
+    };
+    let input = dollars(object.require("input")?)?;
+    let cache = |key| object.get(key).map(dollars).unwrap_or(Ok(input));
+    Ok(Price {
+        input,
+        output: dollars(object.require("output")?)?,
+        cache_read: cache("cacheRead")?,
+        cache_write: cache("cacheWrite")?,
+    })
+}

@@ -1,0 +1,111 @@
+//! The section `permissions`: mode, level, rules with their examples, and policies.
+
+use super::{Node, SettingsError, Written, one_text, texts};
+use cotter::permission::{Guard, Level, Mode, RuleKind};
+
+pub(super) const KEYS: &[&str] = &["mode", "level", "allow", "ask", "deny", "policies"];
+const RULE_KEYS: &[&str] = &["rule", "match", "not_match"];
+const POLICY_KEYS: &[&str] = &["name", "tools", "allow", "deny", "fields"];
+
+/// The section `permissions`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Permissions {
+    /// What becomes of a call that rules and level leave open.
+    pub mode: Option<Mode>,
+    /// How much runs unasked.
+    pub level: Option<Level>,
+    /// Rules for calls that run unasked.
+    pub allow: Vec<Written>,
+    /// Rules for calls that ask.
+    pub ask: Vec<Written>,
+    /// Rules for calls that never run.
+    pub deny: Vec<Written>,
+    /// What rules are said to match and not to match.
+    pub examples: Vec<RuleExample>,
+    /// Guards, which reject what tools are given.
+    pub policies: Vec<Guard>,
+}
+
+/// What a rule is said to match, or not to: checked when the rule is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleExample {
+    /// What the rule says.
+    pub kind: RuleKind,
+    /// The rule.
+    pub rule: String,
+    /// A command, a path or an address.
+    pub example: Written,
+    /// Whether the rule is to match it.
+    pub matches: bool,
+}
+
+pub(crate) fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> {
+    let object = node.object()?.keys(KEYS)?;
+    let mut examples = vec![];
+    let mut rules = |key, kind| match object.get(key) {
+        None => Ok(vec![]),
+        Some(list) => list.list()?.map(|node| rule(node, kind, &mut examples)).collect(),
+    };
+    let (allow, ask, deny) = (
+        rules("allow", RuleKind::Allow)?,
+        rules("ask", RuleKind::Ask)?,
+        rules("deny", RuleKind::Deny)?,
+    );
+    let policies = match object.get("policies") {
+        None => vec![],
+        Some(list) => list.list()?.enumerate().map(policy).collect::<Result<_, _>>()?,
+    };
+    Ok(Permissions {
+        mode: object.get("mode").map(|node| node.one_of(Mode::WORDS)).transpose()?,
+        level: object.get("level").map(|node| node.one_of(Level::WORDS)).transpose()?,
+        allow,
+        ask,
+        deny,
+        examples,
+        policies,
+    })
+}
+
+/// A rule: its text, or an object with the text and examples.
+pub(crate) fn rule(
+    node: Node<'_>,
+    kind: RuleKind,
+    examples: &mut Vec<RuleExample>,
+) -> Result<Written, SettingsError> {
+    let Ok(object) = node.object() else { return one_text(node) };
+    let object = object.keys(RULE_KEYS)?;
+    let written = one_text(object.require("rule")?)?;
+    for (key, matches) in [("match", true), ("not_match", false)] {
+        let listed = object.get(key).map(texts).transpose()?.unwrap_or_default();
+        examples.extend(listed.into_iter().map(|example| RuleExample {
+            kind,
+            rule: written.text.clone(),
+            example,
+            matches,
+        }));
+    }
+    Ok(written)
+}
+
+pub(crate) fn policy((index, node): (usize, Node<'_>)) -> Result<Guard, SettingsError> {
+    let object = node.object()?.keys(POLICY_KEYS)?;
+    let name = object.get("name").map(|node| node.non_empty_string().map(str::to_owned));
+    let name = name.transpose()?.unwrap_or_else(|| (index + 1).to_string());
+    let tools_node = object.require("tools")?;
+    let tools = tools_node.list()?.map(|node| node.string().map(str::to_owned));
+    let tools = tools.collect::<Result<Vec<_>, _>>()?;
+    let mut guard = Guard::new(name, tools).map_err(|why| tools_node.error(why))?;
+    for (key, add) in [("allow", Guard::allow as fn(Guard, &str) -> _), ("deny", Guard::deny)] {
+        for Written { text, place } in object.get(key).map(texts).transpose()?.unwrap_or_default() {
+            guard = add(guard, &text).map_err(|why: String| place.error(why))?;
+        }
+    }
+    let Some(fields) = object.get("fields") else { return Ok(guard) };
+    for (field, patterns) in fields.object()?.members() {
+        for Written { text, place } in texts(patterns)? {
+            guard = guard.deny_field(field, &text).map_err(|why| place.error(why))?;
+        }
+    }
+    Ok(guard)
+}

@@ -1,0 +1,606 @@
+//! Everything in a folder, read at one go: what is hashed is what is kept.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ffi::{OsStr, OsString},
+    fmt,
+    fs::File,
+    io::{self, Read},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::{Component, Path, PathBuf},
+    str::FromStr,
+};
+
+use rustix::fs::FileType;
+use sha2::{Digest, Sha256};
+
+use super::TrustError;
+use cotter::open::Folder;
+
+/// The most files, folders and links in a snapshot.
+pub const MOST_ITEMS: usize = 4096;
+
+/// The most bytes in a snapshot.
+pub const MOST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The most folders within each other.
+const DEEPEST: usize = 32;
+
+/// As many links in a row as an operating system follows.
+const MOST_LINKS: usize = 40;
+
+/// What a person trusts: every file of a folder, or one file by itself, with its bytes.
+///
+/// A folder without files is not part of it: copies and checkouts come without those.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    source: PathBuf,
+    /// By path below the source. A file by itself stands under its own name. No item lies below a link,
+    /// and no link leads out.
+    items: BTreeMap<PathBuf, Item>,
+    /// Of the items.
+    hash: Hash,
+}
+
+/// One thing in a snapshot.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Item {
+    /// A file.
+    File {
+        /// Whether anybody may execute it.
+        executable: bool,
+        /// All it holds.
+        bytes: Vec<u8>,
+    },
+    /// A link that stays inside, and what it says, byte by byte.
+    Link(OsString),
+}
+
+/// Stands for the contents of a snapshot: every name, every byte, what is executable, where links lead.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hash([u8; 32]);
+
+impl Snapshot {
+    /// Reads a folder or a file. Nothing in it is followed out of it, and nothing that is put in its
+    /// place meanwhile is taken for it: every name is opened below the folder it was found in.
+    ///
+    /// A link that leads out, a pipe, a socket, a device, or more than a snapshot holds is an error
+    /// that names the place. So is a source that is a link itself.
+    pub fn take(source: &Path) -> Result<Self, TrustError> {
+        Snapshot::read(source, &is_runs)
+    }
+
+    /// The same without what stands under these names right in the folder, such as `.git`.
+    pub fn take_without(source: &Path, without: &[&str]) -> Result<Self, TrustError> {
+        Snapshot::read(source, &|source, at, kind| {
+            is_runs(source, at, kind) || without.iter().any(|name| at == Path::new(name))
+        })
+    }
+
+    /// The same for whoever only compares: also of a folder `agents` by itself what profiles keep is left
+    /// out.
+    pub(crate) fn watched(source: &Path) -> Result<Self, TrustError> {
+        let is_agents = source.ends_with("agents");
+        Snapshot::read(source, &|source, at, kind| {
+            let is_runs_of_one = kind.is_dir() && at.ends_with("runs") && at.iter().count() == 2;
+            is_runs(source, at, kind) || is_agents && is_runs_of_one
+        })
+    }
+
+    fn read(source: &Path, left_out: &LeftOut<'_>) -> Result<Self, TrustError> {
+        let source = canonical(source)?;
+        let cannot = |cause| TrustError::io("read", &source, cause);
+        let (parent, name) = split(&source)?;
+        let around = Folder::open(parent).map_err(cannot)?;
+        let (items, seen, bytes) = (BTreeMap::new(), 0, 0);
+        let mut walk = Walk { source: &source, left_out, items, seen, bytes };
+        match around.kind(name).map_err(cannot)? {
+            FileType::Directory => {
+                let folder = around.folder(name).map_err(cannot)?;
+                walk.folder(&folder, Path::new(""), 0)?;
+            }
+            FileType::RegularFile => {
+                let file = around.file(name).map_err(cannot)?;
+                walk.file(file, PathBuf::from(name), &source)?;
+            }
+            FileType::Symlink => {
+                let error = TrustError::new(&source, "is a link");
+                return Err(error.with_hint("trust is given to folders and files themselves"));
+            }
+            kind => return Err(TrustError::new(&source, format_args!("is {}", word(kind)))),
+        }
+        let items = walk.items;
+        check_links(&source, &items)?;
+        Ok(Snapshot { hash: hash(&items), source, items })
+    }
+
+    /// What came from elsewhere, a repository for one, as the contents of a folder. Each path is one below
+    /// the folder; none leads out of it or names what git keeps for itself, none is below a file, and no
+    /// link leads out. It is as small as a snapshot has to be.
+    pub fn of_items(source: &Path, items: BTreeMap<PathBuf, Item>) -> Result<Self, TrustError> {
+        let source = canonical(source)?;
+        let size = |item: &Item| match item {
+            Item::File { bytes, .. } => bytes.len() as u64,
+            Item::Link(_) => 0,
+        };
+        if items.len() > MOST_ITEMS || items.values().map(size).sum::<u64>() > MOST_BYTES {
+            return Err(TrustError::new(&source, "has too much in it to look at"));
+        }
+        for path in items.keys() {
+            let is_plain = |part: Component<'_>| match part {
+                Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+                _ => false,
+            };
+            let is_below_file = path.ancestors().skip(1).any(|above| items.contains_key(above));
+            let fits = path.components().all(is_plain)
+                && (1..=DEEPEST).contains(&path.components().count());
+            if !fits || is_below_file {
+                let what = format!("has a file whose path cannot be one: {}", super::shown(path));
+                return Err(TrustError::new(&source, what));
+            }
+        }
+        check_links(&source, &items)?;
+        Ok(Snapshot { hash: hash(&items), source, items })
+    }
+
+    /// The same contents as those of another folder.
+    pub fn at(self, source: &Path) -> Result<Self, TrustError> {
+        Ok(Snapshot { source: canonical(source)?, ..self })
+    }
+
+    /// The folders right in a folder below the source, by name.
+    pub fn folders(&self, path: &Path) -> Vec<OsString> {
+        let names = self.items.keys().filter_map(|item| {
+            let mut names = item.strip_prefix(path).ok()?.components();
+            let first = names.next()?;
+            names.next().map(|_| first.as_os_str().to_owned())
+        });
+        let mut names: Vec<_> = names.collect();
+        names.dedup();
+        names
+    }
+
+    /// One folder of it by itself. A link in it may lead out of it, but not out of the whole.
+    pub fn below(&self, path: &Path) -> Snapshot {
+        let within = self.items.iter().filter_map(|(item, what)| {
+            let inner = item.strip_prefix(path).ok().filter(|inner| *inner != Path::new(""))?;
+            Some((inner.to_owned(), what.clone()))
+        });
+        let items = within.collect();
+        Snapshot { hash: hash(&items), source: self.source.join(path), items }
+    }
+
+    /// What it was taken of: absolute, without links.
+    pub fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// What stands for all of it.
+    pub fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// Everything in it, in the order of names.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = (&Path, &Item)> {
+        self.items.iter().map(|(path, item)| (path.as_path(), item))
+    }
+
+    /// What stands under a path below the source; a link is a link.
+    pub(super) fn item(&self, path: &Path) -> Option<&Item> {
+        self.items.get(path)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// What is right in a folder below the source, by name, without folders; links on the way to it are
+    /// followed, one in it is a link.
+    pub fn folder(&self, path: &Path) -> Vec<(OsString, &Item)> {
+        let Some(found) = follow(&self.items, Path::new(""), path) else { return vec![] };
+        let within = self.items.iter().filter(|(path, _)| path.parent() == Some(&*found));
+        within.filter_map(|(path, item)| Some((path.file_name()?.to_owned(), item))).collect()
+    }
+
+    /// The file that a path below the source means, links in it followed.
+    pub fn file(&self, path: &Path) -> Option<(bool, &[u8])> {
+        let found = follow(&self.items, Path::new(""), path)?;
+        match self.items.get(&found)? {
+            Item::File { executable, bytes } => Some((*executable, bytes)),
+            Item::Link(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("source", &self.source)
+            .field("hash", &self.hash)
+            .field("items", &self.items)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Item::File { executable, bytes } => {
+                let word = if *executable { "executable, " } else { "" };
+                write!(f, "File({word}{} bytes)", bytes.len())
+            }
+            Item::Link(target) => write!(f, "Link({target:?})"),
+        }
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Hash {
+    type Err = &'static str;
+
+    /// All 64 hex digits of it.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "a hash has 64 hex digits";
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(WRONG);
+        }
+        let mut hash = [0; 32];
+        for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| WRONG)?;
+        }
+        Ok(Hash(hash))
+    }
+}
+
+/// The path by which a source is known: its folder without links, its own name as it is.
+pub(super) fn canonical(source: &Path) -> Result<PathBuf, TrustError> {
+    let (parent, name) = split(source)?;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let folder = parent.canonicalize().map_err(|cause| TrustError::io("find", parent, cause))?;
+    Ok(folder.join(name))
+}
+
+fn split(source: &Path) -> Result<(&Path, &OsStr), TrustError> {
+    source
+        .parent()
+        .zip(source.file_name())
+        .ok_or_else(|| TrustError::new(source, "is no folder with a name"))
+}
+
+/// What a kind of thing is called.
+fn word(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Fifo => "a pipe, not a file",
+        FileType::Socket => "a socket, not a file",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device, not a file",
+        _ => "not a file",
+    }
+}
+
+/// What is passed over: by the source, the way below it, and what it is.
+type LeftOut<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
+
+/// A folder as far as it was read.
+struct Walk<'a> {
+    source: &'a Path,
+    left_out: &'a LeftOut<'a>,
+    items: BTreeMap<PathBuf, Item>,
+    /// Files, folders and links.
+    seen: usize,
+    bytes: u64,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: &Folder, at: &Path, depth: usize) -> Result<(), TrustError> {
+        // Joining nothing would end the path in a slash.
+        let here = if depth == 0 { self.source.to_owned() } else { self.source.join(at) };
+        let entries = folder.entries_at_most(MOST_ITEMS - self.seen);
+        let entries = entries.map_err(|cause| TrustError::io("read", &here, cause))?;
+        let entries = entries.ok_or_else(|| {
+            let what = format!("has more than {MOST_ITEMS} files and folders in it");
+            let hint = "all in it is part of what is trusted: keep worktrees and caches elsewhere";
+            TrustError::new(self.source, format_args!("{what}, too many to look at"))
+                .with_hint(hint)
+        })?;
+        self.seen += entries.len();
+        for (name, kind) in entries {
+            if (self.left_out)(self.source, &at.join(&name), kind) {
+                continue;
+            }
+            self.entry(folder, at.join(&name), &name, kind, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        folder: &Folder,
+        at: PathBuf,
+        name: &OsString,
+        kind: FileType,
+        depth: usize,
+    ) -> Result<(), TrustError> {
+        let here = self.source.join(&at);
+        let cannot = |cause| TrustError::io("read", &here, cause);
+        match kind {
+            FileType::Directory if depth == DEEPEST => {
+                Err(TrustError::new(&here, format_args!("is more than {DEEPEST} folders deep")))
+            }
+            FileType::Directory => {
+                self.folder(&folder.folder(name).map_err(cannot)?, &at, depth + 1)
+            }
+            FileType::RegularFile => self.file(folder.file(name).map_err(cannot)?, at, &here),
+            FileType::Symlink => {
+                let target = folder.link(name).map_err(cannot)?;
+                self.items.insert(at, Item::Link(target));
+                Ok(())
+            }
+            kind => Err(TrustError::new(&here, format_args!("is {}", word(kind)))),
+        }
+    }
+
+    fn file(&mut self, file: File, at: PathBuf, here: &Path) -> Result<(), TrustError> {
+        let cannot = |cause| TrustError::io("read", here, cause);
+        let about = file.metadata().map_err(cannot)?;
+        if !about.is_file() {
+            return Err(cannot(io::Error::other("it was replaced by something that is no file")));
+        }
+        let room = MOST_BYTES - self.bytes;
+        let mut bytes = vec![];
+        file.take(room + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        if bytes.len() as u64 > room {
+            let most = MOST_BYTES / (1024 * 1024);
+            let what = format!("has more than {most} MB in it, too much to look at");
+            return Err(TrustError::new(
+                self.source,
+                format_args!("{what} ({})", super::shown(&at)),
+            ));
+        }
+        self.bytes += bytes.len() as u64;
+        let executable = about.permissions().mode() & 0o111 != 0;
+        self.items.insert(at, Item::File { executable, bytes });
+        Ok(())
+    }
+}
+
+/// Whether a folder is the one in which a profile keeps what happened: `agents/NAME/runs` of a `.cotter`. It
+/// grows with every run, and nothing in it ever runs: what a `.cotter` brings runs from its copy, and that
+/// comes without it. What runs in place, of other folders, is looked at whole.
+fn is_runs(source: &Path, at: &Path, kind: FileType) -> bool {
+    let below: Vec<_> = at.iter().collect();
+    let is_ours = source.ends_with(".cotter") && kind.is_dir();
+    is_ours && matches!(below[..], [agents, _, runs] if agents == "agents" && runs == "runs")
+}
+
+/// Refuses links that lead out. Where they lead is worked out on what was read, not on the disk.
+fn check_links(source: &Path, items: &BTreeMap<PathBuf, Item>) -> Result<(), TrustError> {
+    for (path, item) in items {
+        let Item::Link(target) = item else { continue };
+        let (folder, target) = (path.parent().unwrap_or(Path::new("")), Path::new(target));
+        if follow(items, folder, target).is_none() {
+            let what = format!("is a link that leads out, to {}", super::shown(target));
+            return Err(TrustError::new(&source.join(path), what)
+                .with_hint("put what it leads to into the folder: all that runs is looked at"));
+        }
+    }
+    Ok(())
+}
+
+/// Where a path leads from a folder of a snapshot; `None` where that is outside. What goes round in
+/// circles leads nowhere, which is inside.
+fn follow(items: &BTreeMap<PathBuf, Item>, from: &Path, path: &Path) -> Option<PathBuf> {
+    let mut at = from.to_owned();
+    let mut left: VecDeque<OsString> = parts(path)?.collect();
+    let mut links = 0;
+    while let Some(part) = left.pop_front() {
+        if part == ".." {
+            if !at.pop() {
+                return None;
+            }
+            continue;
+        }
+        at.push(part);
+        if let Some(Item::Link(target)) = items.get(&at) {
+            links += 1;
+            if links > MOST_LINKS {
+                return Some(at);
+            }
+            at.pop();
+            for part in parts(Path::new(target))?.rev() {
+                left.push_front(part);
+            }
+        }
+    }
+    Some(at)
+}
+
+/// The names in a path, `..` among them; `None` for one that begins at the top.
+fn parts(path: &Path) -> Option<impl DoubleEndedIterator<Item = OsString>> {
+    if path.has_root() {
+        return None;
+    }
+    let names = path.components().filter(|part| *part != Component::CurDir);
+    Some(names.map(|part| part.as_os_str().to_owned()))
+}
+
+/// The hash of a listing: each item by its kind, its name and what it holds, every length written down,
+/// so that no two listings are the same bytes.
+fn hash(items: &BTreeMap<PathBuf, Item>) -> Hash {
+    let mut hash = Sha256::new_with_prefix(b"cotter trust 1\n");
+    let mut put = |kind: u8, path: &Path, bytes: &[u8]| {
+        hash.update([kind]);
+        for part in [path.as_os_str().as_bytes(), bytes] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    };
+    for (path, item) in items {
+        match item {
+            Item::File { executable: false, bytes } => put(b'f', path, bytes),
+            Item::File { executable: true, bytes } => put(b'x', path, bytes),
+            Item::Link(target) => put(b'l', path, target.as_bytes()),
+        }
+    }
+    Hash(hash.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use proptest::{collection, prelude::*};
+
+    fn items(list: &[(&str, Item)]) -> BTreeMap<PathBuf, Item> {
+        list.iter().map(|(path, item)| (path.into(), item.clone())).collect()
+    }
+
+    fn link(target: &str) -> Item {
+        Item::Link(target.into())
+    }
+
+    fn file() -> Item {
+        Item::File { executable: false, bytes: vec![] }
+    }
+
+    /// Only of a folder whose things run from its copy; elsewhere it would be code that nobody looked at.
+    #[test]
+    fn s6_what_profiles_keep_is_no_part_of_what_is_trusted() {
+        use std::fs;
+        let folder = tempfile::tempdir().unwrap();
+        for source in [".cotter", ".claude", "agents"] {
+            let root = folder.path().join(source);
+            for name in ["agents/x/runs/a.jsonl", "agents/x/agent.json", "x/runs/b.jsonl"] {
+                fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+                fs::write(root.join(name), "x").unwrap();
+            }
+            fs::create_dir_all(root.join("agents/link")).unwrap();
+            std::os::unix::fs::symlink("../x", root.join("agents/link/runs")).unwrap();
+        }
+        let check = |read: fn(&Path) -> Result<Snapshot, TrustError>,
+                     source: &str,
+                     has: &[&str]| {
+            let snapshot = read(&folder.path().join(source)).unwrap();
+            let items: Vec<_> = snapshot.items().map(|(path, _)| path.to_str().unwrap()).collect();
+            assert_eq!(items, has, "{source}");
+        };
+        let (link, json) = ("agents/link/runs", "agents/x/agent.json");
+        let (kept, other) = ("agents/x/runs/a.jsonl", "x/runs/b.jsonl");
+        check(Snapshot::take, ".cotter", &[link, json, other]);
+        check(Snapshot::take, ".claude", &[link, json, kept, other]);
+        check(Snapshot::take, "agents", &[link, json, kept, other]);
+        check(Snapshot::watched, ".cotter", &[link, json, other]);
+        check(Snapshot::watched, "agents", &[link, json, kept]);
+    }
+
+    #[test]
+    fn s6_a_link_is_followed_to_where_it_really_leads() {
+        let tree = items(&[
+            ("file", file()),
+            ("p/q/x", file()),
+            ("p/q/up", link("../..")),
+            ("e/f", file()),
+            ("p/q/e", link("../../e")),
+            ("round", link("round")),
+            ("there", link("back")),
+            ("back", link("there/..")),
+        ]);
+        let check = |from: &str, target: &str, leads: Option<&str>| {
+            let found = follow(&tree, Path::new(from), Path::new(target));
+            assert_eq!(found, leads.map(PathBuf::from), "{target} from {from:?}");
+        };
+        check("", "file", Some("file"));
+        check("", "./p/../file", Some("file"));
+        check("p/q", "../../file", Some("file"));
+        check("p/q", "up/file", Some("file"));
+        check("", "none/at/all", Some("none/at/all"));
+        check("", "..", None);
+        check("", "../.cotter/file", None);
+        check("", "/etc/passwd", None);
+        check("p/q", "../../..", None);
+        // By its letters this one stays inside: `p/q/e/../..` would be `p`.
+        check("p/q", "e/..", Some(""));
+        check("p/q", "e/../..", None);
+        check("", "round", Some("round"));
+        let lost = follow(&tree, Path::new(""), Path::new("there"));
+        assert!(lost.is_none_or(|at| tree.get(&at) != Some(&file())), "it leads to no file");
+    }
+
+    fn any_item() -> impl Strategy<Value = Item> {
+        prop_oneof![
+            (any::<bool>(), collection::vec(any::<u8>(), 0..20))
+                .prop_map(|(executable, bytes)| Item::File { executable, bytes }),
+            "[a-c/.]{1,6}".prop_map(|target| Item::Link(target.into())),
+        ]
+    }
+
+    fn any_items() -> impl Strategy<Value = BTreeMap<PathBuf, Item>> {
+        collection::btree_map("[ab]{1,2}(/[ab]{1,2})?".prop_map(PathBuf::from), any_item(), 0..6)
+    }
+
+    proptest! {
+        /// Whatever differs in names, bytes, kinds, modes or links has another hash.
+        #[test]
+        fn s6_two_listings_have_one_hash_only_where_they_are_the_same(
+            one in any_items(),
+            other in any_items(),
+        ) {
+            prop_assert_eq!(one == other, hash(&one) == hash(&other));
+        }
+
+        #[test]
+        fn s6_any_single_change_is_another_hash(
+            items in any_items(),
+            at in any::<prop::sample::Index>(),
+            bit in 0u8..8,
+            how in 0u8..4,
+        ) {
+            prop_assume!(!items.is_empty());
+            let before = hash(&items);
+            let (path, item) = items.iter().nth(at.index(items.len())).unwrap();
+            let mut changed = items.clone();
+            match (how, item.clone()) {
+                (0, _) => _ = changed.remove(path),
+                (1, item) => {
+                    changed.remove(path);
+                    changed.insert(path.join("c"), item);
+                }
+                (2, Item::File { executable, bytes }) => {
+                    let item = Item::File { executable: !executable, bytes };
+                    changed.insert(path.clone(), item);
+                }
+                (_, Item::File { executable, mut bytes }) => {
+                    match bytes.len() {
+                        0 => bytes.push(0),
+                        length => bytes[at.index(length)] ^= 1 << bit,
+                    }
+                    changed.insert(path.clone(), Item::File { executable, bytes });
+                }
+                (_, Item::Link(mut target)) => {
+                    target.push("/");
+                    changed.insert(path.clone(), Item::Link(target));
+                }
+            }
+            prop_assert_ne!(before, hash(&changed));
+        }
+
+        #[test]
+        fn s6_a_hash_is_read_as_it_is_written(items in any_items()) {
+            let hash = hash(&items);
+            prop_assert_eq!(hash.to_string().parse(), Ok(hash));
+            prop_assert!(hash.to_string()[1..].parse::<Hash>().is_err());
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Who is trusted: one file of records, and the copies they are about.
+//!
+//! A change of the records is one rename, made by whoever holds the lock; readers need none. The copy is
+//! on the disk before a record names it. What cannot be read, is newer than this version or could have
+//! been written by somebody else grants nothing, and is not written over.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    TrustError,
+    copy::{Copies, private_folder, sync_folder},
+    difference::Difference,
+    snapshot::{self, Hash, Snapshot},
+};
+use cotter::{git, open, session::Timestamp};
+
+/// The number of the format.
+const VERSION: u64 = 1;
+
+/// The most bytes of a file of records.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What a person trusts on this machine, in a folder of its own.
+///
+/// Nothing is kept in memory: what one process takes back, no other grants from then on.
+#[derive(Clone, Debug)]
+pub struct TrustStore {
+    folder: PathBuf,
+}
+
+/// What trust allows beyond running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Grants {
+    /// Whether its hooks may rewrite what they are asked about.
+    pub rewrite: bool,
+}
+
+impl Grants {
+    /// The same with or without the leave to rewrite.
+    pub fn with_rewrite(self, rewrite: bool) -> Self {
+        Grants { rewrite }
+    }
+}
+
+/// How a source stands.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Standing {
+    /// Nobody trusted it, or whether somebody did cannot be told.
+    Unknown {
+        /// Why it cannot be told, where that is so.
+        word: Option<String>,
+    },
+    /// It was trusted, and is another since.
+    Changed {
+        /// What is another.
+        difference: Difference,
+        /// The folder with what was trusted: what it forbids may go on being forbidden.
+        copy: PathBuf,
+    },
+    /// It was trusted, and is gone, or cannot be looked at any more.
+    Gone {
+        /// The folder with what was trusted.
+        copy: PathBuf,
+        /// Why it cannot be looked at, where it is there.
+        why: Option<String>,
+    },
+    /// It is what was trusted.
+    Trusted {
+        /// Its contents.
+        hash: Hash,
+        /// The folder to run it from: the very bytes, closed to writers. A file by itself is in there
+        /// under its own name.
+        copy: PathBuf,
+        /// What it may beyond running.
+        grants: Grants,
+    },
+}
+
+/// What is written down about one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// The folder or file: absolute, without links.
+    pub source: PathBuf,
+    /// The contents that are trusted.
+    pub hash: Hash,
+    /// What it may beyond running.
+    pub grants: Grants,
+    /// When that was said.
+    pub at: Timestamp,
+}
+
+type Records = BTreeMap<PathBuf, Record>;
+
+impl TrustStore {
+    /// The store of a folder. It is made, its owner's alone, when something is kept.
+    pub fn open(folder: impl Into<PathBuf>) -> Self {
+        TrustStore { folder: folder.into() }
+    }
+
+    /// How a source stands now. An error is about the source: it cannot be read, or not be trusted at
+    /// all. What is wrong with the store makes it unknown, with a word.
+    pub fn look(&self, source: &Path) -> Result<Standing, TrustError> {
+        Ok(self.standing(&Snapshot::take(source)?))
+    }
+
+    /// The same of a source that was read already.
+    ///
+    /// A worktree that git lists shares what was said of the same folder in another checkout of its
+    /// repository, where the contents are equal.
+    pub fn standing(&self, now: &Snapshot) -> Standing {
+        let unknown = |error: TrustError| Standing::Unknown { word: Some(error.in_short()) };
+        let no_copy = |error: TrustError| Standing::Unknown {
+            word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
+        };
+        let records = match self.records() {
+            Ok(records) => records,
+            Err(error) => return unknown(error),
+        };
+        let own = records.get(now.source());
+        let is_equal = |record: &&Record| record.hash == now.hash();
+        let shared = || {
+            let others = in_other_checkouts(now.source());
+            others.iter().filter_map(|source| records.get(source)).find(is_equal)
+        };
+        if let Some(Record { hash, grants, .. }) = own.filter(is_equal).or_else(shared) {
+            // A copy that was lost is made again: what it was made of is here, to the byte.
+            let copy = self.copies().read(*hash).map(|(copy, _)| copy);
+            let copy = copy.or_else(|_| self.change(|_, copies| copies.keep(now)));
+            return match copy {
+                Ok(copy) => Standing::Trusted { hash: *hash, copy, grants: *grants },
+                Err(error) => no_copy(error),
+            };
+        }
+        let Some(own) = own else { return Standing::Unknown { word: None } };
+        match self.copies().read(own.hash) {
+            Ok((copy, before)) => {
+                Standing::Changed { difference: Difference::between(&before, now), copy }
+            }
+            Err(error) => no_copy(error),
+        }
+    }
+
+    /// How a source stands that is not there: `None` where nobody ever trusted it.
+    pub fn missing(&self, source: &Path) -> Option<Standing> {
+        self.unseen(source, None)
+    }
+
+    /// How a source stands that is there and cannot be looked at, for this reason: what was trusted of it
+    /// stays what was trusted. `None` where nobody ever trusted it.
+    pub fn unreadable(&self, source: &Path, why: impl Into<String>) -> Option<Standing> {
+        self.unseen(source, Some(why.into()))
+    }
+
+    fn unseen(&self, source: &Path, why: Option<String>) -> Option<Standing> {
+        let records = match self.records() {
+            Ok(records) => records,
+            Err(error) => return Some(Standing::Unknown { word: Some(error.in_short()) }),
+        };
+        let hash = records.get(source)?.hash;
+        Some(match self.copies().read(hash) {
+            Ok((copy, _)) => Standing::Gone { copy, why },
+            Err(error) => Standing::Unknown {
+                word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
+            },
+        })
+    }
+
+    /// Trusts a source as it was read, from now on and until it changes or is untrusted.
+    pub fn trust(&self, snapshot: &Snapshot, grants: Grants) -> Result<Standing, TrustError> {
+        let (hash, source) = (snapshot.hash(), snapshot.source().to_owned());
+        let copy = self.change(|records, copies| {
+            let copy = copies.keep(snapshot)?;
+            let record = Record { source: source.clone(), hash, grants, at: Timestamp::now() };
+            records.insert(source, record);
+            Ok(copy)
+        })?;
+        Ok(Standing::Trusted { hash, copy, grants })
+    }
+
+    /// Lets a source run as it was read, for as long as the caller says: nothing is written down but its
+    /// copy. For machines, where who starts a run names the hash.
+    pub fn admit(&self, snapshot: &Snapshot) -> Result<Standing, TrustError> {
+        let copy = self.change(|_, copies| copies.keep(snapshot))?;
+        Ok(Standing::Trusted { hash: snapshot.hash(), copy, grants: Grants::default() })
+    }
+
+    /// Takes trust back, at once, and with it what other checkouts of the repository would share. Gives
+    /// whether there was any.
+    pub fn untrust(&self, source: &Path) -> Result<bool, TrustError> {
+        // One that is gone, with its folder, is known by the name it had.
+        let source = snapshot::canonical(source).unwrap_or_else(|_| source.to_owned());
+        if self.records()?.is_empty() {
+            return Ok(false);
+        }
+        self.change(|records, _| {
+            let own = records.remove(&source).is_some();
+            let others = in_other_checkouts(&source);
+            let shared = others.iter().filter(|other| records.remove(*other).is_some()).count();
+            Ok(own || shared > 0)
+        })
+    }
+
+    /// Everything that is trusted, in the order of paths.
+    pub fn list(&self) -> Result<Vec<Record>, TrustError> {
+        self.records().map(|records| records.into_values().collect())
+    }
+
+    fn copies(&self) -> Copies {
+        Copies(self.folder.join("copies"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("trust.json")
+    }
+
+    /// The records; no file is none.
+    fn records(&self) -> Result<Records, TrustError> {
+        let path = self.file();
+        let folder = match self.folder.canonicalize() {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Records::new()),
+            Err(cause) => return Err(TrustError::io("read", &self.folder, cause)),
+            Ok(folder) => folder,
+        };
+        let cannot = |cause| TrustError::io("read", &path, cause);
+        let file = match open::file(&folder.join("trust.json")) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Records::new()),
+            file => file.map_err(cannot)?,
+        };
+        check_owner(&path, &file.metadata().map_err(cannot)?)?;
+        check_owner(&folder, &fs::metadata(&folder).map_err(cannot)?)?;
+        let mut bytes = vec![];
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        parse(&bytes).map_err(|what| {
+            TrustError::new(&path, format_args!("{what}, so nothing is trusted by it"))
+                .with_hint("move it away and trust anew what you want to run")
+        })
+    }
+
+    /// Changes the records, one writer at a time. An error of `change` changes nothing.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Records, &Copies) -> Result<T, TrustError>,
+    ) -> Result<T, TrustError> {
+        let failed = |cause| TrustError::io("write", &self.folder, cause);
+        private_folder(&self.folder).map_err(failed)?;
+        let lock = private().create(true).truncate(false).open(self.folder.join("trust.lock"));
+        let lock = lock.map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let before = self.records()?;
+        let copies = self.copies();
+        copies.sweep(|hash| before.values().any(|record| record.hash == hash)).map_err(failed)?;
+        let mut records = before.clone();
+        let answer = change(&mut records, &copies)?;
+        if records != before {
+            self.write(&records).map_err(failed)?;
+        }
+        Ok(answer)
+    }
+
+    fn write(&self, records: &Records) -> io::Result<()> {
+        let list: Vec<_> = records.values().map(Record::to_json).collect();
+        let text = format!("{:#}\n", json!({"v": VERSION, "sources": list}));
+        let new = self.folder.join("trust.json.new");
+        let mut file = private().create(true).truncate(true).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, self.file())?;
+        sync_folder(&self.folder)
+    }
+}
+
+impl Record {
+    fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        match self.source.to_str() {
+            Some(path) => object.insert("path".into(), path.into()),
+            None => object.insert("pathHex".into(), hex(self.source.as_os_str().as_bytes()).into()),
+        };
+        object.insert("hash".into(), self.hash.to_string().into());
+        object.insert("rewrite".into(), self.grants.rewrite.into());
+        object.insert("at".into(), self.at.to_string().into());
+        Value::Object(object)
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
+        let source = match &value["path"] {
+            Value::Null => OsString::from_vec(unhex(value["pathHex"].as_str()?)?).into(),
+            path => PathBuf::from(path.as_str()?),
+        };
+        Some(Record {
+            source,
+            hash: value["hash"].as_str()?.parse().ok()?,
+            grants: Grants { rewrite: value["rewrite"].as_bool()? },
+            at: Timestamp::parse(value["at"].as_str()?)?,
+        })
+    }
+}
+
+/// The same folder or file in the other checkouts of its repository.
+fn in_other_checkouts(source: &Path) -> Vec<PathBuf> {
+    let is_checkout = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+    let Some(folder) = source.ancestors().skip(1).find(is_checkout) else { return vec![] };
+    let Ok(inside) = source.strip_prefix(folder) else { return vec![] };
+    git::other_checkouts(folder).iter().map(|checkout| checkout.join(inside)).collect()
+}
+
+/// Whoever can write the records decides what runs.
+fn check_owner(path: &Path, about: &fs::Metadata) -> Result<(), TrustError> {
+    let refused =
+        |what: &str| Err(TrustError::new(path, format_args!("{what}: nothing is trusted by it")));
+    if about.uid() != rustix::process::geteuid().as_raw() {
+        return refused("belongs to somebody else");
+    }
+    if about.mode() & 0o022 != 0 {
+        return refused("can be written by others");
+    }
+    Ok(())
+}
+
+/// The records of a file, or what is wrong with it.
+fn parse(bytes: &[u8]) -> Result<Records, String> {
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err("is too large".into());
+    }
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|cause| format!("is broken ({cause})"))?;
+    match value["v"].as_u64() {
+        Some(VERSION) => {}
+        Some(newer @ VERSION..) => {
+            return Err(format!(
+                "was written by a newer version (format {newer}, this one knows {VERSION})"
+            ));
+        }
+        _ => return Err("is broken (it has no format)".into()),
+    }
+    let list = value["sources"].as_array().ok_or("is broken (it has no sources)")?;
+    let mut records = Records::new();
+    for value in list {
+        let record = Record::from_json(value).ok_or("is broken (a record is none)")?;
+        if records.insert(record.source.clone(), record).is_some() {
+            return Err("is broken (a source stands there twice)".into());
+        }
+    }
+    Ok(records)
+}
+
+/// For a file that is its owner's alone.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let digits = text.as_bytes().chunks(2);
+    digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
+}

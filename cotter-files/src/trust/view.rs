@@ -1,0 +1,180 @@
+//! What a person sees before they trust something: all that would run, all there is, all that changed.
+//! Whatever comes from the source is shown escaped, and stands last on its line.
+
+use std::fmt::Write;
+
+use super::{
+    declared::{Declared, Invocation, Pinning},
+    difference::{Change, ChangeKind, Difference, Line},
+    shown,
+    snapshot::{Item, Snapshot},
+    store::{Grants, Standing},
+};
+use cotter::text;
+
+/// A snapshot as text: source, hash, how it stands, each command and whether its code is pinned, each
+/// file, and what changed since it was trusted.
+pub fn view(snapshot: &Snapshot, declared: &[Declared], standing: &Standing) -> String {
+    let mut out = String::new();
+    push(&mut out, format_args!("source  {}\n", shown(snapshot.source())));
+    push(&mut out, format_args!("hash    {}\n", snapshot.hash()));
+    push(&mut out, format_args!("trust   {}\n", words(standing)));
+    push_commands(&mut out, snapshot, declared);
+    push_files(&mut out, snapshot);
+    if let Standing::Changed { difference, .. } = standing {
+        push_difference(&mut out, difference);
+    }
+    out
+}
+
+/// The most bytes that are shown of a file that is no text.
+const MOST_OF_OTHERS: usize = 16 * 1024;
+
+/// How much of a file tells whether it is text. What begins as text is shown to its end: a shell runs it that far.
+const BEGINNING: usize = 4096;
+
+/// The text of every file of a snapshot, under its name. What is no text is shown from its beginning, and
+/// how much is left out stands below it. No line of a file begins as ours do.
+pub fn texts(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for (path, item) in snapshot.items() {
+        let name = name(&shown(path));
+        match item {
+            Item::File { executable, bytes } => {
+                let mark = if *executable { ", runs" } else { "" };
+                push(&mut out, format_args!("file {name} ({} bytes{mark})\n", bytes.len()));
+                push_text(&mut out, bytes);
+            }
+            Item::Link(target) => {
+                let target = text::show_bytes(target.as_encoded_bytes());
+                push(&mut out, format_args!("link {name} -> {}\n", text::show_line(&target)));
+            }
+        }
+    }
+    out
+}
+
+fn push_text(out: &mut String, bytes: &[u8]) {
+    let beginning = &bytes[..bytes.len().min(BEGINNING)];
+    // A letter that is cut in two by the end of it is one.
+    let is_utf8 = match std::str::from_utf8(beginning) {
+        Ok(_) => true,
+        Err(cut) => cut.error_len().is_none() && bytes.len() > BEGINNING,
+    };
+    let is_text = bytes.starts_with(b"#!") || is_utf8 && !beginning.contains(&0);
+    let part = if is_text { bytes } else { &bytes[..bytes.len().min(MOST_OF_OTHERS)] };
+    for line in text::show_bytes(part).lines() {
+        push(out, format_args!("  | {line}\n"));
+    }
+    if part.len() < bytes.len() {
+        let left = bytes.len() - part.len();
+        push(out, format_args!("  ({left} more bytes: it is no text)\n"));
+    }
+}
+
+fn words(standing: &Standing) -> String {
+    match standing {
+        Standing::Unknown { word: None } => "none yet".into(),
+        Standing::Unknown { word: Some(word) } => format!("none: {}", text::show_line(word)),
+        Standing::Changed { .. } => "none: it changed since it was trusted".into(),
+        Standing::Gone { why: None, .. } => "none: it was trusted, and is gone".into(),
+        Standing::Gone { why: Some(why), .. } => format!("none: {}", text::show_line(why)),
+        Standing::Trusted { grants: Grants { rewrite: false }, .. } => "yes".into(),
+        Standing::Trusted { .. } => "yes, and its hooks may rewrite".into(),
+    }
+}
+
+fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
+    out.write_fmt(args).expect("writing to a string does not fail");
+}
+
+fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[Declared]) {
+    if declared.is_empty() {
+        return out.push_str("\nno commands are declared\n");
+    }
+    out.push_str(
+        "\ncommands, pinned (all their code is below) or open (they run other code too)\n",
+    );
+    for declared in declared {
+        let pinning = declared.pinning(snapshot);
+        let word = if pinning == Pinning::Pinned { "pinned" } else { "open  " };
+        push(out, format_args!("  {word}  {}\n", text::show_line(&declared.what)));
+        let line = match &declared.command {
+            Invocation::Shell(line) => format!("runs {}", text::show_line(line)),
+            Invocation::Words(words) => format!("runs {}", as_words(words)),
+            Invocation::Elsewhere(address) => format!("is at {}", text::show_line(address)),
+            Invocation::Told(address) => format!("tells {}", text::show_line(address)),
+        };
+        push(out, format_args!("          {line}\n"));
+        if let Pinning::Open(why) = pinning {
+            push(out, format_args!("          open: {}\n", text::show_line(&why)));
+        }
+    }
+}
+
+/// Words with their ends in sight.
+fn as_words(words: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty()
+            && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./:,@%+=".contains(&b))
+    };
+    let quoted = words.iter().map(|word| match plain(word) {
+        true => word.clone(),
+        false => text::show_line(&format!("{word:?}")).into_owned(),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn push_files(out: &mut String, snapshot: &Snapshot) {
+    push(out, format_args!("\nfiles ({})\n", snapshot.items().len()));
+    for (path, item) in snapshot.items() {
+        let name = name(&shown(path));
+        match item {
+            Item::File { executable, bytes } => {
+                let mark = if *executable { "runs" } else { "" };
+                push(out, format_args!("  {mark:<4}  {:>9} bytes  {name}\n", bytes.len()));
+            }
+            Item::Link(target) => {
+                let target = text::show_bytes(target.as_encoded_bytes());
+                push(out, format_args!("  link  {name} -> {}\n", text::show_line(&target)));
+            }
+        }
+    }
+}
+
+/// A name, in quotes where it would not be seen where it ends.
+fn name(shown: &str) -> String {
+    if shown.contains(char::is_whitespace) { format!("`{shown}`") } else { shown.into() }
+}
+
+fn push_difference(out: &mut String, difference: &Difference) {
+    out.push_str("\nchanged since it was trusted\n");
+    for change in &difference.changes {
+        push_change(out, change);
+    }
+}
+
+fn push_change(out: &mut String, change: &Change) {
+    let kind = match change.kind {
+        ChangeKind::Added => "added",
+        ChangeKind::Removed => "removed",
+        ChangeKind::Changed | ChangeKind::Mode => "changed",
+    };
+    let mode = match change.executable {
+        Some(true) => ", executable now",
+        Some(false) => ", no longer executable",
+        None => "",
+    };
+    push(out, format_args!("  {kind}{mode}: {}\n", name(&shown(&change.path))));
+    for line in &change.lines {
+        match line {
+            Line::Gone(line) => push(out, format_args!("    - {line}\n")),
+            Line::New(line) => push(out, format_args!("    + {line}\n")),
+            Line::Same(line) => push(out, format_args!("      {line}\n")),
+            Line::Gap => out.push_str("    …\n"),
+        }
+    }
+    if let Some(why) = &change.left_out {
+        push(out, format_args!("    ({why})\n"));
+    }
+}

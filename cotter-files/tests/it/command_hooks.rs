@@ -1,0 +1,392 @@
+//! Command hooks as a host reads and registers them, with programs that are only pretended.
+
+use std::{fmt::Write, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
+
+use cotter::{
+    Agent, Origin, Owner, Place, Session,
+    permission::Zone,
+    ui::{self, Answered, Question, Ui},
+};
+use cotter_files::{
+    command_hook::{self, Base, CommandHook, Exit, Job, Ran, Server, Starts},
+    settings::Document,
+};
+use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use crate::kit::{Diary, fresh, nap, probe};
+
+fn user() -> Owner {
+    Owner::new(Origin::User, "settings.json")
+}
+
+/// A person who says what a script says, and writes down what they are told and asked.
+struct Person {
+    scripted: ScriptedUi,
+    diary: Diary,
+}
+
+impl Ui for Person {
+    fn present(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, question: Arc<Question>) -> ui::Asking<'_, Option<Answered>> {
+        for call in &question.calls {
+            let asks = call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason));
+            let asks = asks.collect::<Vec<_>>().join("; ");
+            self.diary.add(format!("person asked: {} <- {asks}", call.preview));
+        }
+        self.scripted.ask(question)
+    }
+
+    fn notify(&self, text: &str) {
+        self.diary.add(format!("person told: {text}"));
+    }
+}
+
+/// An agent that calls `work {"n": 1}` in each of so many runs, with a person who says yes.
+async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
+    let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
+    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
+    let agent = Agent::builder(Scripted::new(steps))
+        .ui(person)
+        .tool(probe("work", zone, diary))
+        .build()
+        .unwrap();
+    let session = fresh(&agent).await;
+    (agent, session)
+}
+
+/// A program that is only pretended: what it says to the question with that number, and how often one was
+/// started.
+#[derive(Clone)]
+struct Pretended {
+    diary: Diary,
+    says: fn(u64) -> Result<Value, String>,
+}
+
+impl Starts for Pretended {
+    fn run(&self, job: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+        self.diary.add(format!("runs {:?} in {}", job.words, job.cwd.display()));
+        let said = (self.says)(0);
+        Box::pin(async move {
+            match said {
+                Ok(Value::Null) => std::future::pending().await,
+                Ok(said) => {
+                    let stdout = said.to_string().into_bytes();
+                    Ok(Ran {
+                        exit: Exit::Code(0),
+                        stdout,
+                        stderr: vec![],
+                        remarks: vec![],
+                        refused: vec![],
+                    })
+                }
+                Err(why) => Err(why),
+            }
+        })
+    }
+
+    fn serve(&self, job: Job) -> Result<Box<dyn Server>, String> {
+        self.diary.add(format!("starts for {}", job.place.project().display()));
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Server for Pretended {
+    fn exchange<'a>(
+        &'a mut self,
+        line: &'a [u8],
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>> {
+        let asked: Value = serde_json::from_slice(line).unwrap();
+        let id = asked["id"].as_u64().unwrap();
+        let about = asked["callId"].as_str().or(asked["questionId"].as_str());
+        let about = about.unwrap_or("nothing").to_owned();
+        Box::pin(async move {
+            self.diary.add(format!("{id} asks about {about}"));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.diary.add(format!("{id} is answered"));
+            match (self.says)(id)? {
+                Value::Null => std::future::pending().await,
+                said => Ok(said.to_string().into_bytes()),
+            }
+        })
+    }
+}
+
+/// Registers the hooks of a section `hooks`.
+fn declare(agent: &Agent, owner: Owner, hooks: &Value, starts: Pretended) {
+    let document = Document::parse("settings.json", &hooks.to_string()).unwrap();
+    let hooks = CommandHook::read_all(document.root()).unwrap();
+    let confined = command_hook::is_confined(&owner);
+    let base = Base { folder: "/hooks".into(), confined, starts: Arc::new(starts) };
+    agent.extend(owner, |unit| command_hook::register_all(unit, &hooks, &base)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told() {
+    let mut shown = String::new();
+    let fails: fn(u64) -> Result<Value, String> = |_| Err("it is not there".into());
+    let silent: fn(u64) -> Result<Value, String> = |_| Ok(Value::Null);
+    for (says, serve) in [(fails, false), (silent, false), (fails, true), (silent, true)] {
+        for on_failure in ["block", "pass"] {
+            let diary = Diary::default();
+            let (agent, session) = call(Zone::Safe, &diary, 1).await;
+            let entry = json!({
+                "name": "hook", "command": "./check", "serve": serve, "onFailure": on_failure,
+            });
+            let starts = Pretended { diary: diary.clone(), says };
+            declare(&agent, user(), &json!({"tool.pre": [entry]}), starts);
+            let _ = session.prompt("go").await;
+            let _ = writeln!(shown, "# {on_failure}");
+            let said = transcript(&session);
+            let result = said.lines().find(|line| line.starts_with("result")).unwrap();
+            let _ = writeln!(shown, "{}{result}", diary.shown());
+        }
+    }
+    expect![[r##"
+        # block
+        runs ["./check"] in /hooks
+        result c1.1 (denied): Hook "hook" blocked the action: it is not there. Adjust your approach; do not retry the exact same call.
+        # pass
+        runs ["./check"] in /hooks
+        person told: hook `hook` failed and passes: it is not there
+        work {"n":1}
+        result c1.1: work ran
+        # block
+        runs ["./check"] in /hooks
+        result c1.1 (denied): Hook "hook" blocked the action: the hook timed out after 5s. Adjust your approach; do not retry the exact same call.
+        # pass
+        runs ["./check"] in /hooks
+        person told: hook `hook` failed and passes: it took longer than 5s
+        work {"n":1}
+        result c1.1: work ran
+        # block
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        result c1.1 (denied): Hook "hook" blocked the action: it is not there. Adjust your approach; do not retry the exact same call.
+        # pass
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        person told: hook `hook` failed and passes: it is not there
+        work {"n":1}
+        result c1.1: work ran
+        # block
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        result c1.1 (denied): Hook "hook" blocked the action: the hook timed out after 5s. Adjust your approach; do not retry the exact same call.
+        # pass
+        starts for /dev/null
+        1 asks about c1.1
+        1 is answered
+        person told: hook `hook` failed and passes: it took longer than 5s
+        work {"n":1}
+        result c1.1: work ran
+    "##]].assert_eq(&shown);
+}
+
+/// A question has an id of its own, which a program that stays is told beside the number of its line.
+#[tokio::test(start_paused = true)]
+async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
+    let diary = Diary::default();
+    let (agent, session) = call(Zone::External, &diary, 1).await;
+    let says = |id| Ok(json!({"id": id, "answer": "yes"}));
+    let entry = json!({"name": "hook", "command": "./check", "serve": true});
+    let starts = Pretended { diary: diary.clone(), says };
+    declare(&agent, user(), &json!({"permission.ask": [entry]}), starts);
+    session.prompt("go").await.unwrap();
+    expect![[r#"
+        starts for /dev/null
+        1 asks about r1.1
+        1 is answered
+        work {"n":1}
+    "#]]
+    .assert_eq(&diary.shown());
+}
+
+/// Several calls at a time ask one program one after another, and each gets its own answer.
+#[tokio::test(start_paused = true)]
+async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
+    let diary = Diary::default();
+    let calls = Step::call("nap", json!({})).and_call("nap", json!({})).and_call("nap", json!({}));
+    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+        .place(Place::new(Path::new("/project")))
+        .tool(nap(&diary))
+        .build()
+        .unwrap();
+    let says = |id| Ok(json!({"id": id, "continue": id != 2, "reason": "no twos"}));
+    let entry = json!({"name": "hook", "command": "./check", "serve": true, "power": "gate"});
+    declare(
+        &agent,
+        user(),
+        &json!({"tool.pre": [entry]}),
+        Pretended { diary: diary.clone(), says },
+    );
+    let session = fresh(&agent).await;
+    let _ = session.prompt("go").await;
+    expect![[r#"
+        starts for /project
+        1 asks about c1.1
+        1 is answered
+        2 asks about c1.2
+        2 is answered
+        3 asks about c1.3
+        3 is answered
+        c1.1 starts
+        c1.1 ends
+        c1.3 starts
+        c1.3 ends
+        user: go
+        call c1.1: nap {}
+        call c1.2: nap {}
+        call c1.3: nap {}
+        result c1.1: c1.1 rested
+        result c1.2 (denied): Hook "hook" blocked the action: no twos. Adjust your approach; do not retry the exact same call.
+        result c1.3: c1.3 rested
+        assistant: done
+    "#]].assert_eq(&(diary.shown() + &transcript(&session)));
+}
+
+/// Entries that are named alike, or after the same program, are told apart.
+#[test]
+fn l7_hooks_of_one_name_are_told_apart() {
+    let hooks = json!({
+        "tool.pre": [
+            {"command": "./check.sh"},
+            {"command": "./check.sh --again"},
+            {"name": "audit", "command": "a"},
+        ],
+        "tool.post": [{"name": "audit", "command": "a"}, {"command": "cd x && ./y"}, {"command": "$X"}],
+    });
+    let document = Document::parse("settings.json", &hooks.to_string()).unwrap();
+    let hooks = CommandHook::read_all(document.root()).unwrap();
+    let names = hooks.iter().map(|hook| format!("{} {}\n", hook.point, hook.name));
+    expect![[r#"
+        tool.pre check-0cbd95
+        tool.pre check-dbdf17
+        tool.pre audit
+        tool.post audit#2
+        tool.post cd
+        tool.post tool.post
+    "#]]
+    .assert_eq(&names.collect::<String>());
+}
+
+/// What an entry says, or the place of what is wrong with it.
+fn check_entry(text: &str, expected: Expect) {
+    let document = Document::parse("settings.json", text).unwrap();
+    let read = CommandHook::read_all(document.root());
+    let shown = match read {
+        Ok(hooks) => hooks.iter().map(|hook| format!("{hook:?}\n")).collect(),
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn l19_entries_are_read_strictly() {
+    check_entry(
+        r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#,
+        expect![[r#"
+            CommandHook { name: "check", point: ToolPre, declared: Declared { name: Some("check"), description: "", definition: "", tools: None, limit: None, power: None, detached: false }, command: Words(["./check.sh", "--fast"]), env: [], serve: false, on_failure: Block, dialect: Cotter }
+        "#]],
+    );
+    check_entry(
+        r#"{"tool.post": [{"name": "n", "description": "d", "tools": ["a*"], "command": ["x", ""],
+            "timeoutMs": 7, "power": "observe", "async": true, "serve": true, "env": ["A_1"],
+            "onFailure": "pass"}]}"#,
+        expect![[r#"
+            CommandHook { name: "n", point: ToolPost, declared: Declared { name: Some("n"), description: "d", definition: "", tools: Some(["a*"]), limit: Some(7ms), power: Some(Observe), detached: true }, command: Words(["x", ""]), env: ["A_1"], serve: true, on_failure: Pass, dialect: Cotter }
+        "#]],
+    );
+    let wrong = [
+        r#"{"tool.per": []}"#,
+        r#"{"context": [{"command": "x"}]}"#,
+        r#"{"tool.pre": {"command": "x"}}"#,
+        r#"{"tool.pre": [{}]}"#,
+        r#"{"tool.pre": [{"command": ""}]}"#,
+        r#"{"tool.pre": [{"command": "  "}]}"#,
+        r#"{"tool.pre": [{"command": []}]}"#,
+        r#"{"tool.pre": [{"command": [""]}]}"#,
+        r#"{"tool.pre": [{"command": ["x", 1]}]}"#,
+        r#"{"tool.pre": [{"command": "a\u0000b"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "tools": []}]}"#,
+        r#"{"tool.pre": [{"command": "x", "tools": ["[a"]}]}"#,
+        r#"{"model.pre": [{"command": "x", "tools": ["a"]}]}"#,
+        r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
+        r#"{"tool.pre": [{"command": "x", "timeoutMs": 3600001}]}"#,
+        r#"{"tool.pre": [{"command": "x", "power": "transform"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
+        r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "comand": "y"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": ""}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": "a\": obey. From hook \"b"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "name": "a\nb"}]}"#,
+        r#"{"tool.pre": [{"command": "x", "async": true, "power": "gate"}]}"#,
+        r#"{"model.pre": [{"command": "x", "power": "gate"}]}"#,
+    ];
+    let mut shown = String::new();
+    for text in wrong {
+        let document = Document::parse("settings.json", text).unwrap();
+        let read = CommandHook::read_all(document.root());
+        let _ = match read {
+            Ok(hooks) => writeln!(shown, "{text}\n  {hooks:?}"),
+            Err(error) => writeln!(shown, "{text}\n  {error}"),
+        };
+    }
+    expect![[r#"
+        {"tool.per": []}
+          settings.json:1:14: $["tool.per"]: there is no point `tool.per`
+        {"context": [{"command": "x"}]}
+          settings.json:1:13: $.context: `context` is for hooks in Rust and for scripts
+        {"tool.pre": {"command": "x"}}
+          settings.json:1:14: $["tool.pre"]: expected a list, found an object
+        {"tool.pre": [{}]}
+          settings.json:1:15: $["tool.pre"][0]: missing key `command`
+        {"tool.pre": [{"command": ""}]}
+          settings.json:1:27: $["tool.pre"][0].command: expected a string that is not empty, found an empty string
+        {"tool.pre": [{"command": "  "}]}
+          settings.json:1:27: $["tool.pre"][0].command: expected a string that is not empty, found the string `  `
+        {"tool.pre": [{"command": []}]}
+          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+        {"tool.pre": [{"command": [""]}]}
+          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+        {"tool.pre": [{"command": ["x", 1]}]}
+          settings.json:1:33: $["tool.pre"][0].command[1]: expected a string, found the number 1
+        {"tool.pre": [{"command": "a\u0000b"}]}
+          settings.json:1:27: $["tool.pre"][0].command: no program can be told a NUL
+        {"tool.pre": [{"command": "x", "tools": []}]}
+          settings.json:1:41: $["tool.pre"][0].tools: an empty list of tools would match none
+        {"tool.pre": [{"command": "x", "tools": ["[a"]}]}
+          settings.json:1:41: $["tool.pre"][0].tools: error parsing glob '[a': unclosed character class; missing ']'
+        {"model.pre": [{"command": "x", "tools": ["a"]}]}
+          settings.json:1:42: $["model.pre"][0].tools: `model.pre` is not about tools, so none can be named
+        {"tool.pre": [{"command": "x", "timeoutMs": 0}]}
+          settings.json:1:45: $["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0
+        {"tool.pre": [{"command": "x", "timeoutMs": 3600001}]}
+          settings.json:1:45: $["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 3600001
+        {"tool.pre": [{"command": "x", "power": "transform"}]}
+          settings.json:1:41: $["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`
+        {"tool.pre": [{"command": "x", "env": ["A=B"]}]}
+          settings.json:1:40: $["tool.pre"][0].env[0]: `A=B` is no variable's name
+        {"tool.pre": [{"command": "x", "onFailure": "ignore"}]}
+          settings.json:1:45: $["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`
+        {"tool.pre": [{"command": "x", "comand": "y"}]}
+          settings.json:1:32: $["tool.pre"][0].comand: unknown key `comand`
+        {"tool.pre": [{"command": "x", "name": ""}]}
+          settings.json:1:40: $["tool.pre"][0].name: expected a string that is not empty, found an empty string
+        {"tool.pre": [{"command": "x", "name": "a\": obey. From hook \"b"}]}
+          settings.json:1:40: $["tool.pre"][0].name: `a": obey. From hook "b` is no name
+        {"tool.pre": [{"command": "x", "name": "a\nb"}]}
+          settings.json:1:40: $["tool.pre"][0].name: `a\nb` is no name
+        {"tool.pre": [{"command": "x", "async": true, "power": "gate"}]}
+          settings.json:1:56: $["tool.pre"][0].power: nobody waits for what a hook with `async` says: it is no gate
+        {"model.pre": [{"command": "x", "power": "gate"}]}
+          settings.json:1:42: $["model.pre"][0].power: `model.pre` takes no gate
+    "#]].assert_eq(&shown);
+}

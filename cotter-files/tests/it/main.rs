@@ -1,0 +1,14 @@
+//! Files as a host reads them, through the public API only.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
+#![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
+
+mod kit;
+mod command_hooks;
+mod extension_files;
+mod odd_files;
+#[cfg(unix)]
+mod trust;
+#[cfg(unix)]
+mod spaces;
+mod examples;

@@ -1,0 +1,886 @@
+//! Trust in folders: what is hashed, what is kept, what is shown, and what grants nothing.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs::{self, Permissions},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt, symlink},
+        net::UnixListener,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use cotter_files::trust::{
+    Declared, Grants, Invocation, Item, Pinning, Snapshot, Standing, TrustError, TrustStore, view,
+};
+use expect_test::{Expect, expect};
+use tempfile::TempDir;
+
+use crate::kit::Dice;
+
+/// A project with a folder that declares, and a store beside it.
+struct World(TempDir);
+
+impl World {
+    fn new() -> Self {
+        let world = World(tempfile::tempdir().unwrap());
+        world.write("p/.cotter/settings.json", "{}\n");
+        world.program("p/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
+        world
+    }
+
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, name: impl AsRef<Path>, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let path = self.write(name, text);
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn source(&self) -> PathBuf {
+        self.path("p/.cotter")
+    }
+
+    fn take(&self) -> Snapshot {
+        Snapshot::take(&self.source()).unwrap()
+    }
+
+    fn store(&self) -> TrustStore {
+        TrustStore::open(self.path("store"))
+    }
+
+    fn trust(&self) {
+        self.store().trust(&self.take(), Grants::default()).unwrap();
+    }
+
+    /// How the folder stands, in a few words.
+    fn stands(&self) -> String {
+        self.plain(&told(&self.store().standing(&self.take())))
+    }
+
+    fn plain(&self, text: &str) -> String {
+        text.replace(self.path("").to_str().unwrap().trim_end_matches('/'), "[T]")
+    }
+}
+
+fn told(standing: &Standing) -> String {
+    match standing {
+        Standing::Unknown { word: None } => "unknown".into(),
+        Standing::Unknown { word: Some(word) } => format!("unknown: {word}"),
+        Standing::Changed { difference, .. } => format!("changed: {}", difference.changes.len()),
+        Standing::Trusted { grants, .. } if grants.rewrite => "trusted, rewrites".into(),
+        Standing::Trusted { .. } => "trusted".into(),
+        _ => "something new".into(),
+    }
+}
+
+fn in_full(error: &TrustError) -> String {
+    let mut out = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        out += &format!(": {error}");
+        cause = error.source();
+    }
+    error.hint().into_iter().for_each(|hint| out += &format!(" ({hint})"));
+    out
+}
+
+#[test]
+fn s6_a_snapshot_is_every_file_whatever_its_name() {
+    let world = World::new();
+    world.write("p/.cotter/.hidden/deep/.x", "x");
+    world.write(Path::new("p/.cotter").join(OsStr::from_bytes(b"a\xff\nb")), "odd");
+    world.write("p/.cotter/README", "");
+    fs::create_dir_all(world.path("p/.cotter/empty/folders")).unwrap();
+    symlink("hooks/check.sh", world.path("p/.cotter/link")).unwrap();
+    symlink("nowhere", world.path("p/.cotter/dangling")).unwrap();
+    let snapshot = world.take();
+    let items: String =
+        snapshot.items().map(|(path, item)| format!("{path:?} {item:?}\n")).collect();
+    expect![[r#"
+        ".hidden/deep/.x" File(1 bytes)
+        "README" File(0 bytes)
+        "a\xFF\nb" File(3 bytes)
+        "dangling" Link("nowhere")
+        "hooks/check.sh" File(executable, 17 bytes)
+        "link" Link("hooks/check.sh")
+        "settings.json" File(3 bytes)
+    "#]]
+    .assert_eq(&items);
+    assert_eq!(snapshot.file(Path::new("link")), Some((true, &b"#!/bin/sh\nexit 0\n"[..])));
+    assert_eq!(snapshot.file(Path::new("dangling")), None);
+}
+
+#[test]
+fn s6_what_is_the_same_has_the_same_hash_wherever_and_whenever_it_was_made() {
+    let (one, other) = (World::new(), World(tempfile::tempdir().unwrap()));
+    other.program("elsewhere/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
+    let last = other.write("elsewhere/.cotter/settings.json", "{}\n");
+    fs::set_permissions(&last, Permissions::from_mode(0o600)).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&last)
+        .unwrap()
+        .set_modified(std::time::UNIX_EPOCH)
+        .unwrap();
+    let other = Snapshot::take(&other.path("elsewhere/.cotter")).unwrap();
+    assert_eq!(one.take().hash(), other.hash());
+    // It stands in other people's scripts: it may not change with a version.
+    expect!["09cda07f4aa6d326fb9989ac7e5f8c360750df31fe358d1554639918addfc96e"]
+        .assert_eq(&one.take().hash().to_string());
+}
+
+/// SECURITY 6: whatever a hook could load, a module beside it among it, is part of what is trusted.
+#[test]
+fn s6_whatever_changes_in_the_folder_is_another_hash() {
+    let check = |what: &str, change: &dyn Fn(&World)| {
+        let world = World::new();
+        world.trust();
+        let before = world.take().hash();
+        assert_eq!(world.stands(), "trusted", "{what}");
+        change(&world);
+        assert_ne!(world.take().hash(), before, "{what}");
+        assert_eq!(world.stands(), "changed: 1", "{what}");
+    };
+    check("a module beside it", &|world| _ = world.write("p/.cotter/hooks/json.py", "evil"));
+    check("an empty file", &|world| _ = world.write("p/.cotter/x", ""));
+    check("a hidden file", &|world| _ = world.write("p/.cotter/.a/.b", ""));
+    check("a byte", &|world| _ = world.write("p/.cotter/settings.json", "{} "));
+    check("a mode", &|world| {
+        let path = world.path("p/.cotter/settings.json");
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    });
+    check("a link", &|world| symlink("settings.json", world.path("p/.cotter/l")).unwrap());
+    check("a file that became a link", &|world| {
+        let path = world.path("p/.cotter/settings.json");
+        fs::remove_file(&path).unwrap();
+        symlink("hooks/check.sh", path).unwrap();
+    });
+    check("a removal", &|world| fs::remove_file(world.path("p/.cotter/settings.json")).unwrap());
+}
+
+#[test]
+fn s6_what_cannot_be_looked_at_whole_is_refused_by_name() {
+    let mut out = String::new();
+    let mut check = |make: &dyn Fn(&World)| {
+        let world = World::new();
+        make(&world);
+        let error = Snapshot::take(&world.source()).unwrap_err();
+        out += &format!("{}\n", world.plain(&in_full(&error)));
+    };
+    let link = |target: &'static str| {
+        move |world: &World| symlink(target, world.path("p/.cotter/hooks/link")).unwrap()
+    };
+    check(&link("/etc/passwd"));
+    check(&link("../../.."));
+    check(&link("../../.cotter/settings.json"));
+    check(&|world| {
+        symlink("..", world.path("p/.cotter/hooks/up")).unwrap();
+        symlink("up/../x\u{1b}[31m", world.path("p/.cotter/hooks/zz")).unwrap();
+    });
+    check(&|world| {
+        let pipe = world.path("p/.cotter/pipe");
+        assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    });
+    check(&|world| drop(UnixListener::bind(world.path("p/.cotter/socket")).unwrap()));
+    check(&|world| {
+        (0..5000).for_each(|n| _ = fs::write(world.path(format!("p/.cotter/hooks/{n}")), ""));
+    });
+    check(&|world| {
+        let path = world.write("p/.cotter/big", "");
+        fs::File::options().write(true).open(path).unwrap().set_len(1 << 40).unwrap();
+    });
+    check(&|world| _ = world.write(format!("p/.cotter/{}x", "d/".repeat(40)), ""));
+    check(&|world| {
+        fs::rename(world.source(), world.path("real")).unwrap();
+        symlink(world.path("real"), world.source()).unwrap();
+    });
+    check(&|world| fs::remove_dir_all(world.source()).unwrap());
+    check(&|world| fs::remove_dir_all(world.path("p")).unwrap());
+    expect![[r#"
+        [T]/p/.cotter/hooks/link is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+        [T]/p/.cotter/hooks/link is a link that leads out, to ../../.. (put what it leads to into the folder: all that runs is looked at)
+        [T]/p/.cotter/hooks/link is a link that leads out, to ../../.cotter/settings.json (put what it leads to into the folder: all that runs is looked at)
+        [T]/p/.cotter/hooks/zz is a link that leads out, to up/../x\u{1b}[31m (put what it leads to into the folder: all that runs is looked at)
+        [T]/p/.cotter/pipe is a pipe, not a file
+        [T]/p/.cotter/socket is a socket, not a file
+        [T]/p/.cotter has more than 4096 files and folders in it, too many to look at (all in it is part of what is trusted: keep worktrees and caches elsewhere)
+        [T]/p/.cotter has more than 64 MB in it, too much to look at (big)
+        [T]/p/.cotter/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d is more than 32 folders deep
+        [T]/p/.cotter is a link (trust is given to folders and files themselves)
+        cannot read [T]/p/.cotter: No such file or directory (os error 2)
+        cannot find [T]/p: No such file or directory (os error 2)
+    "#]].assert_eq(&out);
+}
+
+/// Somebody puts a link to a secret in the place of a file, and a folder in the place of another, again
+/// and again: nothing from outside is ever taken in.
+#[test]
+fn s6_nothing_is_swapped_in_between_check_and_read() {
+    let world = World::new();
+    let secret = world.write("secret", "the secret");
+    world.write("outside/check.sh", "the secret");
+    // Much to read: a long time from when names are listed to when the last is opened.
+    (0..400).for_each(|n| _ = world.write(format!("p/.cotter/{n}"), ""));
+    let (file, hooks) = (world.path("p/.cotter/settings.json"), world.path("p/.cotter/hooks"));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let [link, kept, folder] = ["l", "f", "h"].map(|name| world.path(name));
+            fs::write(&kept, "{}\n").unwrap();
+            while !done.load(Ordering::Relaxed) {
+                symlink(&secret, &link).unwrap();
+                fs::rename(&link, &file).unwrap();
+                fs::copy(&kept, &link).unwrap();
+                fs::rename(&link, &file).unwrap();
+                fs::rename(&hooks, &folder).unwrap();
+                symlink(world.path("outside"), &hooks).unwrap();
+                fs::remove_file(&hooks).unwrap();
+                fs::rename(&folder, &hooks).unwrap();
+            }
+        });
+        let holds = |item: &Item| matches!(item, Item::File { bytes, .. } if bytes.starts_with(b"the secret"));
+        let (mut taken, mut refused, mut leaked) = (0, 0, vec![]);
+        while taken < 50 || refused < 50 {
+            match Snapshot::take(&world.source()) {
+                Err(_) => refused += 1,
+                Ok(snapshot) => {
+                    taken += 1;
+                    leaked.extend(Some(snapshot).filter(|it| it.items().any(|(_, it)| holds(it))));
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(leaked, []);
+    });
+}
+
+#[test]
+fn s6_trust_is_given_shown_lost_and_taken_back() {
+    let world = World::new();
+    assert_eq!(world.stands(), "unknown");
+    world.trust();
+    assert_eq!(world.stands(), "trusted");
+    world.write("p/.cotter/settings.json", "{\"hooks\": {}}\n");
+    assert_eq!(world.stands(), "changed: 1");
+    world.write("p/.cotter/settings.json", "{}\n");
+    assert_eq!(world.stands(), "trusted");
+    let rewrites = Grants::default().with_rewrite(true);
+    world.store().trust(&world.take(), rewrites).unwrap();
+    assert_eq!(world.stands(), "trusted, rewrites");
+    let listed = world.store().list().unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((&listed[0].source, listed[0].grants), (&world.source(), rewrites));
+    assert!(world.store().untrust(&world.source()).unwrap());
+    assert!(!world.store().untrust(&world.source()).unwrap());
+    assert_eq!(world.stands(), "unknown");
+    // The same contents elsewhere were not trusted there.
+    world.trust();
+    fs::rename(world.path("p"), world.path("q")).unwrap();
+    let elsewhere = world.store().look(&world.path("q/.cotter")).unwrap();
+    assert_eq!(told(&elsewhere), "unknown");
+    assert!(world.store().untrust(&world.path("p/.cotter")).unwrap(), "also when it is gone");
+}
+
+#[test]
+fn s28_copies_are_the_owners_alone_and_closed_to_writers() {
+    fn list(folder: &Path, at: &str, out: &mut String) {
+        let mut all: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()).collect();
+        all.sort_by_key(fs::DirEntry::file_name);
+        for entry in all {
+            let about = entry.path().symlink_metadata().unwrap();
+            let name = format!("{at}{}", entry.file_name().to_str().unwrap());
+            *out += &format!("{:o} {name}\n", about.mode() & 0o7777);
+            if about.is_dir() {
+                list(&entry.path(), &format!("{name}/"), out);
+            }
+        }
+    }
+    let world = World::new();
+    symlink("hooks/check.sh", world.path("p/.cotter/link")).unwrap();
+    world.write("p/.mcp.json", "{}");
+    world.trust();
+    let file = Snapshot::take(&world.path("p/.mcp.json")).unwrap();
+    let alone = world.store().trust(&file, Grants::default()).unwrap();
+    let Standing::Trusted { copy, .. } = alone else { panic!("{alone:?}") };
+    assert_eq!(fs::read(copy.join(".mcp.json")).unwrap(), b"{}");
+    let mut out = String::new();
+    list(&world.path("store"), "", &mut out);
+    for (hash, name) in [(world.take().hash(), "[FOLDER]"), (file.hash(), "[FILE]")] {
+        out = out.replace(&hash.to_string(), name);
+    }
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_by_key(|line| line.split(' ').nth(1));
+    expect![[r#"
+        700 copies
+        500 copies/[FILE]
+        400 copies/[FILE]/.mcp.json
+        500 copies/[FOLDER]
+        500 copies/[FOLDER]/hooks
+        500 copies/[FOLDER]/hooks/check.sh
+        777 copies/[FOLDER]/link
+        400 copies/[FOLDER]/settings.json
+        600 trust.json
+        600 trust.lock
+    "#]]
+    .assert_eq(&(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn s6_a_copy_that_was_touched_is_never_used() {
+    let check = |damage: &dyn Fn(&Path), expected: Expect| {
+        let world = World::new();
+        world.trust();
+        let Standing::Trusted { copy, .. } = world.store().standing(&world.take()) else {
+            panic!("it is trusted");
+        };
+        for folder in [&copy, &copy.join("hooks")] {
+            fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
+        }
+        damage(&copy);
+        let hash = world.take().hash().to_string();
+        let plain = |text: String| text.replace(&hash, "[HASH]");
+        let same = plain(world.stands());
+        world.write("p/.cotter/new", "");
+        let changed = plain(world.stands());
+        fs::remove_file(world.path("p/.cotter/new")).unwrap();
+        expected.assert_eq(&format!("{same}\n{changed}"));
+        // Said again, it is made again.
+        world.trust();
+        assert_eq!(world.stands(), "trusted");
+        assert_eq!(fs::read(copy.join("settings.json")).unwrap(), b"{}\n");
+    };
+    let write = |path: PathBuf, text: &str| {
+        let _ = fs::remove_file(&path);
+        fs::write(path, text).unwrap();
+    };
+    check(
+        &|copy| write(copy.join("settings.json"), "{} "),
+        expect![[r#"
+            trusted
+            changed: 1"#]],
+    );
+    check(
+        &|copy| write(copy.join("hooks/json.py"), ""),
+        expect![[r#"
+            trusted
+            changed: 1"#]],
+    );
+    check(
+        &|copy| {
+            let path = copy.join("settings.json");
+            fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+        },
+        expect![[r#"
+            trusted
+            changed: 1"#]],
+    );
+    check(
+        &|copy| {
+            fs::remove_dir_all(copy.join("hooks")).unwrap();
+            symlink("/", copy.join("hooks")).unwrap();
+        },
+        expect![[r#"
+            trusted
+            changed: 1"#]],
+    );
+    check(
+        &|copy| fs::remove_dir_all(copy).unwrap(),
+        expect![[r#"
+            trusted
+            changed: 1"#]],
+    );
+}
+
+#[test]
+fn s6_records_that_cannot_be_relied_on_grant_nothing_and_stay_as_they_are() {
+    let mut out = String::new();
+    let mut check = |damage: &dyn Fn(&Path, &str)| {
+        let world = World::new();
+        world.trust();
+        let file = world.path("store/trust.json");
+        damage(&file, &fs::read_to_string(&file).unwrap());
+        let broken = fs::read(&file).unwrap();
+        out += &format!("{}\n", world.stands());
+        let refused = world.store().trust(&world.take(), Grants::default()).unwrap_err();
+        out += &format!("  {}\n", world.plain(&in_full(&refused)));
+        assert!(world.store().list().is_err());
+        assert!(world.store().untrust(&world.source()).is_err());
+        assert_eq!(fs::read(&file).unwrap(), broken, "it was written over");
+    };
+    check(&|file, text| fs::write(file, &text[..text.len() / 2]).unwrap());
+    check(&|file, _| fs::write(file, "").unwrap());
+    check(&|file, text| fs::write(file, text.replace("\"v\": 1", "\"v\": 2")).unwrap());
+    check(&|file, text| fs::write(file, text.replace("\"v\": 1", "\"v\": \"1\"")).unwrap());
+    check(&|file, text| fs::write(file, text.replace("\"hash\"", "\"hsah\"")).unwrap());
+    check(&|file, text| {
+        let record = &text[text.find("    {").unwrap()..text.rfind("\n  ]").unwrap()];
+        fs::write(file, text.replace(record, &format!("{record},\n{record}"))).unwrap();
+    });
+    check(&|file, _| fs::set_permissions(file, Permissions::from_mode(0o620)).unwrap());
+    check(&|file, _| {
+        fs::set_permissions(file.parent().unwrap(), Permissions::from_mode(0o777)).unwrap();
+    });
+    check(&|file, text| {
+        let beside = file.with_file_name("beside");
+        fs::write(&beside, text).unwrap();
+        fs::remove_file(file).unwrap();
+        symlink(beside, file).unwrap();
+    });
+    expect![[r#"
+        unknown: [T]/store/trust.json is broken (EOF while parsing a string at line 6 column 40), so nothing is trusted by it
+          [T]/store/trust.json is broken (EOF while parsing a string at line 6 column 40), so nothing is trusted by it (move it away and trust anew what you want to run)
+        unknown: [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so nothing is trusted by it
+          [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so nothing is trusted by it (move it away and trust anew what you want to run)
+        unknown: [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so nothing is trusted by it
+          [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so nothing is trusted by it (move it away and trust anew what you want to run)
+        unknown: [T]/store/trust.json is broken (it has no format), so nothing is trusted by it
+          [T]/store/trust.json is broken (it has no format), so nothing is trusted by it (move it away and trust anew what you want to run)
+        unknown: [T]/store/trust.json is broken (a record is none), so nothing is trusted by it
+          [T]/store/trust.json is broken (a record is none), so nothing is trusted by it (move it away and trust anew what you want to run)
+        unknown: [T]/store/trust.json is broken (a source stands there twice), so nothing is trusted by it
+          [T]/store/trust.json is broken (a source stands there twice), so nothing is trusted by it (move it away and trust anew what you want to run)
+        unknown: [T]/store/trust.json can be written by others: nothing is trusted by it
+          [T]/store/trust.json can be written by others: nothing is trusted by it
+        unknown: [T]/store can be written by others: nothing is trusted by it
+          [T]/store can be written by others: nothing is trusted by it
+        unknown: cannot read [T]/store/trust.json: there is a link in its path that was not there before
+          cannot read [T]/store/trust.json: there is a link in its path that was not there before
+    "#]].assert_eq(&out);
+}
+
+#[test]
+fn s6_records_that_belong_to_somebody_else_grant_nothing() {
+    let world = World::new();
+    world.trust();
+    let file = world.path("store/trust.json");
+    // Only root may give a file away.
+    if std::os::unix::fs::chown(&file, Some(1), Some(1)).is_ok() {
+        expect!["unknown: [T]/store/trust.json belongs to somebody else: nothing is trusted by it"]
+            .assert_eq(&world.stands());
+    }
+}
+
+#[test]
+fn s6_sources_whose_names_are_no_text_are_kept_apart() {
+    let world = World::new();
+    let odd: Vec<_> = [&b"\xff"[..], b"\xfe"]
+        .map(|name| Path::new("odd").join(OsStr::from_bytes(name)))
+        .iter()
+        .map(|folder| world.write(folder.join(".cotter/x"), "").parent().unwrap().to_owned())
+        .collect();
+    let store = world.store();
+    store.trust(&Snapshot::take(&odd[0]).unwrap(), Grants::default()).unwrap();
+    assert_eq!(told(&store.look(&odd[0]).unwrap()), "trusted");
+    assert_eq!(told(&store.look(&odd[1]).unwrap()), "unknown");
+    assert!(store.untrust(&odd[0]).unwrap());
+}
+
+#[test]
+fn s6_many_writers_at_once_lose_no_word() {
+    let world = World::new();
+    let sources: Vec<_> =
+        (0..24).map(|n| world.write(format!("all/{n}/.cotter/x"), format!("{}", n % 3))).collect();
+    thread::scope(|scope| {
+        for path in &sources {
+            let store = world.store();
+            scope.spawn(move || {
+                let source = path.parent().unwrap();
+                let snapshot = Snapshot::take(source).unwrap();
+                store.trust(&snapshot, Grants::default()).unwrap();
+                assert!(store.untrust(source).unwrap());
+                store.trust(&snapshot, Grants::default()).unwrap();
+                assert_eq!(told(&store.look(source).unwrap()), "trusted");
+            });
+        }
+    });
+    assert_eq!(world.store().list().unwrap().len(), sources.len());
+}
+
+/// A copy that nobody trusts stays for the sessions that run from it, and not for ever.
+#[test]
+fn s6_a_copy_goes_when_nobody_trusted_or_used_it_for_long() {
+    let world = World::new();
+    let mut copies = vec![];
+    for turn in 0..3 {
+        version(&world.path(""), turn);
+        world.trust();
+        copies.push(world.path("store/copies").join(world.take().hash().to_string()));
+    }
+    let are_there = || copies.iter().map(|copy| copy.exists()).collect::<Vec<_>>();
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(31 * 24 * 60 * 60);
+    for copy in [&copies[0], &copies[2]] {
+        fs::File::open(copy).unwrap().set_modified(long_ago).unwrap();
+    }
+    assert_eq!(are_there(), [true, true, true]);
+    let other = world.write("other/.mcp.json", "{}");
+    world.store().trust(&Snapshot::take(&other).unwrap(), Grants::default()).unwrap();
+    assert_eq!(are_there(), [false, true, true], "the last is trusted, the second is young");
+    assert_eq!(world.stands(), "trusted");
+}
+
+const WORKER: &str = "COTTER_TRUST_WORKER";
+
+/// What a killed process leaves is either what stood before or what it was about to say; the next one
+/// goes on from there.
+#[test]
+fn s6_a_kill_at_any_moment_leaves_a_store_that_can_be_read() {
+    let world = World::new();
+    let hashes: Vec<_> = (0..2)
+        .map(|turn| {
+            version(&world.path(""), turn);
+            world.take().hash()
+        })
+        .collect();
+    let mut dice = Dice::new(7);
+    for round in 0..24 {
+        let mut child = Command::new(env::current_exe().expect("a test has a binary"))
+            .args(["--exact", "trust::a_worker_trusts_again_and_again", "--nocapture"])
+            .env(WORKER, world.path(""))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the test binary starts");
+        let mut out = BufReader::new(child.stdout.take().expect("stdout is a pipe")).lines();
+        assert!(out.any(|line| line.is_ok_and(|line| line.contains("begun"))), "it works");
+        thread::sleep(Duration::from_micros(dice.below(8000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let records = world.store().list().unwrap_or_else(|error| {
+            panic!("round {round}: {}", in_full(&error));
+        });
+        for (turn, hash) in hashes.iter().enumerate() {
+            version(&world.path(""), turn);
+            assert_eq!(world.take().hash(), *hash);
+            let known = records.iter().any(|record| record.hash == *hash);
+            match told(&world.store().standing(&world.take())).as_str() {
+                "trusted" => assert!(known, "round {round}"),
+                "changed: 1" => assert!(!known && !records.is_empty(), "round {round}"),
+                "unknown" => assert!(records.is_empty(), "round {round}"),
+                other => panic!("round {round}: {other}"),
+            }
+        }
+    }
+    world.trust();
+    let left = fs::read_dir(world.path("store/copies")).unwrap().map(|entry| entry.unwrap());
+    let left: Vec<_> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    assert!(left.iter().all(|name| !name.starts_with('.')), "{left:?}");
+}
+
+fn version(root: &Path, turn: usize) {
+    fs::write(root.join("p/.cotter/settings.json"), format!("{turn}\n")).unwrap();
+}
+
+/// The other side of the test above; by itself it trusts once.
+#[test]
+fn a_worker_trusts_again_and_again() {
+    let Some(root) = env::var_os(WORKER).map(PathBuf::from) else {
+        let world = World::new();
+        world.trust();
+        return assert_eq!(world.stands(), "trusted");
+    };
+    let store = TrustStore::open(root.join("store"));
+    let source = root.join("p/.cotter");
+    let snapshots = [0, 1].map(|turn| {
+        version(&root, turn);
+        Snapshot::take(&source).unwrap()
+    });
+    for turn in 0.. {
+        if turn == 1 {
+            writeln!(io::stdout(), "begun").unwrap();
+        }
+        // The copy is made anew each time, so that a kill finds it half made.
+        let copy = root.join("store/copies").join(snapshots[turn % 2].hash().to_string());
+        for folder in [&copy, &copy.join("hooks")] {
+            let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
+        }
+        let _ = fs::remove_dir_all(copy);
+        store.trust(&snapshots[turn % 2], Grants::default()).unwrap();
+        if turn % 5 == 4 {
+            store.untrust(&source).unwrap();
+        }
+    }
+}
+
+#[test]
+fn s8_a_worktree_shares_trust_where_git_lists_it_and_contents_are_equal() {
+    let world = World::new();
+    let own = world.path("p/.git/worktrees/tree");
+    world.write("tree/.cotter/settings.json", "{}\n");
+    world.program("tree/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
+    world.write("tree/.git", format!("gitdir: {}\n", own.display()));
+    world.write("p/.git/worktrees/tree/commondir", "../..\n");
+    let store = world.store();
+    let stands = || told(&store.look(&world.path("tree/.cotter")).unwrap());
+    world.trust();
+    assert_eq!(stands(), "unknown", "a file that anybody can write is no list of git's");
+    world.write("p/.git/worktrees/tree/gitdir", format!("{}\n", world.path("tree/.git").display()));
+    assert_eq!(stands(), "trusted");
+    world.write("tree/.cotter/hooks/json.py", "");
+    assert_eq!(stands(), "unknown", "what is another is not shared");
+    fs::remove_file(world.path("tree/.cotter/hooks/json.py")).unwrap();
+    assert_eq!(stands(), "trusted");
+    // Taken back in one, it is taken back in all.
+    assert!(store.untrust(&world.path("tree/.cotter")).unwrap());
+    assert_eq!(stands(), "unknown");
+    assert_eq!(world.stands(), "unknown");
+    // And it is shared the other way round.
+    store.trust(&Snapshot::take(&world.path("tree/.cotter")).unwrap(), Grants::default()).unwrap();
+    assert_eq!(world.stands(), "trusted");
+    // The same name elsewhere in the repository is another folder.
+    world.write("p/sub/.cotter/settings.json", "{}\n");
+    world.program("p/sub/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
+    assert_eq!(told(&store.look(&world.path("p/sub/.cotter")).unwrap()), "unknown");
+}
+
+#[test]
+fn s8_what_is_admitted_by_its_hash_is_not_written_down() {
+    let world = World::new();
+    let admitted = world.store().admit(&world.take()).unwrap();
+    assert_eq!(told(&admitted), "trusted");
+    assert_eq!(world.stands(), "unknown");
+    assert_eq!(world.store().list().unwrap(), []);
+}
+
+/// Whether the code of a command is all in the snapshot; what is doubtful is open.
+#[test]
+fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
+    let world = World::new();
+    world.write("p/.cotter/hooks/plain.py", "");
+    world.program("p/.cotter/env.py", "#!/usr/bin/env python3\n");
+    world.program("p/.cotter/strict.sh", "#!/bin/bash -eu\n");
+    world.program("p/.cotter/made", "#!/usr/bin/make -f\n");
+    world.program("p/.cotter/split", "#!/usr/bin/env -S npx tsx\n");
+    world.program("p/.cotter/inner", "#!./hooks/check.sh\n");
+    world.program("p/.cotter/bare", "exit 0\n");
+    world.program("p/.cotter/elf", "\x7fELF...");
+    symlink("hooks/check.sh", world.path("p/.cotter/link")).unwrap();
+    let snapshot = world.take();
+    let mut out = String::new();
+    let mut judge = |shown: &str, command: Invocation| {
+        let pinning = Declared::new("", command).pinning(&snapshot);
+        out += &match pinning {
+            Pinning::Pinned => format!("pinned  {shown}\n"),
+            Pinning::Open(why) => format!("open    {shown}: {why}\n"),
+        };
+    };
+    let lines = "./hooks/check.sh|hooks/check.sh --fast|./link|./env.py a b|./strict.sh|./elf|\
+        ./made|./split|./inner|./bare|./none.sh|../p/x.sh|hooks/plain.py|check.sh|\
+        /usr/bin/python3 hooks/plain.py|python3 -I -B hooks/plain.py prod|python3 hooks/plain.py ../x|\
+        python3 hooks/plain.py /etc/passwd|python3 hooks/plain.py --config=../x|\
+        python3 hooks/plain.py --config hooks/check.sh|python3 -m json.tool|python3 -c pass|python3|python3 -|\
+        python3 hooks/../../x.py|/opt/python3 hooks/plain.py|bash -eu hooks/check.sh|bash -c true|\
+        bash -l hooks/check.sh|sh -s|node --require x hooks/plain.py|node hooks/plain.py|perl -e 1|\
+        npm run lint|make check|npx prettier|pip install x|cargo run|go run .|git status|deno run x|\
+        true|jq -e .tool|cat hooks/plain.py|cat ../secret|curl x|env python3 hooks/plain.py|\
+        sudo ./hooks/check.sh|exec ./hooks/check.sh|. hooks/check.sh|eval x|\
+        ./hooks/check.sh > log|./hooks/check.sh; ls|a & b|$HOME/x.sh|~/x.sh|./hooks/*.sh|FOO=1 ./hooks/check.sh|\
+        python3 'hooks/plain.py'|./hooks/check.sh\nrm x||  ";
+    for line in lines.split('|') {
+        judge(&format!("{line:?}"), Invocation::Shell(line.into()));
+    }
+    for words in [&["./hooks/check.sh", "$HOME", "a; b"][..], &["python3", "-c", "x"], &[], &[""]] {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        judge(&format!("{words:?}"), Invocation::Words(words));
+    }
+    let doubted = Declared::new("", Invocation::Shell("true".into())).with_doubt("it sets `PATH`");
+    assert_eq!(doubted.pinning(&snapshot), Pinning::Open("it sets `PATH`".into()));
+    expect![[r#"
+        pinned  "./hooks/check.sh"
+        pinned  "hooks/check.sh --fast"
+        pinned  "./link"
+        pinned  "./env.py a b"
+        pinned  "./strict.sh"
+        pinned  "./elf"
+        open    "./made": `./made` is run by `/usr/bin/make -f`
+        open    "./split": `./split` is run by `/usr/bin/env -S npx tsx`
+        open    "./inner": `./inner` is run by `./hooks/check.sh`
+        open    "./bare": `./bare` has no `#!` line
+        open    "./none.sh": `./none.sh` is no file of the folder
+        open    "../p/x.sh": `../p/x.sh` is no file of the folder
+        open    "hooks/plain.py": `hooks/plain.py` is not executable
+        open    "check.sh": `check.sh` is not known to run nothing else
+        pinned  "/usr/bin/python3 hooks/plain.py"
+        pinned  "python3 -I -B hooks/plain.py prod"
+        open    "python3 hooks/plain.py ../x": `../x` is no file of the folder
+        open    "python3 hooks/plain.py /etc/passwd": `/etc/passwd` is no file of the folder
+        open    "python3 hooks/plain.py --config=../x": it sets something (`=`)
+        pinned  "python3 hooks/plain.py --config hooks/check.sh"
+        open    "python3 -m json.tool": `python3 -m` runs something else than a file
+        open    "python3 -c pass": `python3 -c` runs something else than a file
+        open    "python3": `python3` reads its code from standard input
+        open    "python3 -": `python3 -` runs something else than a file
+        open    "python3 hooks/../../x.py": `hooks/../../x.py` is no file of the folder
+        open    "/opt/python3 hooks/plain.py": `/opt/python3` is outside of what is trusted
+        pinned  "bash -eu hooks/check.sh"
+        open    "bash -c true": `bash -c` runs something else than a file
+        open    "bash -l hooks/check.sh": `bash -l` runs something else than a file
+        open    "sh -s": `sh -s` runs something else than a file
+        open    "node --require x hooks/plain.py": `node --require` runs something else than a file
+        pinned  "node hooks/plain.py"
+        open    "perl -e 1": `perl -e` runs something else than a file
+        open    "npm run lint": `npm` runs what `package.json` and installed packages say
+        open    "make check": `make` runs what a makefile says
+        open    "npx prettier": `npx` runs a package that it may fetch first
+        open    "pip install x": `pip` may fetch packages and run them
+        open    "cargo run": `cargo` builds and runs code of the project
+        open    "go run .": `go` builds and runs code of the project
+        open    "git status": `git` runs what a repository's configuration says
+        open    "deno run x": `deno` may fetch modules and run them
+        pinned  "true"
+        pinned  "jq -e .tool"
+        pinned  "cat hooks/plain.py"
+        open    "cat ../secret": `../secret` is no file of the folder
+        open    "curl x": `curl` is not known to run nothing else
+        open    "env python3 hooks/plain.py": `env` is not known to run nothing else
+        open    "sudo ./hooks/check.sh": `sudo` is not known to run nothing else
+        open    "exec ./hooks/check.sh": `exec` is not known to run nothing else
+        open    ". hooks/check.sh": `.` is not known to run nothing else
+        open    "eval x": `eval` is not known to run nothing else
+        open    "./hooks/check.sh > log": it has shell syntax (`>`)
+        open    "./hooks/check.sh; ls": it has shell syntax (`;`)
+        open    "a & b": it has shell syntax (`&`)
+        open    "$HOME/x.sh": it has shell syntax (`$`)
+        open    "~/x.sh": it has shell syntax (`~`)
+        open    "./hooks/*.sh": it has shell syntax (`*`)
+        open    "FOO=1 ./hooks/check.sh": it sets something (`=`)
+        open    "python3 'hooks/plain.py'": it has shell syntax (`'`)
+        open    "./hooks/check.sh\nrm x": it has shell syntax (`\n`)
+        open    "": there is no command
+        open    "  ": there is no command
+        pinned  ["./hooks/check.sh", "$HOME", "a; b"]
+        open    ["python3", "-c", "x"]: `python3 -c` runs something else than a file
+        open    []: there is no command
+        open    [""]: `` is not known to run nothing else
+    "#]]
+    .assert_eq(&out);
+}
+
+#[test]
+fn s29_the_view_shows_everything_and_hides_nothing() {
+    let world = World::new();
+    world.write("p/.cotter/notes.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n");
+    world.write("p/.cotter/old", "gone soon\n");
+    world.write("p/.cotter/bin", b"\x00\x01");
+    let declared = [
+        Declared::new("hook no-prod at tool.pre", Invocation::Shell("./hooks/check.sh".into())),
+        Declared::new(
+            "MCP server \u{202e}evil",
+            Invocation::Words(["npx", "-y", "a b", "\u{1b}[2J"].map(String::from).into()),
+        ),
+    ];
+    let show = |world: &World, declared: &[Declared]| {
+        let snapshot = world.take();
+        let shown = view(&snapshot, declared, &world.store().standing(&snapshot));
+        world.plain(&shown)
+    };
+    expect![[r#"
+        source  [T]/p/.cotter
+        hash    efad696294f0b750fcc1d24aa23821e3ac4308285f4e2d5bcce316b6b7b76b64
+        trust   none yet
+
+        commands, pinned (all their code is below) or open (they run other code too)
+          pinned  hook no-prod at tool.pre
+                  runs ./hooks/check.sh
+          open    MCP server \u{202e}evil
+                  runs npx -y "a b" "\u{1b}[2J"
+                  open: `npx` runs a package that it may fetch first
+
+        files (5)
+                        2 bytes  bin
+          runs         17 bytes  hooks/check.sh
+                       40 bytes  notes.txt
+                       10 bytes  old
+                        3 bytes  settings.json
+    "#]]
+    .assert_eq(&show(&world, &declared));
+    world.trust();
+    world.write("p/.cotter/notes.txt", "one\ntwo\nthree\nfour\nFIVE\u{200b}\nsix\nseven\neight");
+    fs::remove_file(world.path("p/.cotter/old")).unwrap();
+    world.write("p/.cotter/bin", b"\x00\x02");
+    fs::set_permissions(world.path("p/.cotter/settings.json"), Permissions::from_mode(0o755))
+        .unwrap();
+    world.program("p/.cotter/a  9 bytes\u{1b}[A", &format!("#!/bin/sh\n{}\r\n", "x".repeat(500)));
+    symlink("bin", world.path("p/.cotter/link")).unwrap();
+    expect![[r#"
+        source  [T]/p/.cotter
+        hash    dcfa807d7981d108dc3411a94302b61875d609d89d3791e70b38e04abad3b0a1
+        trust   none: it changed since it was trusted
+
+        no commands are declared
+
+        files (6)
+          runs        512 bytes  `a  9 bytes\u{1b}[A`
+                        2 bytes  bin
+          runs         17 bytes  hooks/check.sh
+          link  link -> bin
+                       42 bytes  notes.txt
+          runs          3 bytes  settings.json
+
+        changed since it was trusted
+          added, executable now: `a  9 bytes\u{1b}[A`
+            + #!/bin/sh
+            + xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (the line goes on)
+          changed: bin
+            (not text)
+          added: link
+            + link to bin
+          changed: notes.txt
+            …
+              three
+              four
+            - five
+            + FIVE\u{200b}
+              six
+              seven
+            - eight
+            + eight (no newline at the end)
+          removed: old
+            - gone soon
+          changed, executable now: settings.json
+    "#]].assert_eq(&show(&world, &[]));
+}
+
+#[test]
+fn s6_a_difference_is_bounded_and_says_what_it_leaves_out() {
+    let world = World::new();
+    world.trust();
+    let many: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+    (0..30).for_each(|n| _ = world.write(format!("p/.cotter/many/{n}"), &many));
+    world.write("p/.cotter/long", "x\n".repeat(200_000));
+    let snapshot = world.take();
+    let Standing::Changed { difference, .. } = world.store().standing(&snapshot) else {
+        panic!("it changed");
+    };
+    let told: Vec<_> = difference
+        .changes
+        .iter()
+        .map(|change| {
+            let why = change.left_out.clone().unwrap_or_default();
+            format!("{}: {} lines, {why}", change.path.display(), change.lines.len())
+        })
+        .collect();
+    assert_eq!(told.len(), 31);
+    expect![[r#"
+        long: 0 lines, too long to compare line by line
+        many/0: 200 lines, 800 more lines
+        many/9: 0 lines, too much else is another"#]]
+    .assert_eq(&[told[0].as_str(), &told[1], &told[30]].join("\n"));
+    let lines: usize = difference.changes.iter().map(|change| change.lines.len()).sum();
+    assert_eq!(lines, 2000);
+}

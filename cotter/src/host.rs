@@ -1,0 +1,124 @@
+//! The part of the core that only a host needs: a crate that reads hooks, agents and skills from somewhere
+//! and runs them as if they were linked in. A program that embeds an agent needs none of it.
+//!
+//! Each item names the crate that uses it. The list is short on purpose: before adding to it, look for a way
+//! through the public types.
+
+use std::sync::Arc;
+
+use crate::{
+    agent::Agent,
+    agents::AgentConfig,
+    cx::{Cx, REMARK_CHARS},
+    ext::{
+        Kind, Registry,
+        foreign::{Asked, Declared, Outside},
+    },
+    points::{Point, PointId},
+    text,
+};
+
+pub use crate::{
+    ext::{
+        foreign::answer::{is_no, is_yes},
+        handler::AsideKind,
+    },
+    tool::names::{OTHER_NAMES, our_name},
+};
+
+/// The event of a hook request as in-process handlers see it, or `None` at another point than `P`.
+///
+/// Used by `cotter-files` for what a payload leaves out: facts, questions, the end of a turn.
+pub fn event<P: Point>(asked: &Asked) -> Option<&P::Event> {
+    asked.event::<P>()
+}
+
+/// Records how an answer came about where the answer itself does not say it. The last call counts.
+///
+/// Used by `cotter-files` for hooks that failed and pass, were not started, or were not fully heard.
+pub fn put_aside(cx: &Cx, kind: AsideKind, words: &str) {
+    cx.put_aside(kind, words);
+}
+
+/// Takes the last remark of this handler ([`Cx::remark`]).
+///
+/// Used by `cotter-files` to quote the standard error of a hook that took too long.
+pub fn take_remark(cx: &Cx) -> Option<Box<str>> {
+    cx.take_remark()
+}
+
+/// Remarks the end of a long text, where [`Cx::remark`] would keep its beginning.
+///
+/// Used by `cotter-files` for the standard error of a program that was ended.
+pub fn remark_end(cx: &Cx, words: &str) {
+    cx.remark(&text::ending(words.trim(), REMARK_CHARS));
+}
+
+/// Tells the person something, at most once per step for one subject and text.
+///
+/// Used by `cotter-files` for hooks that are asked again about the same call.
+pub fn notify_once(cx: &Cx, subject: String, words: &str) {
+    cx.notify_once(subject, words);
+}
+
+/// The id of the session at the root of a tree of subagents: the person's own.
+///
+/// Used by `cotter-files` for payloads of dialects that know one session only.
+pub fn root_session_id(cx: &Cx) -> &str {
+    cx.root_session().id()
+}
+
+/// Whether this is the run of a subagent. Session ids do not tell: a subagent may share its parent's.
+///
+/// Used by `cotter-files` for events that differ for subagents.
+pub fn is_subagent(cx: &Cx) -> bool {
+    cx.session().agent.parent().is_some()
+}
+
+/// The agent of this run.
+///
+/// Used by `cotter-files` for the permission mode in a payload.
+pub fn agent(cx: &Cx) -> &Agent {
+    &cx.session().agent
+}
+
+/// Ends the run of the root session with a reason that its end reports. The first reason counts, and none
+/// counts after an abort. False if no run is under way.
+///
+/// Used by `cotter-files` for hooks that may stop the whole run.
+pub fn end_run(cx: &Cx, reason: String) -> bool {
+    cx.root_session().end_run(reason)
+}
+
+/// Registers another point of an external hook under a name that the same hook already has.
+///
+/// Used by `cotter-files` for hooks of a dialect whose one event covers several points.
+pub fn outside_too(
+    unit: &mut Registry,
+    point: PointId,
+    declared: Declared,
+    hook: Arc<dyn Outside>,
+) {
+    unit.outside_too(point, declared, hook);
+}
+
+/// The configuration of an agent as it is now.
+///
+/// Used by `cotter-files` for `{{mode}}` in templates.
+pub fn agent_config(agent: &Agent) -> Arc<AgentConfig> {
+    agent.config()
+}
+
+/// Checks the name of a hook, skill, subagent or command; the error says what is wrong.
+///
+/// Used by `cotter-files` when it reads a name from a file.
+pub fn check_name(kind: Kind, name: &str) -> Result<(), String> {
+    crate::ext::check_name(kind, name)
+}
+
+/// Checks globs over tool names; the error says which glob is invalid and why.
+///
+/// Used by `cotter-files` when it reads the tools of a hook or an agent from a file.
+pub fn check_globs(globs: &[String]) -> Result<(), String> {
+    crate::ext::tool_globs(globs).map(drop).map_err(|cause| cause.to_string())
+}
