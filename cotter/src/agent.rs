@@ -1,5 +1,14 @@
 //! The agent: a model in a loop with tools, and everything registered round it.
 
+pub(crate) mod child;
+pub(crate) mod controls;
+pub(crate) mod cx;
+pub(crate) mod exec;
+pub(crate) mod listing;
+pub(crate) mod session;
+pub(crate) mod step_cx;
+pub(crate) mod view;
+
 use std::{
     future::Future,
     ops::Deref,
@@ -15,32 +24,62 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::AgentConfig,
+    agent::{
+        child::{Parent, ParentStore},
+        cx::Cx,
+        session::{Session, Shared, State},
+        step_cx::Scene,
+        view::{Environment, Face},
+    },
     builtin,
-    child::{Parent, ParentStore},
-    command::Command,
-    cx::{Cx, Place},
-    ext::{
-        Change, Generation, HandlerId, HookCx, HookInfo, IntoHandler, IntoHookResult, Kind, Live,
-        NameInfo, Origin, Owner, RegisterError, Registry, Reload, ToolHook, tool_globs,
+    fs::workspace::Place,
+    history::{
+        end_reason::Reason,
+        entry::Entries,
+        header::Header,
+        message::{Content, ToolCall},
+        store::{MemoryStore, Store, StoreError},
     },
-    face::{Environment, Face},
-    hook::Hook,
-    mention::{Mention, MentionMode},
-    message::{Content, ToolCall},
+    hooks::{
+        handler::{HandlerId, IntoHandler},
+        points::{
+            Answered, Gated, Point, Transformed,
+            session::{SessionEnd, SessionEnded, SessionOpen, SessionOpened},
+        },
+        ui::{Headless, Ui},
+    },
+    invoke::{
+        agent_config::AgentConfig,
+        command::Command,
+        directive_hook::{HookCx, IntoHookResult},
+        named_item::{Kind, NameInfo},
+        skill::Skill,
+        subagent::{Mention, MentionMode},
+    },
     model::{Model, ModelError, Models},
-    permission::Policy,
-    permission::{Level, Mode, Rule},
-    points::{
-        Answered, Gated, Point, SessionEnd, SessionEnded, SessionOpen, SessionOpened, Transformed,
+    permission::{
+        Policy,
+        facts::Facts,
+        mode::{Level, Mode},
+        origin::{Origin, Owner},
+        rule::Rule,
+        tool_glob::tool_globs,
     },
-    run::{Reason, Reply, RunError},
-    scene::Scene,
-    session::{Entries, Header, MemoryStore, Session, Shared, State, Store, StoreError},
-    skill::Skill,
-    tool::{Cap, Explained, Facts, PreChecked, Tool, ToolSet, check, explain},
-    trial::{self, Trial, Tried},
-    ui::{Headless, Ui},
+    pipeline::{
+        check::{self, PreChecked},
+        dry_run as trial,
+        dry_run::{Trial, Tried},
+        explain::{self, Explained},
+    },
+    registry::{
+        RegisterError, Registry,
+        change::{Change, Reload},
+        generation::{Generation, HookInfo, Live},
+        subsystem::Hook,
+        tool_hook::ToolHook,
+    },
+    run::{Reply, RunError},
+    tool::{Tool, ToolSet, cap::Cap},
 };
 
 /// An agent. Cheap to clone; every clone is the same agent.
@@ -364,7 +403,7 @@ impl Agent {
 
     /// Drops a hook; whether it was there. Kernel gates stay.
     pub fn remove(&self, id: HandlerId) -> bool {
-        let kernel = |meta: &Arc<crate::ext::Meta>| meta.owner.origin == Origin::Kernel;
+        let kernel = |meta: &Arc<crate::hooks::chain::Meta>| meta.owner.origin == Origin::Kernel;
         !self.generation().meta(id).is_some_and(kernel) && self.letting_go().remove(id)
     }
 

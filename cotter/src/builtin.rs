@@ -19,28 +19,26 @@
 //! # }
 //! ```
 
-mod commands;
-mod doubts;
-mod list;
-mod own_files;
-mod project_roots;
-mod protected_paths;
-mod read;
-mod secrets;
-mod skills;
-mod subagents;
-mod system_directories;
+pub(crate) mod commands;
+pub(crate) mod gates;
+pub(crate) mod skills;
+pub(crate) mod subagents;
+pub(crate) mod tools;
 
-pub use self::{
-    commands::commands,
-    list::List,
-    protected_paths::{PROTECTED, is_protected},
-    read::Read,
-    secrets::is_secret,
-    skills::skills,
-    subagents::subagents,
+pub use crate::{
+    builtin::{
+        commands::commands,
+        gates::protected_paths::{PROTECTED, is_protected},
+        skills::skills,
+        subagents::subagents,
+        tools::{list::List, read::Read},
+    },
+    permission::secret_files::is_secret,
 };
-use crate::ext::{Origin, Owner, Registry};
+use crate::{
+    permission::origin::{Origin, Owner},
+    registry::Registry,
+};
 
 /// The owner of the kernel's own registrations.
 pub(crate) fn owner() -> Owner {
@@ -49,10 +47,10 @@ pub(crate) fn owner() -> Owner {
 
 /// Registers the kernel's gates. Each is asked about every call, and nothing switches one off.
 pub(crate) fn register(registry: &mut Registry) {
-    project_roots::register(registry);
-    system_directories::register(registry);
-    own_files::register(registry);
-    protected_paths::register(registry);
-    doubts::register(registry);
-    secrets::register(registry);
+    crate::builtin::gates::project_roots::register(registry);
+    crate::builtin::gates::system_directories::register(registry);
+    crate::builtin::gates::own_files::register(registry);
+    crate::builtin::gates::protected_paths::register(registry);
+    crate::builtin::gates::doubts::register(registry);
+    crate::builtin::gates::secrets::register(registry);
 }

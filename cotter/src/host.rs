@@ -7,23 +7,25 @@
 use std::sync::Arc;
 
 use crate::{
-    agent::Agent,
-    agents::AgentConfig,
-    cx::{Cx, REMARK_CHARS},
-    ext::{
-        Kind, Registry,
-        foreign::{Asked, Declared, Outside},
+    agent::{
+        Agent,
+        cx::{Cx, REMARK_CHARS},
     },
-    points::{Point, PointId},
+    hooks::{
+        external::{Asked, Declared, Outside},
+        points::{Point, PointId},
+    },
+    invoke::{agent_config::AgentConfig, named_item::Kind},
+    registry::Registry,
     text,
 };
 
 pub use crate::{
-    ext::{
-        foreign::answer::{is_no, is_yes},
+    hooks::{
+        external::answer::{is_no, is_yes},
         handler::AsideKind,
     },
-    tool::names::{OTHER_NAMES, our_name},
+    permission::tool_names::{OTHER_NAMES, our_name},
 };
 
 /// The event of a hook request as in-process handlers see it, or `None` at another point than `P`.
@@ -113,12 +115,12 @@ pub fn agent_config(agent: &Agent) -> Arc<AgentConfig> {
 ///
 /// Used by `cotter-files` when it reads a name from a file.
 pub fn check_name(kind: Kind, name: &str) -> Result<(), String> {
-    crate::ext::check_name(kind, name)
+    crate::invoke::named_item::check_name(kind, name)
 }
 
 /// Checks globs over tool names; the error says which glob is invalid and why.
 ///
 /// Used by `cotter-files` when it reads the tools of a hook or an agent from a file.
 pub fn check_globs(globs: &[String]) -> Result<(), String> {
-    crate::ext::tool_globs(globs).map(drop).map_err(|cause| cause.to_string())
+    crate::permission::tool_glob::tool_globs(globs).map(drop).map_err(|cause| cause.to_string())
 }

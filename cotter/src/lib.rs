@@ -544,67 +544,135 @@
 //!
 //! The modules stand in the order of a turn.
 
-pub mod points;
-pub mod ext;
-pub mod hook;
-pub mod cx;
-pub mod place;
-pub mod controls;
-pub mod directives;
-pub mod command;
-pub mod skill;
-pub mod mention;
-mod agent;
-mod agents;
-mod child;
-mod face;
-mod index;
-pub mod session;
-pub mod message;
-mod messages;
-mod spine;
-mod kept;
-mod run;
-mod turn;
-mod prompt;
-mod compact;
-mod request;
-mod budget;
-mod prefix;
-mod scene;
-pub mod trial;
-pub mod model;
-pub mod tool;
-pub mod permission;
-pub mod paths;
-pub mod open;
-pub mod git;
-pub mod seen;
+pub(crate) mod agent;
 pub mod builtin;
-mod notes;
-pub mod ledger;
-pub mod events;
-pub mod ui;
+pub(crate) mod fs;
+pub(crate) mod history;
+pub mod hooks;
 pub mod host;
-pub mod redact;
+pub(crate) mod invoke;
+pub mod model;
+pub mod permission;
+pub(crate) mod pipeline;
+pub(crate) mod registry;
+pub(crate) mod run;
 pub mod text;
+pub mod tool;
 
-pub use self::{
-    agent::{Agent, AgentBuilder, Limits},
-    agents::AgentConfig,
-    child::ChildBuilder,
-    command::Command,
-    controls::Controls,
-    cx::{Cx, Place},
-    ext::{At, HookCx, HookResult, Origin, Owner, Registry, named},
-    face::Environment,
-    hook::Hook,
-    mention::Mention,
-    message::Message,
-    messages::{Block, Messages},
-    points::Verdict,
-    run::{Reason, Reply, Run, RunError},
-    session::Session,
-    skill::Skill,
-    tool::{FnTool, Output, Permit, Tool, ToolError, ToolSpec},
+/// As it was called.
+pub mod points {
+    pub use crate::hooks::points::*;
+}
+/// As it was called.
+pub mod ext {
+    pub use crate::hooks::*;
+    /// As it was called.
+    pub mod foreign {
+        pub use crate::hooks::external::*;
+    }
+}
+/// As it was called.
+pub mod hook {
+    pub use crate::registry::subsystem::*;
+}
+/// As it was called.
+pub mod cx {
+    pub use crate::agent::cx::*;
+}
+/// As it was called.
+pub mod place {
+    pub use crate::fs::workspace::*;
+}
+/// As it was called.
+pub mod controls {
+    pub use crate::agent::controls::*;
+}
+/// As it was called.
+pub mod directives {
+    pub use crate::invoke::directives::*;
+}
+/// As it was called.
+pub mod command {
+    pub use crate::invoke::command::*;
+}
+/// As it was called.
+pub mod skill {
+    pub use crate::invoke::skill::*;
+}
+/// As it was called.
+pub mod mention {
+    pub use crate::invoke::subagent::*;
+}
+/// As it was called.
+pub mod session {
+    pub use crate::agent::session::*;
+}
+/// As it was called.
+pub mod message {
+    pub use crate::history::message::*;
+}
+/// As it was called.
+pub mod trial {
+    pub use crate::pipeline::dry_run::*;
+}
+/// As it was called.
+pub mod paths {
+    pub use crate::fs::paths::*;
+}
+/// As it was called.
+pub mod open {
+    pub use crate::fs::open::*;
+}
+/// As it was called.
+pub mod git {
+    pub use crate::fs::git::*;
+}
+/// As it was called.
+pub mod seen {
+    pub use crate::fs::file_views::*;
+}
+/// As it was called.
+pub mod ledger {
+    pub use crate::history::ledger::*;
+}
+/// As it was called.
+pub mod events {
+    pub use crate::hooks::events::*;
+}
+/// As it was called.
+pub mod ui {
+    pub use crate::hooks::ui::*;
+}
+/// As it was called.
+pub mod redact {
+    pub use crate::text::redact::*;
+}
+
+pub use crate::{
+    agent::{
+        Agent, AgentBuilder, Limits, child::ChildBuilder, controls::Controls, cx::Cx,
+        session::Session, view::Environment,
+    },
+    fs::workspace::Place,
+    history::{
+        end_reason::Reason,
+        message::Message,
+        message_list::{Block, Messages},
+    },
+    hooks::handler::{At, named},
+    invoke::{
+        agent_config::AgentConfig,
+        command::Command,
+        directive_hook::{HookCx, HookResult},
+        skill::Skill,
+        subagent::Mention,
+    },
+    model::tools::{Output, ToolError, ToolSpec},
+    permission::{
+        origin::{Origin, Owner},
+        verdict::Verdict,
+    },
+    registry::{Registry, subsystem::Hook},
+    run::{Reply, Run, RunError},
+    tool::{FnTool, Tool, permit::Permit},
 };

@@ -30,6 +30,7 @@
 //! # }
 //! ```
 
+pub(crate) mod tools;
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use futures_core::Stream;
@@ -37,10 +38,12 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
-    message::{StopReason, Usage},
-    messages::Messages,
+    history::{
+        message::{StopReason, Usage},
+        message_list::Messages,
+    },
+    model::tools::ShownTools,
     text,
-    tool::ShownTools,
 };
 
 /// The reply of a model as it comes.

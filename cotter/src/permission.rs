@@ -34,27 +34,36 @@
 //! # }
 //! ```
 
-mod commands;
-mod guard;
-mod host;
-pub(crate) mod offer;
-mod paths;
-mod rule;
-mod words;
+pub(crate) mod secret_files;
+pub(crate) mod tool_glob;
+pub(crate) mod verdict;
+pub(crate) mod command_pattern;
+pub(crate) mod facts;
+pub(crate) mod guard;
+pub(crate) mod host;
+pub(crate) mod mode;
+pub(crate) mod origin;
+pub(crate) mod path_pattern;
+pub(crate) mod rule;
+pub(crate) mod suggest;
+pub(crate) mod tool_names;
 
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use self::rule::Part;
-pub use self::{
+use crate::permission::rule::Part;
+pub use crate::permission::{
     guard::Guard,
     host::{host_address, host_name},
+    mode::{Level, Mode, Sandbox, UnknownWord},
     rule::{Rule, RuleError, RuleKind},
-    words::{Level, Mode, Sandbox, UnknownWord},
 };
-use crate::{builtin::is_secret, cx::Place, ext::Origin, points::Verdict, tool::Facts};
+use crate::{
+    fs::workspace::Place,
+    permission::{facts::Facts, origin::Origin, secret_files::is_secret, verdict::Verdict},
+};
 
 /// What a call touches, from harmless to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -378,7 +387,7 @@ mod tests {
     }
 
     fn word(ruling: &Ruling) -> &'static str {
-        crate::points::Fold::word(&ruling.verdict)
+        crate::hooks::points::Fold::word(&ruling.verdict)
     }
 
     #[test]

@@ -3,6 +3,13 @@
 //! Awaiting it gives the reply; `next` gives its events. Dropping it aborts it: what is left is handed
 //! to the runtime, so that calls get their results and `session.end` fires with its true reason.
 
+pub(crate) mod agent_loop;
+pub(crate) mod attempt;
+pub(crate) mod compaction;
+pub(crate) mod prompt;
+pub(crate) mod request;
+
+pub(crate) use crate::history::end_reason::Reason;
 use std::{
     fmt,
     future::Future,
@@ -12,63 +19,26 @@ use std::{
 };
 
 use futures_core::Stream;
-use serde::Serialize;
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    events::{Event, EventKind, Events},
-    message::{Content, Message, Usage},
-    points::RunFailed,
-    prompt::{self, Input},
-    session::{Entry, Interrupted, Session, StoreError},
-    turn::{self, Begin, Exit},
+    agent::session::{Session, recovery::Interrupted},
+    history::{
+        entry::Entry,
+        message::{Content, Message, Usage},
+        store::StoreError,
+    },
+    hooks::{
+        events::{Event, EventKind, Events},
+        points::error::RunFailed,
+    },
+    run::{
+        agent_loop as turn,
+        agent_loop::{Begin, Exit},
+        prompt::Input,
+    },
 };
-
-/// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Reason {
-    /// The model had said what it had to say.
-    EndTurn,
-    /// Somebody aborted it.
-    Aborted,
-    /// It reached the limit of steps.
-    MaxTurns,
-    /// It reached the limit of money or tokens.
-    BudgetExceeded,
-    /// The model's reply did not fit, again and again.
-    MaxTokens,
-    /// The model declined.
-    Refusal,
-    /// A hook refused the prompt, or ended the run.
-    Blocked,
-    /// A hook answered in the model's stead.
-    ShortCircuit,
-    /// It failed.
-    Error,
-    /// Its process died; written when the session was opened again.
-    Crashed,
-}
-
-impl Reason {
-    /// The reason's word in files and events.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::EndTurn => "end_turn",
-            Reason::Aborted => "aborted",
-            Reason::MaxTurns => "max_turns",
-            Reason::BudgetExceeded => "budget_exceeded",
-            Reason::MaxTokens => "max_tokens",
-            Reason::Refusal => "refusal",
-            Reason::Blocked => "blocked",
-            Reason::ShortCircuit => "short_circuit",
-            Reason::Error => "error",
-            Reason::Crashed => "crashed",
-        }
-    }
-}
 
 /// What came of a run.
 #[derive(Clone, Debug)]

@@ -6,6 +6,9 @@
 //! (`\u{1b}`, `\u{202e}`), a byte that is not UTF-8 as `\xff`. A backslash stays as it is, so the
 //! result is for reading and cannot be turned back.
 
+pub(crate) mod tags;
+pub(crate) mod redact;
+
 use std::{borrow::Cow, fmt::Write};
 
 /// Shows text of many lines: newlines and tabs stay, every other hidden character becomes `\u{…}`.
@@ -43,7 +46,7 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
 /// Text that cannot open or close a block of notes: every `<` of such a tag becomes `&lt;`, however the tag is
 /// spelled. What tools answer goes through it anyway; this is for foreign words that reach the model otherwise.
 pub fn without_notes(text: &str) -> String {
-    crate::notes::escape(text)
+    crate::text::tags::escape(text)
 }
 
 /// The beginning of a text that has to fit, and how much of it is left out.

@@ -37,21 +37,16 @@
 //! # }
 //! ```
 
-mod ask;
-mod batch;
-mod cap;
-pub(crate) mod check;
-pub(crate) mod explain;
-mod facts;
-pub(crate) mod names;
-mod nested;
-mod permit;
-mod prepare;
-mod run;
-mod schema;
+pub(crate) mod cap;
+pub(crate) mod permit;
+pub(crate) mod schema;
 
+pub use crate::history::tool_error_kind::ErrorKind;
+pub use crate::model::tools::Output;
+pub use crate::model::tools::ShownTools;
+pub use crate::model::tools::ToolError;
+pub use crate::model::tools::ToolSpec;
 use std::{
-    any::Any,
     collections::HashMap,
     fmt,
     future::{Future, ready},
@@ -59,29 +54,24 @@ use std::{
     sync::Arc,
 };
 
-use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-pub(crate) use self::{
-    cap::Cap,
-    names::{OTHER_NAMES, our_name},
+pub(crate) use crate::pipeline::{
+    execute::{close_open_calls, run_step},
     nested::run_nested,
-    run::{close_open_calls, run_step},
-    schema::Schema,
-};
-pub use self::{
-    check::PreChecked,
-    explain::{Considered, Explained},
-    facts::{Command, Doubt, Facts, Word, WordKind},
-    permit::Permit,
 };
 use crate::{
-    cx::{Cx, Place},
-    ext::ToolRow,
-    kept::Kept,
-    message::Content,
-    points::ToolRan,
+    agent::cx::Cx, fs::workspace::Place, history::memo::Kept, hooks::points::tool_post::ToolRan,
+    registry::generation::ToolRow,
+};
+pub use crate::{
+    permission::facts::{Command, Doubt, Facts, Word, WordKind},
+    pipeline::{
+        check::PreChecked,
+        explain::{Considered, Explained},
+    },
+    tool::permit::Permit,
 };
 
 /// The future of a tool at work.
@@ -119,24 +109,6 @@ pub trait Tool: Send + Sync + 'static {
     fn settled<'a>(&'a self, ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
         let _ = (ran, cx);
         Box::pin(ready(()))
-    }
-}
-
-/// How a tool presents itself to the model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolSpec {
-    /// The name the model calls it by.
-    pub name: SmolStr,
-    /// What it does, for the model.
-    pub description: String,
-    /// The JSON Schema of its input.
-    pub schema: Value,
-}
-
-impl ToolSpec {
-    /// A tool that takes an object of this schema.
-    pub fn new(name: impl Into<SmolStr>, description: impl Into<String>, schema: Value) -> Self {
-        ToolSpec { name: name.into(), description: description.into(), schema }
     }
 }
 
@@ -193,94 +165,6 @@ where
     }
 }
 
-/// What a tool answered.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Output {
-    /// What the model gets.
-    pub content: Content,
-    /// What renderers show instead; never sent to a provider.
-    pub render_data: Option<Value>,
-}
-
-impl<C: Into<Content>> From<C> for Output {
-    fn from(content: C) -> Self {
-        Output { content: content.into(), render_data: None }
-    }
-}
-
-/// Why a call has no answer. The model reads the message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolError {
-    /// What kind of failure.
-    pub kind: ErrorKind,
-    /// The failure in words.
-    pub message: String,
-}
-
-impl ToolError {
-    /// A failure of some kind.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        ToolError { kind, message: message.into() }
-    }
-
-    /// The tool tried and failed.
-    pub fn failed(message: impl Into<String>) -> Self {
-        ToolError::new(ErrorKind::Failed, message)
-    }
-}
-
-impl fmt::Display for ToolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ToolError {}
-
-/// The kinds of failure of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The input does not fit the tool.
-    InvalidArgs,
-    /// There is no such tool or thing.
-    NotFound,
-    /// A person, a rule or a hook said no.
-    Denied,
-    /// It took too long.
-    Timeout,
-    /// The run was aborted.
-    Cancelled,
-    /// It cannot be had here or now.
-    Unavailable,
-    /// It tried and failed.
-    Failed,
-}
-
-impl ErrorKind {
-    const WORDS: [(ErrorKind, &'static str); 7] = [
-        (ErrorKind::InvalidArgs, "invalid_args"),
-        (ErrorKind::NotFound, "not_found"),
-        (ErrorKind::Denied, "denied"),
-        (ErrorKind::Timeout, "timeout"),
-        (ErrorKind::Cancelled, "cancelled"),
-        (ErrorKind::Unavailable, "unavailable"),
-        (ErrorKind::Failed, "failed"),
-    ];
-
-    /// The kind's word in files and events.
-    pub fn as_str(self) -> &'static str {
-        Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("failed", |(_, word)| word)
-    }
-
-    /// The kind of that word; an unknown one is a failure.
-    pub fn parse(word: &str) -> Self {
-        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known.map_or(ErrorKind::Failed, |(kind, _)| *kind)
-    }
-}
-
 /// The tools of a request: what is shown to the model is what may be called.
 pub struct ToolSet {
     rows: Vec<Arc<ToolRow>>,
@@ -324,43 +208,5 @@ impl ToolSet {
 impl fmt::Debug for ToolSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shown.fmt(f)
-    }
-}
-
-/// The tools as a request shows them to the model: how they present themselves, and nothing of the
-/// tools themselves, so that a request keeps none of them alive.
-#[derive(Default)]
-pub struct ShownTools {
-    specs: Vec<Arc<ToolSpec>>,
-    kept: Kept,
-}
-
-impl ShownTools {
-    /// How the tools present themselves, in order.
-    pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
-        self.specs.iter().map(|spec| &**spec)
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.specs.is_empty()
-    }
-
-    /// What an adapter made of these tools, made on first use and kept. The key names everything it
-    /// depends on besides the tools.
-    pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Self) -> T) -> &T {
-        self.kept.get_or_make(key, || make(self))
-    }
-}
-
-impl FromIterator<ToolSpec> for ShownTools {
-    fn from_iter<I: IntoIterator<Item = ToolSpec>>(specs: I) -> Self {
-        ShownTools { specs: specs.into_iter().map(Arc::new).collect(), kept: Kept::default() }
-    }
-}
-
-impl fmt::Debug for ShownTools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.specs().map(|spec| &spec.name)).finish()
     }
 }

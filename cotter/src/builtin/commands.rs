@@ -2,12 +2,18 @@
 //! `.extend(builtin::commands)`. None of them needs a terminal.
 
 use crate::{
-    command::{Command, CommandCx, CommandResult},
-    compact,
-    controls::ControlError,
-    ext::{Kind, NameInfo, Registry},
-    message::{Mark, Message},
-    session::{Body, StoreError},
+    agent::controls::ControlError,
+    history::{
+        entry::Body,
+        message::{Mark, Message},
+        store::StoreError,
+    },
+    invoke::{
+        command::{Command, CommandCx, CommandResult},
+        named_item::{Kind, NameInfo},
+    },
+    registry::Registry,
+    run::compaction as compact,
 };
 
 /// The commands `/compact`, `/name`, `/retry`, `/tools`, `/skills`, `/agents` and `/commands`. All but

@@ -1,6 +1,6 @@
 //! The skills that come with the library. A program that wants them says `.extend(builtin::skills)`.
 
-use crate::{ext::Registry, skill::Skill};
+use crate::{invoke::skill::Skill, registry::Registry};
 
 /// Name, when to use it, text.
 const SKILLS: [(&str, &str, &str); 3] = [

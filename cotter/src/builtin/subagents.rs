@@ -1,7 +1,10 @@
 //! The subagents that come with the library. A program that wants them says
 //! `.extend(builtin::subagents)`.
 
-use crate::{agents::AgentConfig, ext::Registry, mention::Mention};
+use crate::{
+    invoke::{agent_config::AgentConfig, subagent::Mention},
+    registry::Registry,
+};
 
 const GENERAL: &str = "You work on one task that another agent hands to you. You see nothing of \
     their conversation: the task is all you know, so look for yourself before you assume. Do the \

@@ -5,8 +5,8 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use super::commands::CommandPattern;
-use crate::{ext::tool_globs, tool::Facts};
+use crate::permission::command_pattern::CommandPattern;
+use crate::permission::{facts::Facts, tool_glob::tool_globs};
 
 /// A declared check of what tools are given.
 ///
@@ -77,7 +77,7 @@ impl Guard {
     }
 
     /// Why a call does not pass; `None` where it does.
-    pub(super) fn rejects(&self, tool: &str, input: &Value, facts: &Facts) -> Option<String> {
+    pub(crate) fn rejects(&self, tool: &str, input: &Value, facts: &Facts) -> Option<String> {
         if !self.tools.is_match(tool) {
             return None;
         }

@@ -50,7 +50,7 @@ pub fn host_address(host: &str) -> Option<IpAddr> {
 }
 
 /// The pattern of a rule's host as a glob over [`host_name`]s, with a port where it has one. Stars stay.
-pub(super) fn pattern(written: &str) -> String {
+pub(crate) fn pattern(written: &str) -> String {
     let is_glob = |text: &str| text.contains(['*', '?', '{', '}']);
     let (host, port) = match written.rsplit_once(':') {
         Some((host, port))

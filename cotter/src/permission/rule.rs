@@ -4,10 +4,13 @@ use std::{fmt, path::Path};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::{commands::CommandPattern, paths::PathPattern};
+use crate::permission::{command_pattern::CommandPattern, path_pattern::PathPattern};
 use crate::{
-    cx::Place,
-    tool::{Command, Facts, OTHER_NAMES, our_name},
+    fs::workspace::Place,
+    permission::{
+        facts::{Command, Facts},
+        tool_names::{OTHER_NAMES, our_name},
+    },
 };
 
 /// What a rule says.
@@ -123,7 +126,7 @@ impl Rule {
             }
             (Some(spec), Some(Touch::Fetches)) => {
                 let host = spec.strip_prefix("domain:").unwrap_or(spec);
-                About::Hosts(flat(&super::host::pattern(host)).map_err(error)?)
+                About::Hosts(flat(&crate::permission::host::pattern(host)).map_err(error)?)
             }
             (Some(spec), Some(touch)) => About::Paths(touch, path(spec).map_err(error)?),
             // What nothing is known to be touched by, it cannot be held against: it is about every call.
@@ -161,13 +164,13 @@ impl Rule {
         if !self.loosens() {
             return self.hits(tool, facts, place);
         }
-        let parts = super::parts(facts, place);
+        let parts = crate::permission::parts(facts, place);
         let covered = || parts.iter().all(|(part, _)| self.covers(part, place));
         self.covers_call(tool, facts, place) || !parts.is_empty() && covered()
     }
 
     /// Whether anything about a call matches: how rules that ask or deny hold.
-    pub(super) fn hits(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+    pub(crate) fn hits(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
         let path = |pattern: &PathPattern, path: &_| pattern.matches(path, place);
         match &self.about {
             About::Calls(touch) => {
@@ -187,7 +190,7 @@ impl Rule {
     }
 
     /// Whether the rule asks about or denies reading one file, which a call came across.
-    pub(super) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
         match &self.about {
             _ if self.loosens() => false,
             About::Paths(Touch::Reads, pattern) => pattern.matches(path, place),
@@ -197,7 +200,7 @@ impl Rule {
     }
 
     /// Whether the rule covers all of a call by itself.
-    pub(super) fn covers_call(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+    pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
         match &self.about {
             About::Calls(_) => self.tool.is_match(tool),
             About::Anything(pattern, words) => {
@@ -215,7 +218,7 @@ impl Rule {
     }
 
     /// Whether the rule covers a part of a call.
-    pub(super) fn covers(&self, part: &Part<'_>, place: &Place) -> bool {
+    pub(crate) fn covers(&self, part: &Part<'_>, place: &Place) -> bool {
         match (&self.about, part) {
             (About::Commands(pattern), Part::Command(commands, index)) => {
                 pattern.covers(commands, *index)
@@ -232,7 +235,7 @@ impl Rule {
 }
 
 /// A part of a call, which a rule covers or does not.
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// A command, by its number among those of the call.
     Command(&'a [Command], usize),
     Read(&'a Path),

@@ -10,10 +10,7 @@ use std::{
 #[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
-use crate::{
-    message::{Content, Part},
-    notes,
-};
+use crate::history::message::{Content, Part};
 
 /// How much of a result the model gets.
 #[derive(Clone, Debug)]
@@ -31,7 +28,7 @@ impl Cap {
             Content::Text(text) => Content::Text(self.text(text, name)),
             Content::Parts(parts) => Content::Parts(self.parts(parts, name)),
         };
-        content.map_text(|text| notes::escape(&text))
+        content.map_text(|text| crate::text::tags::escape(&text))
     }
 
     /// Texts that are too long together become one, before the pictures.

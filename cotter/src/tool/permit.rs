@@ -5,14 +5,15 @@ use std::{fmt, path::Path, sync::Arc};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use super::Facts;
+use crate::permission::facts::Facts;
 use crate::{
-    cx::Cx,
-    events::EventKind,
-    ext::Owner,
-    message::ToolCall,
-    notes::{Calling, Speaker},
-    scene::Scene,
+    agent::{cx::Cx, step_cx::Scene},
+    history::message::ToolCall,
+    hooks::{
+        events::EventKind,
+        notes::{Calling, Speaker},
+    },
+    permission::origin::Owner,
 };
 
 /// The leave to run one call once. There is no way to make one but through the pipeline.
@@ -26,7 +27,7 @@ pub struct Permit {
 
 impl Permit {
     /// To be called right after the ledger row of the call was stored, and nowhere else.
-    pub(super) fn after_ledger_row(
+    pub(crate) fn after_ledger_row(
         call: &ToolCall,
         input: Arc<Value>,
         facts: Arc<Facts>,
@@ -82,7 +83,7 @@ impl Permit {
 }
 
 /// The same place with the tool of a call speaking.
-pub(super) fn spoken_by_tool(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
+pub(crate) fn spoken_by_tool(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
     let (tool, call_id) = (call.name.clone(), call.id.clone());
     cx.spoken_by(Speaker::Tool(Arc::new(Calling { tool, owner: owner.clone(), call_id })))
 }

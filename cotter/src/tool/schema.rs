@@ -1,13 +1,13 @@
 //! A tool's schema, compiled when its first call comes: most tools of a session are never called.
 
-mod work;
+pub(crate) mod cost;
 
 use std::sync::OnceLock;
 
 use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
-use crate::{session::wire::is_too_deep, text};
+use crate::{history::line_format::is_too_deep, text};
 
 /// The most faults one message names.
 const FAULTS: usize = 4;
@@ -53,7 +53,8 @@ impl Schema {
         let compiled = self.compiled.get_or_init(|| compile(&self.schema));
         let Compiled { validator, repeats } = compiled.as_ref().map_err(broken)?;
         if *repeats {
-            work::bounded(&self.schema, input).map_err(|cause| broken(&cause))?;
+            crate::tool::schema::cost::bounded(&self.schema, input)
+                .map_err(|cause| broken(&cause))?;
         }
         if validator.is_valid(input) {
             return Ok(());
@@ -103,7 +104,7 @@ fn compile(schema: &Value) -> Result<Compiled, String> {
     let options =
         if mentions(schema, &NEWER) { options } else { options.with_draft(Draft::Draft7) };
     let validator = options.build(schema).map_err(|cause| cause.to_string())?;
-    Ok(Compiled { validator, repeats: mentions(schema, &work::REPEATS) })
+    Ok(Compiled { validator, repeats: mentions(schema, &crate::tool::schema::cost::REPEATS) })
 }
 
 fn mentions(schema: &Value, words: &[&str]) -> bool {

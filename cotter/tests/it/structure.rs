@@ -86,8 +86,11 @@ fn names_used(source: &str) -> BTreeSet<String> {
 #[test]
 fn r12_the_loop_and_the_pipeline_name_no_subsystem() {
     let source = package().join("src");
-    let mut files = vec![source.join("turn.rs"), source.join("ext/dispatch.rs")];
-    files.extend(sources(&source.join("turn")));
+    let mut files =
+        ["run/agent_loop.rs", "run/attempt.rs", "hooks/dispatch.rs", "pipeline.rs", "tool.rs"]
+            .map(|file| source.join(file))
+            .to_vec();
+    files.extend(sources(&source.join("pipeline")));
     files.extend(sources(&source.join("tool")));
     assert!(files.len() > 8, "loop and pipeline have files: {files:?}");
     for file in files {
@@ -101,7 +104,7 @@ fn r12_the_loop_and_the_pipeline_name_no_subsystem() {
 
 #[test]
 fn the_loop_is_one_screen() {
-    let source = read(&package().join("src/turn.rs"));
+    let source = read(&package().join("src/run/agent_loop.rs"));
     let start = source.find("    async fn go(").expect("the loop is called `go`");
     let body = source[start..].split("\n    }\n").next().expect("it ends");
     let lines = body.lines().count() + 1;

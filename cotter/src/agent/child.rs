@@ -1,0 +1,177 @@
+//! An agent that works for a run of another: under its policy, ledger and budget, and unable to do
+//! what that one could not.
+//!
+//! It shares its parent's registry, so every gate, rule and tool is the parent's own. Its messages
+//! are its own and are not kept; its decisions stand in the parent's session. It is aborted with the
+//! run it works for.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use crate::{
+    agent::{Agent, Limits, cx::Cx, session::Session},
+    history::{
+        header::Header,
+        store::{Line, LineKind, Log, Opened, Store, StoreError, Summary, Syncing},
+    },
+    hooks::notes::Speaker,
+    invoke::agent_config::AgentConfig,
+    model::Model,
+    registry::RegisterError,
+};
+
+/// How deep agents and calls may be nested.
+pub(crate) const DEEPEST: u8 = 4;
+
+/// Whom an agent works for.
+pub(crate) struct Parent {
+    /// Where it was built.
+    pub(crate) cx: Cx,
+    /// The call that asked for it, where it was one.
+    pub(crate) call_id: Option<SmolStr>,
+}
+
+/// How deep a context is nested: in calls, and in agents that work for agents.
+pub(crate) fn depth(cx: &Cx) -> u8 {
+    let above = cx.session().agent.parent().map_or(0, |parent| depth(&parent.cx) + 1);
+    cx.depth.saturating_add(above)
+}
+
+/// An agent in the making that will work for a run.
+#[must_use]
+pub struct ChildBuilder {
+    cx: Cx,
+    config: AgentConfig,
+    model: Option<Arc<dyn Model>>,
+    limits: Limits,
+}
+
+impl ChildBuilder {
+    pub(crate) fn new(cx: Cx) -> Self {
+        let agent = &cx.session().agent;
+        let mut limits = agent.limits().clone();
+        // The parent's own are kept through its budget; these would be the child's alone. Of steps it
+        // has as many as its parent: nobody else counts them.
+        (limits.max_budget_usd, limits.max_tokens) = (None, None);
+        let allowed = cx.shares().filter_map(|share| share.max_turns);
+        limits.max_steps = limits.max_steps.into_iter().chain(allowed).min();
+        ChildBuilder { config: AgentConfig::new("child"), model: None, limits, cx }
+    }
+
+    /// Everything that makes an agent, at once.
+    pub fn config(mut self, config: AgentConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Its id, in events and the ledger.
+    pub fn id(mut self, id: impl Into<SmolStr>) -> Self {
+        self.config.name = id.into();
+        self
+    }
+
+    /// What its model is told first. Nothing of the parent's prompt is taken over.
+    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
+        self.config.system_prompt = text.into();
+        self
+    }
+
+    /// Limits its tools, among its parent's, to names that match. None named: all of them.
+    pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
+        self.config.tools = globs.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Another model than the parent's.
+    pub fn model(mut self, model: impl Model) -> Self {
+        self.model = Some(Arc::new(model));
+        self
+    }
+
+    /// When its runs end by themselves, besides the parent's own limits.
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    fn named(&self, name: &str) -> Result<Arc<dyn Model>, RegisterError> {
+        let found = self.cx.session().agent.model_named(name);
+        found.map_err(|error| RegisterError::new(error.message))
+    }
+
+    /// The agent. Fails where agents are nested too deep, or its model is not known.
+    pub fn build(self) -> Result<Agent, RegisterError> {
+        if depth(&self.cx) >= DEEPEST {
+            let why = format!("agents and calls are nested {DEEPEST} deep, and may not be deeper");
+            return Err(RegisterError::new(why));
+        }
+        if self.cx.is_dry_run() {
+            return Err(RegisterError::new("hooks are only tried here: nobody works for them"));
+        }
+        let call_id = match &self.cx.speaker {
+            Speaker::Tool(calling) => Some(calling.call_id.clone()),
+            _ => None,
+        };
+        let model = match (&self.model, &self.config.model) {
+            (Some(model), _) => Some(model.clone()),
+            (None, None) => None,
+            (None, Some(name)) => Some(self.named(name)?),
+        };
+        let parent = Parent { cx: self.cx, call_id };
+        Agent::child(parent, self.config, model, self.limits)
+    }
+}
+
+/// Keeps what an agent that works for a run decides in that run's session, and nothing else.
+pub(crate) struct ParentStore(pub(crate) Session);
+
+impl Store for ParentStore {
+    fn create(&self, _: &Header) -> Result<Box<dyn Log>, StoreError> {
+        Ok(Box::new(ParentLog(self.0.clone())))
+    }
+
+    fn open(&self, _: &str) -> Result<Opened, StoreError> {
+        Err(StoreError::new("an agent that works for a run keeps no session of its own"))
+    }
+
+    fn new_id(&self) -> SmolStr {
+        self.0.id().clone()
+    }
+
+    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        Ok(vec![])
+    }
+
+    fn file(&self, id: &str) -> Option<std::path::PathBuf> {
+        self.0.agent.store().file(id)
+    }
+
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.0.agent.store().lines(id)
+    }
+}
+
+struct ParentLog(Session);
+
+impl Log for ParentLog {
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        let records = lines.iter().filter_map(|line| match &line.0 {
+            LineKind::Record(record) => Some(record.clone()),
+            LineKind::Entry(_) => None,
+        });
+        self.0.state().commit_records(records)
+    }
+
+    fn sync(&mut self) -> Syncing {
+        match self.0.state().commit_synced() {
+            Ok(syncing) => syncing,
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn sync_behind(&mut self) {
+        // A sync that fails is told at the next append.
+        let _ = self.0.state().commit_behind();
+    }
+}

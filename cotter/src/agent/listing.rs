@@ -1,0 +1,115 @@
+//! What a session's model was first shown of skills and subagents. Prompt caches hold while it stays: when
+//! files change, the model is told in a note, and sees the new list after the next compaction. What a
+//! program registers is shown at once.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use smol_str::SmolStr;
+
+use crate::{
+    agent::{
+        session::Session,
+        view::{Face, Section},
+    },
+    invoke::named_item::Kind,
+    permission::origin::Owner,
+    tool::Tool,
+};
+
+/// The lists that are before a conversation: in the descriptions of two tools, and in the system prompt.
+#[derive(Default)]
+pub(crate) struct Index {
+    /// The last generation that a program or a person made.
+    by_hand: u64,
+    /// The tools for skills and subagents, where they are shown.
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) sections: Vec<Section>,
+    listed: Vec<Listed>,
+}
+
+/// A name in a list.
+#[derive(PartialEq)]
+pub(crate) struct Listed {
+    pub(crate) kind: Kind,
+    pub(crate) name: SmolStr,
+    pub(crate) words: String,
+    pub(crate) owner: Owner,
+}
+
+impl Index {
+    pub(crate) fn of(face: &Face, tools: Vec<Arc<dyn Tool>>, sections: Vec<Section>) -> Self {
+        let kinds = [Kind::Skill, Kind::Subagent].into_iter();
+        let listed = kinds.flat_map(|kind| {
+            let owned = move |(name, words): (&str, &str)| Listed {
+                kind,
+                name: name.into(),
+                words: words.into(),
+                owner: face.owner_of(kind, name),
+            };
+            face.listed(kind).map(owned).collect::<Vec<_>>()
+        });
+        Index { by_hand: face.generation.by_hand, tools, sections, listed: listed.collect() }
+    }
+
+    /// The names of a kind.
+    pub(crate) fn listed(&self, kind: Kind) -> impl Iterator<Item = &Listed> {
+        self.listed.iter().filter(move |listed| listed.kind == kind)
+    }
+
+    /// Whether a model would see no difference.
+    fn is_shown_as(&self, other: &Index) -> bool {
+        let specs = |index: &Index| -> Vec<_> {
+            index.tools.iter().map(|tool| tool.spec().clone()).collect()
+        };
+        let texts =
+            |index: &Index| index.sections.iter().map(|s| s.text.clone()).collect::<Vec<_>>();
+        specs(self) == specs(other) && texts(self) == texts(other)
+    }
+
+    /// What is otherwise since, for the model.
+    fn news_since(&self, before: &Index) -> String {
+        let mut news = String::from("What can be called for has changed.");
+        for (kind, what) in [(Kind::Skill, "skill"), (Kind::Subagent, "subagent")] {
+            let is_new = |listed: &&Listed| {
+                !before.listed(kind).any(|old| old.name == listed.name && old.words == listed.words)
+            };
+            for Listed { name, words, .. } in self.listed(kind).filter(is_new) {
+                let _ = write!(news, "\nThere is the {what} `{name}`: {words}");
+            }
+            let is_gone = |listed: &&Listed| !self.listed(kind).any(|new| new.name == listed.name);
+            for Listed { name, .. } in before.listed(kind).filter(is_gone) {
+                let _ = write!(news, "\nThe {what} `{name}` is gone.");
+            }
+        }
+        news
+    }
+}
+
+impl Session {
+    /// What this session's model is shown instead of what a face has, where that is otherwise.
+    pub(crate) fn index_shown(&self, face: &Face) -> Option<Arc<Index>> {
+        let mut state = self.state();
+        match &state.shown {
+            Some(shown) if Arc::ptr_eq(shown, &face.index) => None,
+            Some(shown) if shown.by_hand == face.index.by_hand => {
+                (!shown.is_shown_as(&face.index)).then(|| shown.clone())
+            }
+            _ => {
+                state.shown = Some(face.index.clone());
+                None
+            }
+        }
+    }
+
+    /// What the model is to be told of the lists that it is shown as they were. It is told once.
+    pub(crate) fn news(&self, face: &Face) -> Option<String> {
+        let shown = face.shown.as_ref()?;
+        let mut state = self.state();
+        let told = state.choices().told.clone();
+        if told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &face.index)) {
+            return None;
+        }
+        state.choose().told = Some(face.index.clone());
+        Some(face.index.news_since(told.as_ref().unwrap_or(shown)))
+    }
+}

@@ -1,0 +1,424 @@
+//! What an agent shows its model: system prompt and tools, worked out once per generation from the
+//! agent's config and from what is registered. What is shown is what may be called.
+
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use globset::GlobSet;
+use smol_str::SmolStr;
+
+use crate::{
+    agent::{
+        Agent,
+        listing::Index,
+        session::{Session, active_run::ActiveSkills, cache_break as prefix, cache_break::Outline},
+    },
+    invoke::{
+        agent_config::AgentConfig,
+        named_item::{Called, Kind},
+        subagent::InvokeSubagent,
+    },
+    permission::{
+        origin::{Origin, Owner},
+        tool_glob::tool_globs,
+    },
+    registry::{
+        generation::{Generation, ToolRow},
+        subsystem::{Hook, Installed},
+    },
+    tool::{Tool, ToolSet},
+};
+
+/// Where an agent runs, for its system prompt. Callers know; the library does not look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Environment {
+    /// The operating system: `linux`.
+    pub os: String,
+    /// The shell that commands run in: `bash`.
+    pub shell: String,
+    /// The machine: `x86_64`.
+    pub platform: String,
+}
+
+impl Environment {
+    /// An environment of these.
+    pub fn new(
+        os: impl Into<String>,
+        shell: impl Into<String>,
+        platform: impl Into<String>,
+    ) -> Self {
+        Environment { os: os.into(), shell: shell.into(), platform: platform.into() }
+    }
+}
+
+/// One agent in one generation.
+pub(crate) struct Face {
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) tools: Arc<ToolSet>,
+    pub(crate) system: Arc<str>,
+    /// What the system prompt is made of.
+    pub(crate) sections: Vec<Section>,
+    outline: OnceLock<Arc<Outline>>,
+    /// The lists of what is called by name, as they are now.
+    pub(crate) index: Arc<Index>,
+    /// The same as a session's model was shown them first, where that is otherwise.
+    pub(crate) shown: Option<Arc<Index>>,
+    /// The names of the tools for skills and for subagents.
+    invoking: [SmolStr; 2],
+    config: Arc<AgentConfig>,
+    /// The tools a session was limited to.
+    pub(crate) limited_to: Option<Arc<[SmolStr]>>,
+    /// The skills of a session that stand at the end of its system prompt.
+    skills: Option<Arc<ActiveSkills>>,
+    /// Of the agent this one works for.
+    above: Option<Arc<Face>>,
+}
+
+/// A section of the system prompt.
+#[derive(Clone)]
+pub(crate) struct Section {
+    pub(crate) text: String,
+    pub(crate) by: SmolStr,
+    /// The kind of names it lists, where it does.
+    pub(crate) lists: Option<Kind>,
+}
+
+impl Section {
+    fn new(by: &SmolStr, text: String) -> Self {
+        Section { text, by: by.clone(), lists: None }
+    }
+}
+
+impl Agent {
+    /// What this agent shows its model now.
+    pub(crate) fn face(&self) -> Arc<Face> {
+        let above = self.parent().map(|parent| parent.cx.session().face());
+        let number = self.live().number();
+        // One generation for all of a lineage: whose tools are shown, those gates are asked.
+        let generation =
+            || above.as_ref().map_or_else(|| self.generation(), |above| above.generation.clone());
+        let is_current = |face: &Arc<Face>| {
+            let as_above = match (&face.above, &above) {
+                (None, None) => true,
+                (Some(old), Some(new)) => old.is(new),
+                _ => false,
+            };
+            as_above && face.generation.number == number
+        };
+        let slot = self.face_slot();
+        if let Some(face) = slot.read().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && is_current(face)
+        {
+            return face.clone();
+        }
+        let face = Arc::new(Face::build(self, generation(), above));
+        let old = slot.write().unwrap_or_else(PoisonError::into_inner).replace(face.clone());
+        // Outside the lock: what only the old generation held may look at the agent as it goes.
+        drop(old);
+        face
+    }
+}
+
+impl Session {
+    /// What this session's agent shows its model now.
+    pub(crate) fn face(&self) -> Arc<Face> {
+        let face = self.agent.face();
+        let names = self.state().choices().active_tools.to.clone();
+        let skills = self.skills_shown(&face);
+        let shown = self.index_shown(&face);
+        match (&names, &skills, &shown) {
+            (None, None, None) => face,
+            _ => Arc::new(face.of(names, skills, shown)),
+        }
+    }
+
+    /// The skills at the end of the system prompt. Where no skill has a trigger nobody looks for any.
+    fn skills_shown(&self, face: &Face) -> Option<Arc<ActiveSkills>> {
+        let there_may_be = !face.generation.triggers.is_empty();
+        there_may_be.then(|| self.active_skills()).filter(|active| !active.system.is_empty())
+    }
+
+    /// Whether a face is what would be shown now, by this session and by those it works for.
+    pub(crate) fn still_shows(&self, face: &Face) -> bool {
+        let limited = self.state().choices().active_tools.to.as_ref().map(Arc::as_ptr);
+        let skills = self.skills_shown(face);
+        let shown = self.index_shown(face);
+        self.agent.live().number() == face.generation.number
+            && skills.as_ref().map(Arc::as_ptr) == face.skills.as_ref().map(Arc::as_ptr)
+            && shown.as_ref().map(Arc::as_ptr) == face.shown.as_ref().map(Arc::as_ptr)
+            && limited == face.limited_to.as_ref().map(Arc::as_ptr)
+            && match (self.agent.parent(), &face.above) {
+                (Some(parent), Some(above)) => parent.cx.session().still_shows(above),
+                (None, None) => true,
+                _ => false,
+            }
+    }
+}
+
+impl Face {
+    fn build(agent: &Agent, generation: Arc<Generation>, above: Option<Arc<Face>>) -> Self {
+        let config = agent.config();
+        let tools = above.as_ref().map_or(&generation.tools, |above| &above.tools).clone();
+        let mut face = Face {
+            generation,
+            tools,
+            system: "".into(),
+            sections: vec![],
+            outline: OnceLock::new(),
+            index: Arc::default(),
+            shown: None,
+            invoking: agent.invoking_tools().clone(),
+            config,
+            limited_to: None,
+            skills: None,
+            above,
+        };
+        let scope = Scope::of(agent, &face.config, &face.generation.hooks);
+        let invoking = agent.invoking_tools();
+        let own = |row: &&Arc<ToolRow>| !invoking.contains(&row.spec.name) && scope.allows(row);
+        let own: Vec<_> = face.tools.rows().filter(own).cloned().collect();
+        let index = face.invoking(invoking, &scope);
+        let rows = index.iter().map(|tool| face.generation.row_for(tool.clone()));
+        face.tools = Arc::new(ToolSet::new(own.into_iter().chain(rows).collect()));
+        face.sections = face.compose(agent, &scope.lines);
+        face.system = join(&face.sections);
+        face.index = Arc::new(Index::of(&face, index, face.sections.clone()));
+        face
+    }
+
+    /// The tools for skills and subagents, where there are any and they may be called.
+    fn invoking(&self, names: &[SmolStr; 2], scope: &Scope<'_>) -> Vec<Arc<dyn Tool>> {
+        let shown = |name: &SmolStr, asked_for: bool| {
+            (asked_for || scope.holds(name))
+                && self.above.as_ref().is_none_or(|above| above.tools.row(name).is_some())
+        };
+        let [skill_tool, subagent_tool] = names;
+        let mut tools: Vec<Arc<dyn Tool>> = vec![];
+        let has_skills = self.exposed_skills().next().is_some();
+        if has_skills && shown(skill_tool, !self.config.skills.is_empty()) {
+            tools.push(Arc::new(self.invoke_skill(skill_tool)));
+        }
+        let subagents: Vec<_> = self.subagents().collect();
+        if !subagents.is_empty() && shown(subagent_tool, !self.config.agents.is_empty()) {
+            let listed =
+                subagents.iter().map(|mention| (&*mention.name, mention.description.as_str()));
+            tools.push(Arc::new(InvokeSubagent::new(subagent_tool.clone(), listed)));
+        }
+        tools
+    }
+
+    /// The agent's prompt, then whatever has something to say, in this order.
+    fn compose(&self, agent: &Agent, scope: &[String]) -> Vec<Section> {
+        let block = |name: &str, lines: &[String]| {
+            let text = || format!("<{name}>\n{}\n</{name}>", lines.join("\n"));
+            (!lines.is_empty()).then(|| Section::new(agent.id(), text()))
+        };
+        let environment = agent.environment().map(|Environment { os, shell, platform }| {
+            vec![format!("os: {os}"), format!("shell: {shell}"), format!("platform: {platform}")]
+        });
+        let skills: Vec<_> = self.exposed_skills().map(|skill| skill.name.as_str()).collect();
+        let resources = (!skills.is_empty()).then(|| format!("skills: {}", skills.join(", ")));
+        let resources = block("resources", resources.as_slice());
+        let prompt = Some(self.config.system_prompt.clone()).filter(|prompt| !prompt.is_empty());
+        let fragments = self
+            .generation
+            .hooks
+            .iter()
+            .filter_map(|hook| Some(Section::new(&hook.name, hook.fragment.clone()?)));
+        let sections = self.generation.sections.iter();
+        let sections = sections.map(|section| Section::new(&section.0, section.1.clone()));
+        let prompt = prompt.map(|text| Section::new(agent.id(), text));
+        prompt
+            .into_iter()
+            .chain(block("environment", &environment.unwrap_or_default()))
+            .chain(fragments)
+            .chain(sections)
+            .chain(resources.map(|section| Section { lists: Some(Kind::Skill), ..section }))
+            .chain(block("scope", scope))
+            .collect()
+    }
+
+    /// Whose every piece of it is, worked out when somebody asks.
+    pub(crate) fn outline(&self) -> Arc<Outline> {
+        self.outline.get_or_init(|| prefix::outline(self)).clone()
+    }
+
+    /// What kind of names the description of a tool lists, where it is one of the runtime's own.
+    pub(crate) fn lists(&self, tool: &str) -> Option<Kind> {
+        let row = self.tools.row(tool)?;
+        let kinds = [Kind::Skill, Kind::Subagent].into_iter().zip(&self.invoking);
+        let is_own = row.owner.origin == Origin::Kernel;
+        kinds.filter(|(_, name)| is_own && *name == tool).map(|(kind, _)| kind).next()
+    }
+
+    /// The names of a kind that the model is shown, with what it is told of them.
+    pub(crate) fn listed(&self, kind: Kind) -> impl Iterator<Item = (&str, &str)> {
+        let skills = self.exposed_skills().filter(move |_| kind == Kind::Skill);
+        let skills = skills.map(|skill| (skill.name.as_str(), skill.description.as_str()));
+        let subagents = self.subagents().filter(move |_| kind == Kind::Subagent);
+        skills.chain(subagents.map(|agent| (agent.name.as_str(), agent.description.as_str())))
+    }
+
+    /// The same for a session: with some of the tools only, with what its skills say, and with lists as
+    /// its model was shown them.
+    fn of(
+        &self,
+        names: Option<Arc<[SmolStr]>>,
+        skills: Option<Arc<ActiveSkills>>,
+        shown: Option<Arc<Index>>,
+    ) -> Face {
+        let tools = match &shown {
+            None => self.tools.clone(),
+            Some(shown) => self.showing(shown),
+        };
+        let tools = match &names {
+            None => tools,
+            Some(names) => {
+                let rows = tools.rows().filter(|row| names.contains(&row.spec.name));
+                Arc::new(ToolSet::new(rows.cloned().collect()))
+            }
+        };
+        let said = skills.iter().flat_map(|skills| &skills.system);
+        let said = said.map(|(name, text)| Section::new(name, text.clone()));
+        let sections = shown.as_ref().map_or(&self.sections, |shown| &shown.sections);
+        let sections: Vec<_> = sections.iter().cloned().chain(said).collect();
+        let system = match (&skills, &shown) {
+            (None, None) => self.system.clone(),
+            _ => join(&sections),
+        };
+        Face {
+            generation: self.generation.clone(),
+            tools,
+            system,
+            sections,
+            outline: OnceLock::new(),
+            index: self.index.clone(),
+            shown,
+            invoking: self.invoking.clone(),
+            config: self.config.clone(),
+            limited_to: names,
+            skills,
+            above: self.above.clone(),
+        }
+    }
+
+    /// The tools, with the descriptions of those for skills and subagents as they were shown.
+    fn showing(&self, shown: &Index) -> Arc<ToolSet> {
+        let is_own = |row: &&Arc<ToolRow>| self.lists(&row.spec.name).is_none();
+        let own = self.tools.rows().filter(is_own).cloned();
+        let rows = shown.tools.iter().map(|tool| self.generation.row_for(tool.clone()));
+        Arc::new(ToolSet::new(own.chain(rows).collect()))
+    }
+
+    /// Whether it is the same for the model: nothing it depends on has changed.
+    pub(crate) fn is(&self, other: &Face) -> bool {
+        let limited = |face: &Face| face.limited_to.as_ref().map(Arc::as_ptr);
+        let above = match (&self.above, &other.above) {
+            (None, None) => true,
+            (Some(ours), Some(theirs)) => ours.is(theirs),
+            _ => false,
+        };
+        above
+            && self.generation.number == other.generation.number
+            && Arc::ptr_eq(&self.config, &other.config)
+            && limited(self) == limited(other)
+    }
+
+    /// What a name of a kind stands for, where this agent may use it.
+    pub(crate) fn find(&self, kind: Kind, name: &str) -> Option<&Called> {
+        let (_, called) = self.generation.names.find(kind, name)?;
+        self.allows(kind, name).then_some(called)
+    }
+
+    /// Everything of a kind that this agent may use.
+    pub(crate) fn in_force(&self, kind: Kind) -> impl Iterator<Item = &Called> {
+        let all = self.generation.names.in_force().map(|(_, called)| called);
+        all.filter(move |called| called.kind() == kind && self.allows(kind, called.name()))
+    }
+
+    /// Who registered what a name stands for; of a name that stands for nothing, somebody who may do
+    /// least and has no hooks.
+    pub(crate) fn owner_of(&self, kind: Kind, name: &str) -> Owner {
+        let found = self.generation.names.find(kind, name);
+        let nobody = || Owner::new(Origin::Profile(SmolStr::default()), "");
+        found.map_or_else(nobody, |(owner, _)| owner.clone())
+    }
+
+    fn allows(&self, kind: Kind, name: &str) -> bool {
+        let listed = match kind {
+            Kind::Skill => &self.config.skills,
+            Kind::Subagent => &self.config.agents,
+            Kind::Hook | Kind::Command => return true,
+        };
+        (listed.is_empty() || listed.iter().any(|listed| listed == name))
+            && self.above.as_ref().is_none_or(|above| above.allows(kind, name))
+    }
+}
+
+/// A system prompt of its sections.
+fn join(sections: &[Section]) -> Arc<str> {
+    let texts: Vec<_> = sections.iter().map(|section| section.text.as_str()).collect();
+    texts.join("\n\n").into()
+}
+
+/// What an agent is limited to.
+struct Scope<'a> {
+    agent: &'a Agent,
+    /// The tools its config names; `None` for all.
+    named: Option<GlobSet>,
+    /// The tools its config takes away.
+    without: Option<GlobSet>,
+    /// Which of its tools each hook allows.
+    by_hook: Vec<(Arc<dyn Hook>, Vec<String>)>,
+    /// What its model is told about it.
+    lines: Vec<String>,
+}
+
+impl<'a> Scope<'a> {
+    fn of(agent: &'a Agent, config: &AgentConfig, hooks: &[Arc<Installed>]) -> Self {
+        let listed = |what: &str, names: Vec<&str>| {
+            (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+        };
+        let words = |names: &'_ [SmolStr]| names.iter().map(SmolStr::to_string).collect::<Vec<_>>();
+        let all = [
+            ("tools", config.tools.clone()),
+            ("without tools", config.without_tools.clone()),
+            ("skills", words(&config.skills)),
+            ("mcps", words(&config.mcps)),
+            ("agents", words(&config.agents)),
+        ];
+        let lines = all
+            .iter()
+            .filter_map(|(what, names)| listed(what, names.iter().map(String::as_str).collect()));
+        let mut lines: Vec<_> = lines.collect();
+        let by_hook = hooks.iter().map(|installed| {
+            let (names, line) = installed.scoped(config);
+            lines.extend(line);
+            (installed.hook.clone(), names)
+        });
+        let by_hook = by_hook.collect();
+        // Globs that cannot be read match nothing: what is not understood is not allowed.
+        let compiled = || tool_globs(&config.tools).unwrap_or_else(|_| GlobSet::empty());
+        let named = (!config.tools.is_empty()).then(compiled);
+        // Nor are tools left that such a glob may take away.
+        let all = || tool_globs(&["*".to_owned()]).unwrap_or_else(|_| GlobSet::empty());
+        let taken = || tool_globs(&config.without_tools).unwrap_or_else(|_| all());
+        let without = (!config.without_tools.is_empty()).then(taken);
+        Scope { agent, named, without, by_hook, lines }
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        self.agent.scope().is_none_or(|scope| scope.is_match(name))
+            && self.named.as_ref().is_none_or(|named| named.is_match(name))
+            && !self.without.as_ref().is_some_and(|without| without.is_match(name))
+    }
+
+    fn allows(&self, row: &ToolRow) -> bool {
+        let name = row.spec.name.as_str();
+        let by_owner = row.hook.as_ref().is_none_or(|owner| {
+            let of_owner = self.by_hook.iter().find(|(hook, _)| Arc::ptr_eq(hook, owner));
+            of_owner.is_some_and(|(_, names)| names.iter().any(|allowed| allowed == name))
+        });
+        by_owner && self.holds(name)
+    }
+}

@@ -1,0 +1,45 @@
+//! `destructive-commands` and `not-understood`: what a tool itself has doubts about asks, whatever
+//! rules, modes and approvals say.
+
+use crate::{
+    agent::cx::Cx,
+    hooks::{
+        handler::named,
+        points::tool_pre::{ToolCalled, ToolPre},
+    },
+    permission::{facts::Doubt, verdict::Verdict},
+    registry::Registry,
+};
+
+/// Registers the gates.
+pub(crate) fn register(registry: &mut Registry) {
+    let destructive = named("destructive-commands", destructive_commands)
+        .description("Asks before something is destroyed that cannot be brought back.");
+    let unclear = named("not-understood", not_understood)
+        .description("Asks where it cannot be told beforehand what a call does.");
+    registry.on(ToolPre, destructive).on(ToolPre, unclear);
+}
+
+fn destructive_commands(call: &ToolCalled, _: &Cx) -> Verdict {
+    ask(call, |doubt| match doubt {
+        Doubt::Destructive(what) => Some(what.clone()),
+        Doubt::NotUnderstood(_) => None,
+    })
+}
+
+fn not_understood(call: &ToolCalled, _: &Cx) -> Verdict {
+    ask(call, |doubt| match doubt {
+        Doubt::NotUnderstood(why) => Some(format!("it cannot be told what it does: {why}")),
+        Doubt::Destructive(_) => None,
+    })
+}
+
+/// Asks with the first doubt of a kind, and tells how many there are.
+fn ask(call: &ToolCalled, of_kind: impl Fn(&Doubt) -> Option<String>) -> Verdict {
+    let mut doubts = call.facts.doubts.iter().filter_map(of_kind);
+    match (doubts.next(), doubts.count()) {
+        (None, _) => Verdict::Pass,
+        (Some(first), 0) => Verdict::ask(first),
+        (Some(first), more) => Verdict::ask(format!("{first}; and {more} more")),
+    }
+}

@@ -1,0 +1,92 @@
+//! `own-files`: what can answer, trust or loosen is closed to every call, and so is what it could be
+//! learnt from.
+
+use std::path::Path;
+
+use crate::{
+    agent::cx::Cx,
+    fs::workspace::Place,
+    hooks::{
+        handler::named,
+        points::tool_pre::{ToolCalled, ToolPre},
+    },
+    permission::verdict::Verdict,
+    registry::Registry,
+};
+
+/// Registers the gate.
+pub(crate) fn register(registry: &mut Registry) {
+    let gate = named("own-files", own_files).description(
+        "Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a \
+         command could reach them through a folder that holds them.",
+    );
+    registry.on(ToolPre, gate);
+}
+
+fn own_files(call: &ToolCalled, cx: &Cx) -> Verdict {
+    let (place, facts) = (cx.place(), &call.facts);
+    let closed = facts.reads.iter().find(|path| place.is_closed(path));
+    let written = || facts.writes.iter().find(|path| place.is_closed_to_writes(path));
+    if let Some(path) = closed.or_else(written) {
+        return Verdict::block(format!("{} is closed to every call", path.display()));
+    }
+    let mut named = facts.reads.iter().chain(&facts.writes);
+    match named.find(|path| is_another_name(path, place)) {
+        Some(path) => {
+            let shown = crate::fs::paths::shown(path, place);
+            Verdict::block(format!("{shown} is another name of what is closed to every call"))
+        }
+        None => above(call, place),
+    }
+}
+
+/// The most files that are looked at for another name.
+const MOST: usize = 20_000;
+
+/// Whether a file with several names is one of those that are closed.
+#[cfg(unix)]
+fn is_another_name(path: &Path, place: &Place) -> bool {
+    use std::{fs, os::unix::fs::MetadataExt};
+    let Ok(about) = fs::metadata(path) else { return false };
+    if !about.is_file() || about.nlink() < 2 {
+        return false;
+    }
+    let mut left: Vec<_> = place.closed().map(Path::to_owned).collect();
+    for _ in 0..MOST {
+        let Some(path) = left.pop() else { return false };
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                left.extend(entries.map(|entry| entry.path()));
+            }
+            Ok(found) if (found.dev(), found.ino()) == (about.dev(), about.ino()) => return true,
+            _ => {}
+        }
+    }
+    // There is more than can be looked at: it may be.
+    true
+}
+
+#[cfg(not(unix))]
+fn is_another_name(_: &Path, _: &Place) -> bool {
+    false
+}
+
+/// A folder that holds something closed cannot be moved away with it; and where nothing confines a
+/// command, it could read all that such a folder holds, the one it runs in included.
+fn above(call: &ToolCalled, place: &Place) -> Verdict {
+    let facts = &call.facts;
+    let holds = |path: &Path| place.closed().any(|closed| closed.starts_with(path));
+    let is_root = |path: &Path| place.write_roots().any(|root| root == path);
+    let moved = facts.writes.iter().map(|path| path.as_path());
+    let moved = moved.filter(|path| !is_root(path)).find(|path| holds(path));
+    let free = !facts.commands.is_empty() && !facts.confined;
+    let read = || facts.reads.iter().map(|path| path.as_path()).chain([place.cwd()]);
+    match moved.or_else(|| read().find(|path| free && holds(path))) {
+        Some(path) => {
+            let shown = crate::fs::paths::shown(path, place);
+            Verdict::ask(format!("{shown} holds what is closed to every call"))
+        }
+        None => Verdict::Pass,
+    }
+}

@@ -1,0 +1,29 @@
+//! `project-roots`: no call reads outside the roots or writes outside the project. The pattern for
+//! every kernel gate: a pure function over a call's facts, and its registration.
+
+use crate::{
+    agent::cx::Cx,
+    hooks::{
+        handler::named,
+        points::tool_pre::{ToolCalled, ToolPre},
+    },
+    permission::verdict::Verdict,
+    registry::Registry,
+};
+
+/// Registers the gate.
+pub(crate) fn register(registry: &mut Registry) {
+    let gate = named("project-roots", project_roots)
+        .description("Blocks calls that read outside the roots or write outside the project.");
+    registry.on(ToolPre, gate);
+}
+
+/// Paths are compared by component; tools give them absolute, with links resolved.
+fn project_roots(call: &ToolCalled, cx: &Cx) -> Verdict {
+    let (place, facts) = (cx.place(), &call.facts);
+    let outside = facts.reads.iter().find(|path| !place.is_readable(path));
+    match outside.or_else(|| facts.writes.iter().find(|path| !place.is_writable(path))) {
+        Some(path) => Verdict::block(format!("{} is outside the project", path.display())),
+        None => Verdict::Pass,
+    }
+}

@@ -1,0 +1,65 @@
+//! `secret-then-network`: once a secret was read, whatever reaches beyond this machine asks.
+
+pub(crate) use crate::permission::secret_files::is_secret;
+
+use crate::{
+    agent::cx::Cx,
+    fs::paths,
+    hooks::{
+        handler::named,
+        points::tool_pre::{ToolCalled, ToolPre},
+    },
+    permission::verdict::Verdict,
+    registry::Registry,
+};
+
+/// Registers the gate, and the observer that remembers.
+pub(crate) fn register(registry: &mut Registry) {
+    let gate = named("secret-then-network", secret_then_network)
+        .description("After a secret was read, asks before anything reaches beyond this machine.");
+    registry.on(ToolPre, gate);
+    registry.observe(ToolPre, named("secret-reads", remember_secret));
+}
+
+fn secret_then_network(call: &ToolCalled, cx: &Cx) -> Verdict {
+    let facts = &call.facts;
+    let reaches_out = facts.reaches_out();
+    let reads_one = facts.reads.iter().find(|path| is_secret(path));
+    match reads_one {
+        Some(path) if reaches_out => {
+            let shown = paths::shown(path, cx.place());
+            Verdict::ask(format!("it reads {shown}, a secret, and may reach beyond this machine"))
+        }
+        _ if reaches_out && cx.has_read_secret() => Verdict::ask(
+            "a secret was read in this session, and this may reach beyond this machine",
+        ),
+        _ => Verdict::Pass,
+    }
+}
+
+/// Runs after the gates, so what is refused at once does not count.
+fn remember_secret(call: &ToolCalled, cx: &Cx) {
+    if let Some(path) = call.facts.reads.iter().find(|path| is_secret(path)) {
+        cx.mark_secret_read(&paths::shown(path, cx.place()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn s21_a_secret_is_known_by_its_name() {
+        let secret = |path: &str| is_secret(Path::new(path));
+        for path in
+            ["/p/.env", "/p/.ENV.local", "/h/.ssh/config", "/p/a.pem", "/h/id_rsa", "/h/.netrc"]
+        {
+            assert!(secret(path), "{path}");
+        }
+        for path in ["/p/env.rs", "/p/id_map.rs", "/p/src/main.rs", "/p/key.rs", "/"] {
+            assert!(!secret(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `system-directories`: nothing is written where the system lives, whatever the roots are.
+
+use crate::{
+    agent::cx::Cx,
+    fs::workspace::is_system,
+    hooks::{
+        handler::named,
+        points::tool_pre::{ToolCalled, ToolPre},
+    },
+    permission::verdict::Verdict,
+    registry::Registry,
+};
+
+/// Registers the gate.
+pub(crate) fn register(registry: &mut Registry) {
+    let gate = named("system-directories", system_directories).description(
+        "Blocks calls that write where the system lives: /etc, /usr, /dev and the like.",
+    );
+    registry.on(ToolPre, gate);
+}
+
+fn system_directories(call: &ToolCalled, _: &Cx) -> Verdict {
+    match call.facts.writes.iter().find(|path| is_system(path)) {
+        Some(path) => Verdict::block(format!("{} is the system's own", path.display())),
+        None => Verdict::Pass,
+    }
+}

@@ -1,0 +1,4 @@
+//! tools
+
+pub(crate) mod list;
+pub(crate) mod read;

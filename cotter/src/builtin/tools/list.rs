@@ -1,0 +1,101 @@
+//! `list`: what is in a folder.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{
+    fs::{paths, workspace::Place},
+    history::tool_error_kind::ErrorKind,
+    model::tools::{Output, ToolError, ToolSpec},
+    permission::facts::Facts,
+    tool::{Tool, Working, permit::Permit},
+};
+
+const MOST: usize = 1000;
+
+/// The tool `list {path?}`.
+pub struct List(ToolSpec);
+
+impl Default for List {
+    fn default() -> Self {
+        List(ToolSpec::new(
+            "list",
+            "List what is in a folder of the project, the project itself without `path`. Folders end \
+             in `/`, links in `@`.",
+            json!({
+                "type": "object",
+                "properties": {"path": {"type": "string", "minLength": 1}},
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for List {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let folder = permit.facts().reads.first().cloned().unwrap_or_default();
+            let shown = paths::shown(&folder, permit.cx().place());
+            let done = tokio::task::spawn_blocking(move || list(&folder, &shown)).await;
+            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+        })
+    }
+}
+
+fn list(folder: &Path, shown: &str) -> Result<Output, ToolError> {
+    let cannot = |cause: std::io::Error| {
+        let kind = match cause.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Failed,
+        };
+        ToolError::new(kind, format!("cannot list {shown}: {cause}"))
+    };
+    let mut names = entries(folder).map_err(cannot)?;
+    names.sort_unstable();
+    let left = names.len().saturating_sub(MOST);
+    names.truncate(MOST);
+    if left > 0 {
+        names.push(format!("… and {left} more"));
+    }
+    Ok(if names.is_empty() { format!("{shown} is empty").into() } else { names.join("\n").into() })
+}
+
+/// The names in a folder, each with a mark for what it is.
+#[cfg(unix)]
+fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
+    use rustix::fs::FileType;
+    let entries = crate::fs::open::Folder::open(folder)?.entries()?.into_iter();
+    let shown = entries.map(|(name, kind)| {
+        let mark = match kind {
+            FileType::Directory => "/",
+            FileType::Symlink => "@",
+            _ => "",
+        };
+        format!("{}{mark}", Path::new(&name).display())
+    });
+    Ok(shown.collect())
+}
+
+#[cfg(not(unix))]
+fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
+    let shown = std::fs::read_dir(folder)?.map(|entry| {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let mark = if kind.is_dir() { "/" } else { "" };
+        Ok(format!("{}{mark}", entry.path().file_name().unwrap_or_default().display()))
+    });
+    shown.collect()
+}

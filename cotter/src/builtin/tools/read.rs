@@ -1,0 +1,295 @@
+//! `read`: a text file with line numbers, or a part of one.
+
+use std::{
+    fs::Metadata,
+    io::{BufRead, BufReader, Read as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    fs::{
+        file_views::{COMPARED_BYTES, Mark, Seen},
+        open, paths,
+        workspace::Place,
+    },
+    history::{message::Part, tool_error_kind::ErrorKind},
+    model::tools::{Output, ToolError, ToolSpec},
+    permission::facts::Facts,
+    tool::{Tool, Working, permit::Permit},
+};
+
+const DEFAULT_LINES: usize = 2000;
+/// No line is shown longer than this, in characters.
+const LINE_CHARS: usize = 2000;
+/// Room for the line that says where to go on.
+const GO_ON_BYTES: usize = 80;
+/// The most of a picture that is sent.
+const PICTURE_BYTES: u64 = 5 * 1024 * 1024;
+
+/// The tool `read {path, offset?, limit?}`.
+pub struct Read(ToolSpec);
+
+impl Default for Read {
+    fn default() -> Self {
+        Read(ToolSpec::new(
+            "read",
+            "Read a file of the project. Text comes with line numbers; use `offset` (first line, \
+             from 1) and `limit` (number of lines) for a part of a long file. Pictures are shown.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "minLength": 1},
+                    "offset": {"type": "integer", "minimum": 1},
+                    "limit": {"type": "integer", "minimum": 1}
+                },
+                "required": ["path"],
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for Read {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        Facts::of_paths(&[input["path"].as_str().unwrap_or_default()], &[], place)
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let number = |key: &str| permit.input()[key].as_u64().and_then(|n| n.try_into().ok());
+            let wanted = Wanted {
+                // What was decided on is what is opened, not the path as the model spelled it.
+                path: permit.facts().reads.first().cloned().unwrap_or_default(),
+                offset: number("offset").unwrap_or(1),
+                limit: number("limit").unwrap_or(DEFAULT_LINES),
+                bytes: permit.cx().run.session.agent.limits().result_bytes,
+            };
+            let shown = paths::shown(&wanted.path, permit.cx().place());
+            let read = move || wanted.read(&shown, permit.cx().seen(), permit.cx().cancel());
+            let done = tokio::task::spawn_blocking(read).await;
+            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+        })
+    }
+}
+
+struct Wanted {
+    path: PathBuf,
+    offset: usize,
+    limit: usize,
+    /// The most of a page: what is longer would be cut in its middle.
+    bytes: usize,
+}
+
+impl Wanted {
+    fn read(
+        &self,
+        shown: &str,
+        seen: &Seen,
+        cancel: &CancellationToken,
+    ) -> Result<Output, ToolError> {
+        let file = open::file(&self.path).map_err(|cause| cannot(shown, &cause))?;
+        let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
+        let refused = |why: String| Err(ToolError::new(ErrorKind::InvalidArgs, why));
+        if about.is_dir() {
+            return refused(format!("{shown} is a folder; `list` shows what is in it"));
+        }
+        if !about.is_file() {
+            return refused(format!("{shown} is {}, not a file", other_kind(&about)));
+        }
+        // What is compared later is what was shown, whatever becomes of the file meanwhile.
+        let note = |held: Option<&[u8]>| seen.note(&self.path, Mark::of(&about, held));
+        if let Some(media_type) = picture(&self.path) {
+            let output = show_picture(file, about.len(), media_type, shown)?;
+            note(None);
+            return Ok(output);
+        }
+        let mut bytes = vec![];
+        let is_long = about.len() > COMPARED_BYTES;
+        let head = if is_long { HEAD_BYTES } else { COMPARED_BYTES };
+        (&file).take(head).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
+        note((!is_long).then_some(&*bytes));
+        if let Some(kind) = not_text(&bytes) {
+            return refused(format!("{shown} is not text: {kind}, {} bytes", about.len()));
+        }
+        if is_long {
+            // The part that was looked at comes first, then the rest.
+            return self.lines((&*bytes).chain(BufReader::new(file)), shown, cancel);
+        }
+        self.lines(&*bytes, shown, cancel)
+    }
+
+    fn lines(
+        &self,
+        mut file: impl BufRead,
+        shown: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Output, ToolError> {
+        let mut text = String::new();
+        let mut line = vec![];
+        let mut number = 0;
+        let mut within = false;
+        loop {
+            line.clear();
+            if cancel.is_cancelled() {
+                return Err(ToolError::new(ErrorKind::Cancelled, "the run was aborted"));
+            }
+            // A line without an end is read no further than anybody would look.
+            let taken = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
+            if taken.map_err(|cause| cannot(shown, &cause))? == 0 {
+                break;
+            }
+            if line.contains(&0) {
+                let message = format!("{shown} is not text: line {} has a zero byte", number + 1);
+                return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+            }
+            let rest_of_a_line = std::mem::replace(&mut within, !line.ends_with(b"\n"));
+            if rest_of_a_line {
+                continue;
+            }
+            number += 1;
+            if number < self.offset {
+                continue;
+            }
+            let words = String::from_utf8_lossy(line.trim_ascii_end());
+            let line = format!("{number:>6}\t{}\n", crate::text::clip(&words, LINE_CHARS));
+            // A page has a line in any case: otherwise nobody would get on.
+            let is_full = !text.is_empty() && text.len() + line.len() + GO_ON_BYTES > self.bytes;
+            if is_full || number >= self.offset.saturating_add(self.limit) {
+                text.push_str(&format!("… more follows; go on with offset {number}\n"));
+                return Ok(text.into());
+            }
+            text.push_str(&line);
+        }
+        match (number, text.is_empty()) {
+            (0, _) => Ok(format!("{shown} is empty").into()),
+            (lines, true) => {
+                let message =
+                    format!("{shown} has {lines} lines; offset {} is past its end", self.offset);
+                Err(ToolError::new(ErrorKind::InvalidArgs, message))
+            }
+            _ => Ok(text.into()),
+        }
+    }
+}
+
+/// How much of a file is looked at to tell what it is.
+const HEAD_BYTES: u64 = 8 * 1024;
+
+/// What begins like this is of that kind.
+const KINDS: [(&[u8], &str); 16] = [
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a program"),
+    (b"\xcf\xfa\xed\xfe", "a program"),
+    (b"\0asm", "a WebAssembly module"),
+    (b"PK\x03\x04", "a zip archive, or a document in one"),
+    (b"\x1f\x8b", "compressed with gzip"),
+    (b"\xfd7zXZ\0", "compressed with xz"),
+    (b"BZh", "compressed with bzip2"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
+    (b"%PDF-", "a PDF document"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"\xca\xfe\xba\xbe", "compiled Java classes"),
+    (b"\xff\xfe", "text in UTF-16"),
+    (b"\xfe\xff", "text in UTF-16"),
+];
+
+/// What a file is that begins like this, where that is no text.
+fn not_text(start: &[u8]) -> Option<&'static str> {
+    let head = &start[..start.len().min(HEAD_BYTES as usize)];
+    if !head.contains(&0) && !head.starts_with(b"%PDF-") {
+        return None;
+    }
+    let known = KINDS.iter().find(|(start, _)| head.starts_with(start));
+    Some(known.map_or("binary data", |(_, kind)| kind))
+}
+
+/// What something is that is neither file nor folder.
+fn other_kind(about: &Metadata) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        let kind = about.file_type();
+        if kind.is_fifo() {
+            return "a pipe";
+        }
+        if kind.is_socket() {
+            return "a socket";
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return "a device";
+        }
+    }
+    let _ = about;
+    "something else"
+}
+
+fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
+    let kind = match cause.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Failed,
+    };
+    ToolError::new(kind, format!("cannot read {shown}: {cause}"))
+}
+
+fn picture(path: &Path) -> Option<&'static str> {
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "png" => Some("image/png"),
+        "jpg" | "jpeg" => Some("image/jpeg"),
+        "gif" => Some("image/gif"),
+        "webp" => Some("image/webp"),
+        _ => None,
+    }
+}
+
+fn show_picture(
+    file: impl std::io::Read,
+    size: u64,
+    media_type: &str,
+    shown: &str,
+) -> Result<Output, ToolError> {
+    if size > PICTURE_BYTES {
+        let message =
+            format!("{shown} has {size} bytes; pictures up to {PICTURE_BYTES} can be shown");
+        return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+    }
+    let mut bytes = vec![];
+    file.take(PICTURE_BYTES).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
+    let picture = Part::picture(media_type, &bytes);
+    Ok(vec![Part::Text(format!("{shown}, {size} bytes")), picture].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_that_was_put_there_meanwhile_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "words").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let read = |path: PathBuf| {
+            Wanted { path, offset: 1, limit: 1, bytes: 1000 }.read(
+                "it",
+                &Seen::default(),
+                &CancellationToken::new(),
+            )
+        };
+        assert!(read(file).is_ok());
+        assert!(read(link).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! Paths as the floor compares them: absolute, links resolved as far as the path exists.
+
+use std::{
+    borrow::Cow,
+    path::{Component, Path, PathBuf},
+};
+
+use crate::fs::{workspace as place, workspace::Place};
+
+/// What a path touches: the file it means, first, and its own spelling where that is another. A deny
+/// rule holds for either end of a link, an allow rule must cover both.
+pub fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
+    let spelled = spelled(path, place);
+    // `/dev/stdout` leads to whatever this process has there, which is not what a call has.
+    if place::is_harmless(&spelled) && !path.contains("..") {
+        return vec![spelled];
+    }
+    let file = resolve(path, place);
+    if file == spelled { vec![file] } else { vec![file, spelled] }
+}
+
+/// A path whose `~` is the home folder, where that is known: nobody who writes `~/x` means a folder of
+/// that name in the project.
+pub fn from_home<'a>(path: &'a str, place: &Place) -> Cow<'a, str> {
+    let home = place.home().and_then(Path::to_str);
+    match (path.strip_prefix('~'), home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            Cow::Owned(format!("{home}{rest}"))
+        }
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// A path as it is written, absolute and without dots. No link is followed.
+fn spelled(path: &str, place: &Place) -> PathBuf {
+    let mut spelled = PathBuf::new();
+    for component in place.cwd().join(path).components() {
+        match component {
+            Component::ParentDir => _ = spelled.pop(),
+            Component::CurDir => {}
+            _ => spelled.push(component),
+        }
+    }
+    spelled
+}
+
+/// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
+/// taken literally. A link that leads nowhere yet is followed too: who writes it makes what it names.
+fn resolve(path: &str, place: &Place) -> PathBuf {
+    follow(&place.cwd().join(path), MOST_LINKS)
+}
+
+/// As many links in a row as an operating system follows.
+const MOST_LINKS: usize = 40;
+
+fn follow(path: &Path, links: usize) -> PathBuf {
+    let mut known = PathBuf::new();
+    let mut unknown = PathBuf::new();
+    let mut links = links;
+    for component in path.components() {
+        match component {
+            Component::ParentDir if unknown.as_os_str().is_empty() => _ = known.pop(),
+            Component::ParentDir => _ = unknown.pop(),
+            Component::CurDir => {}
+            _ if !unknown.as_os_str().is_empty() => unknown.push(component),
+            _ => {
+                let next = known.join(component);
+                if let Ok(real) = std::fs::canonicalize(&next) {
+                    known = real;
+                } else if let Some(target) = std::fs::read_link(&next).ok().filter(|_| links > 0) {
+                    links -= 1;
+                    known = follow(&known.join(target), links);
+                } else {
+                    unknown.push(component);
+                }
+            }
+        }
+    }
+    if unknown.as_os_str().is_empty() { known } else { known.join(unknown) }
+}
+
+/// A path as people know it: below the project without the project's own path.
+pub fn shown(path: &Path, place: &Place) -> String {
+    match path.strip_prefix(place.project()) {
+        Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
+        Ok(inside) => inside.display().to_string(),
+        Err(_) => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c6_a_tilde_is_the_home_folder_where_it_is_known() {
+        let nowhere = Place::new(Path::new("/work"));
+        let place = nowhere.clone().with_home("/home/u");
+        for (path, meant) in [
+            ("~/x", "/home/u/x"),
+            ("~", "/home/u"),
+            ("~u/x", "~u/x"),
+            ("a~/x", "a~/x"),
+            ("./~/x", "./~/x"),
+        ] {
+            assert_eq!(from_home(path, &place), meant);
+            assert_eq!(from_home(path, &nowhere), path);
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_and_dots_are_followed_before_anybody_compares() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let inside = root.join("project");
+        std::fs::create_dir_all(inside.join("sub")).unwrap();
+        std::fs::write(root.join("secret"), "s").unwrap();
+        std::os::unix::fs::symlink("../secret", inside.join("link")).unwrap();
+        std::os::unix::fs::symlink("/nowhere/at/all", inside.join("dangling")).unwrap();
+        std::os::unix::fs::symlink("dangling/b", inside.join("further")).unwrap();
+        std::os::unix::fs::symlink("round", inside.join("round")).unwrap();
+        std::os::unix::fs::symlink("../new", inside.join("sub/up")).unwrap();
+        let place = Place::new(&inside);
+        let check =
+            |path: &str, expected: PathBuf| assert_eq!(resolve(path, &place), expected, "{path}");
+        check("a.txt", inside.join("a.txt"));
+        check("sub/../a.txt", inside.join("a.txt"));
+        check("link", root.join("secret"));
+        check("../secret", root.join("secret"));
+        check("new/../../x", root.join("x"));
+        check("/etc/../etc", PathBuf::from("/etc"));
+        check(".", inside.clone());
+        check("/../../..", PathBuf::from("/"));
+        check("dangling", PathBuf::from("/nowhere/at/all"));
+        check("dangling/x", PathBuf::from("/nowhere/at/all/x"));
+        check("further", PathBuf::from("/nowhere/at/all/b"));
+        check("sub/up", inside.join("new"));
+        check("round/x", inside.join("round/x"));
+        assert_eq!(touched("/dev/stdout", &place), [PathBuf::from("/dev/stdout")]);
+        assert_eq!(touched("/dev/./fd/2", &place), [PathBuf::from("/dev/fd/2")]);
+        assert_eq!(touched("dangling", &place)[1], inside.join("dangling"));
+    }
+}

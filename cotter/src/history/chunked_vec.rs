@@ -1,0 +1,191 @@
+//! A list that is cheap to clone and to extend, however long it is: full blocks are shared for good,
+//! and only the last, growing one is ever copied.
+
+use std::{any::Any, sync::Arc};
+
+use crate::history::memo::Kept;
+
+const BLOCK: usize = 64;
+
+/// A list of shared blocks.
+#[doc(hidden)]
+pub(crate) struct Spine<T> {
+    /// Every block is full.
+    blocks: Arc<Vec<Arc<Chunk<T>>>>,
+    /// Shorter than a block.
+    tail: Arc<Vec<T>>,
+}
+
+/// Sixty-four items that will never change.
+pub struct Chunk<T> {
+    items: Vec<T>,
+    kept: Kept,
+}
+
+impl<T> Chunk<T> {
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// What somebody made of this block, made on first use and kept.
+    pub(crate) fn kept<V: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> V) -> &V {
+        self.kept.get_or_make(key, make)
+    }
+}
+
+impl<T> Default for Spine<T> {
+    fn default() -> Self {
+        Spine { blocks: Arc::default(), tail: Arc::default() }
+    }
+}
+
+impl<T> Clone for Spine<T> {
+    fn clone(&self) -> Self {
+        Spine { blocks: self.blocks.clone(), tail: self.tail.clone() }
+    }
+}
+
+impl<T: Clone> Spine<T> {
+    pub(crate) fn push(&mut self, item: T) {
+        let tail = Arc::make_mut(&mut self.tail);
+        tail.push(item);
+        if tail.len() == BLOCK {
+            let items = std::mem::take(tail);
+            let block = Chunk { items, kept: Kept::default() };
+            Arc::make_mut(&mut self.blocks).push(Arc::new(block));
+        }
+    }
+}
+
+impl<T> Spine<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len() * BLOCK + self.tail.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tail.is_empty() && self.blocks.is_empty()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        match self.blocks.get(index / BLOCK) {
+            Some(block) => block.items.get(index % BLOCK),
+            None => self.tail.get(index.checked_sub(self.blocks.len() * BLOCK)?),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.blocks.iter().flat_map(|block| &block.items).chain(self.tail.iter())
+    }
+
+    pub(crate) fn blocks(&self) -> (&[Arc<Chunk<T>>], &[T]) {
+        (&self.blocks, &self.tail)
+    }
+
+    /// What follows an earlier list of which this one is the continuation; `None` where it is not.
+    /// Blocks are told apart by where they are, so a long common past costs next to nothing.
+    pub(crate) fn after<'a>(
+        &'a self,
+        earlier: &Spine<T>,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> Option<impl Iterator<Item = &'a T>> {
+        let shared = earlier.blocks.len();
+        let as_before = Arc::ptr_eq(&self.blocks, &earlier.blocks)
+            || self.blocks.get(..shared).is_some_and(|blocks| {
+                blocks.iter().zip(earlier.blocks.iter()).all(|(a, b)| Arc::ptr_eq(a, b))
+            });
+        let rest = || self.from(shared * BLOCK);
+        let tail_as_before = as_before
+            && self.len() >= earlier.len()
+            && rest().zip(earlier.tail.iter()).all(|(a, b)| same(a, b));
+        tail_as_before.then(|| self.from(earlier.len()))
+    }
+
+    /// How many items from the first on are the same in both. Blocks that both share are not looked at.
+    pub(crate) fn same_start(&self, other: &Spine<T>, same: impl Fn(&T, &T) -> bool) -> usize {
+        let shared = match Arc::ptr_eq(&self.blocks, &other.blocks) {
+            true => self.blocks.len(),
+            false => {
+                let blocks = self.blocks.iter().zip(other.blocks.iter());
+                blocks.take_while(|(a, b)| Arc::ptr_eq(a, b)).count()
+            }
+        };
+        let shared = shared * BLOCK;
+        let rest = self.from(shared).zip(other.from(shared));
+        shared + rest.take_while(|(a, b)| same(a, b)).count()
+    }
+
+    fn from(&self, index: usize) -> impl Iterator<Item = &T> {
+        let (block, within) = (index / BLOCK, index % BLOCK);
+        let blocks = self.blocks.get(block..).unwrap_or_default();
+        let skipped = if blocks.is_empty() { index - self.blocks.len() * BLOCK } else { within };
+        blocks.iter().flat_map(|block| &block.items).chain(self.tail.iter()).skip(skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(n: usize) -> Spine<usize> {
+        let mut spine = Spine::default();
+        (0..n).for_each(|n| spine.push(n));
+        spine
+    }
+
+    #[test]
+    fn a_clone_keeps_what_it_had_while_the_original_grows() {
+        let mut spine = Spine::default();
+        let mut clones = vec![];
+        for n in 0..200 {
+            clones.push(spine.clone());
+            spine.push(n);
+        }
+        for (n, clone) in clones.iter().enumerate() {
+            assert_eq!(clone.iter().copied().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
+            assert_eq!((clone.len(), clone.get(n)), (n, None));
+            let after: Vec<_> =
+                spine.after(clone, usize::eq).expect("it follows").copied().collect();
+            assert_eq!(after, (n..200).collect::<Vec<_>>());
+        }
+        assert!((0..200).all(|n| spine.get(n) == Some(&n)));
+        assert!(Arc::ptr_eq(&spine.blocks[0], &clones[199].blocks[0]));
+    }
+
+    #[test]
+    fn the_same_start_is_as_long_as_it_is() {
+        for (n, changed) in [(0, 0), (1, 0), (64, 63), (64, 64), (130, 0), (130, 70), (200, 199)] {
+            let other = |n: usize| {
+                let mut spine = counted(changed.min(n));
+                (changed..n).for_each(|_| spine.push(usize::MAX));
+                spine
+            };
+            let spine = counted(n);
+            for length in [changed, n, n + 70] {
+                let same = spine.same_start(&other(length), usize::eq);
+                assert_eq!(same, changed.min(n), "{n} items, others from {changed} to {length}");
+                assert_eq!(other(length).same_start(&spine, usize::eq), same);
+            }
+            let mut longer = spine.clone();
+            longer.push(0);
+            let looked_at = std::cell::Cell::new(0);
+            let look = |a: &usize, b: &usize| {
+                looked_at.set(looked_at.get() + 1);
+                a == b
+            };
+            assert_eq!(spine.same_start(&longer, look), n);
+            assert_eq!(looked_at.get(), n % BLOCK, "shared blocks are not looked at");
+        }
+    }
+
+    #[test]
+    fn another_list_does_not_follow() {
+        for n in [0, 1, 63, 64, 65, 128, 130] {
+            let (spine, mut changed) = (counted(n), counted(n));
+            changed.push(7);
+            assert!(spine.after(&changed, usize::eq).is_none(), "{n}: it is shorter");
+            if n >= 64 {
+                assert!(changed.after(&spine, usize::eq).is_none(), "{n}: other blocks");
+            }
+        }
+    }
+}

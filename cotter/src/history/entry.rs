@@ -1,0 +1,359 @@
+//! What a session is made of: entries, which form a tree, and records, which do not.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use crate::history::line_format as wire;
+use crate::history::{
+    chunked_vec::Spine,
+    message::{Content, Mark, Message, UserMessage},
+};
+
+/// A moment, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// This moment.
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The moment of an RFC 3339 text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let time = humantime::parse_rfc3339_weak(text).ok()?;
+        let since = time.duration_since(UNIX_EPOCH).ok()?;
+        Some(Timestamp(u64::try_from(since.as_millis()).ok()?))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The last moment that has a year of four digits.
+        let millis = self.0.min(253_402_300_799_999);
+        humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(millis)).fmt(f)
+    }
+}
+
+/// One entry of a session's tree. Its body is read from the file when somebody looks.
+pub struct Entry {
+    id: SmolStr,
+    parent_id: Option<SmolStr>,
+    kind: EntryKind,
+    raw: Option<Raw>,
+    parsed: OnceLock<Box<Parsed>>,
+}
+
+struct Parsed {
+    timestamp: Timestamp,
+    body: Body,
+}
+
+/// A line of a file that is kept whole.
+#[derive(Clone)]
+pub(crate) struct Raw {
+    pub(crate) file: Arc<Vec<u8>>,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Raw {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.file[self.start..self.end]
+    }
+}
+
+/// What kind of entry it is: known without reading its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    Message,
+    Compaction,
+    ModelChange,
+    ThinkingLevel,
+    Label,
+    SessionInfo,
+    SecretRead,
+    Leaf,
+    SkillActive,
+    Custom,
+}
+
+impl EntryKind {
+    const WORDS: [(EntryKind, &'static str); 9] = [
+        (EntryKind::Message, "message"),
+        (EntryKind::Compaction, "compaction"),
+        (EntryKind::ModelChange, "model_change"),
+        (EntryKind::ThinkingLevel, "thinking_level_change"),
+        (EntryKind::Label, "label"),
+        (EntryKind::SessionInfo, "session_info"),
+        (EntryKind::SecretRead, "secret_read"),
+        (EntryKind::Leaf, "leaf"),
+        (EntryKind::SkillActive, "skill_active"),
+    ];
+
+    /// The kind of a type name; one that is not the core's is custom.
+    pub(crate) fn parse(word: &str) -> Self {
+        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
+        known.map_or(EntryKind::Custom, |(kind, _)| *kind)
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("custom", |(_, word)| word)
+    }
+}
+
+/// What an entry says.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Body {
+    /// A message of the conversation.
+    Message(Message),
+    /// What came before was summed up.
+    Compaction(Box<Compaction>),
+    /// Another model from here on.
+    ModelChange(SmolStr),
+    /// Another thinking level from here on.
+    ThinkingLevel(SmolStr),
+    /// A name for an entry, or no longer.
+    Label {
+        /// The entry.
+        target: SmolStr,
+        /// Its name.
+        label: Option<String>,
+    },
+    /// The session's name, or no longer.
+    SessionInfo(Option<String>),
+    /// A secret was read: from here on what leaves the machine is asked about.
+    SecretRead(String),
+    /// The leaf moved there; `None` is before the first entry.
+    Leaf(Option<SmolStr>),
+    /// A skill is part of the context from here on.
+    SkillActive {
+        /// Its name.
+        name: SmolStr,
+        /// Its text, where it stands in the system prompt; empty where a message brings it.
+        text: String,
+    },
+    /// An extension's own entry, ignored by the core and kept: all its fields but the core's own.
+    Custom(Map<String, Value>),
+    /// A line that could not be read. It is kept in the file and left out of everything else.
+    Unreadable,
+}
+
+/// A summary of what came before.
+#[derive(Clone, Debug)]
+pub struct Compaction {
+    /// The summary as the model gets it.
+    pub message: Message,
+    /// The first entry that is kept beside it.
+    pub first_kept: SmolStr,
+    /// How many tokens the context had before.
+    pub tokens_before: u64,
+}
+
+impl Compaction {
+    /// A summary that stands for everything before `first_kept`.
+    pub fn new(summary: impl Into<String>, first_kept: SmolStr, tokens_before: u64) -> Self {
+        let message = UserMessage::marked(Content::Text(summary.into()), Mark::Compaction);
+        Compaction { message: Message::User(message), first_kept, tokens_before }
+    }
+}
+
+impl Body {
+    pub(crate) fn kind(&self) -> EntryKind {
+        match self {
+            Body::Message(_) => EntryKind::Message,
+            Body::Compaction(_) => EntryKind::Compaction,
+            Body::ModelChange(_) => EntryKind::ModelChange,
+            Body::ThinkingLevel(_) => EntryKind::ThinkingLevel,
+            Body::Label { .. } => EntryKind::Label,
+            Body::SessionInfo(_) => EntryKind::SessionInfo,
+            Body::SecretRead(_) => EntryKind::SecretRead,
+            Body::Leaf(_) => EntryKind::Leaf,
+            Body::SkillActive { .. } => EntryKind::SkillActive,
+            Body::Custom(_) | Body::Unreadable => EntryKind::Custom,
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(
+        id: SmolStr,
+        parent_id: Option<SmolStr>,
+        timestamp: Timestamp,
+        body: Body,
+    ) -> Self {
+        let kind = body.kind();
+        let parsed = OnceLock::from(Box::new(Parsed { timestamp, body }));
+        Entry { id, parent_id, kind, raw: None, parsed }
+    }
+
+    /// A message of a request that is in no session.
+    pub(crate) fn unstored(message: Message) -> Self {
+        Entry::new(SmolStr::default(), None, Timestamp::default(), Body::Message(message))
+    }
+
+    /// A message of a request that stands in an entry's place.
+    pub(crate) fn in_place_of(id: &SmolStr, message: Message) -> Self {
+        Entry::new(id.clone(), None, Timestamp::default(), Body::Message(message))
+    }
+
+    #[cfg(feature = "jsonl")]
+    pub(crate) fn lazy(id: SmolStr, parent_id: Option<SmolStr>, kind: EntryKind, raw: Raw) -> Self {
+        Entry { id, parent_id, kind, raw: Some(raw), parsed: OnceLock::new() }
+    }
+
+    /// Its id within the session.
+    pub fn id(&self) -> &SmolStr {
+        &self.id
+    }
+
+    /// The entry before it on its branch.
+    pub fn parent_id(&self) -> Option<&SmolStr> {
+        self.parent_id.as_ref()
+    }
+
+    pub(crate) fn stored_id(&self) -> Option<&SmolStr> {
+        (!self.id.is_empty()).then_some(&self.id)
+    }
+
+    pub(crate) fn kind(&self) -> EntryKind {
+        self.kind
+    }
+
+    /// When it was written.
+    pub fn timestamp(&self) -> Timestamp {
+        self.parsed().timestamp
+    }
+
+    /// What it says.
+    pub fn body(&self) -> &Body {
+        &self.parsed().body
+    }
+
+    /// The message it holds, where it is one.
+    pub fn message(&self) -> Option<&Message> {
+        match self.body() {
+            Body::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// The message it stands for in a context: its own, or a summary.
+    pub(crate) fn in_context(&self) -> Option<&Message> {
+        match self.body() {
+            Body::Message(message) => Some(message),
+            Body::Compaction(compaction) => Some(&compaction.message),
+            _ => None,
+        }
+    }
+
+    /// Whether what a transform sent is this entry, or stands in its place.
+    pub(crate) fn is_source_of(self: &Arc<Self>, sent: &Arc<Entry>) -> bool {
+        Arc::ptr_eq(self, sent) || (sent.stored_id().is_some() && self.id == sent.id)
+    }
+
+    pub(crate) fn raw(&self) -> Option<&Raw> {
+        self.raw.as_ref()
+    }
+
+    /// The entry as a plain object, as it stands in a session file.
+    pub fn to_json(&self) -> Value {
+        let mut line = vec![];
+        match &self.raw {
+            Some(raw) => line.extend_from_slice(raw.bytes()),
+            None => wire::write_entry(&mut line, self),
+        }
+        serde_json::from_slice(&line).unwrap_or(Value::Null)
+    }
+
+    fn parsed(&self) -> &Parsed {
+        self.parsed.get_or_init(|| {
+            let bytes = self.raw.as_ref().map_or(&[][..], Raw::bytes);
+            let (timestamp, body) = wire::read_body(self.kind, bytes);
+            Box::new(Parsed { timestamp, body })
+        })
+    }
+}
+
+/// The entries from the root of a session to its leaf, oldest first. Cheap to clone; it only grows,
+/// so an index into it stays true.
+#[derive(Clone, Default)]
+pub struct Entries(pub(crate) Spine<Arc<Entry>>);
+
+impl Entries {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The entry at an index.
+    pub fn get(&self, index: usize) -> Option<&Arc<Entry>> {
+        self.0.get(index)
+    }
+
+    /// The last entry.
+    pub fn last(&self) -> Option<&Arc<Entry>> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// The entries, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
+        self.0.iter()
+    }
+}
+
+impl std::ops::Index<usize> for Entries {
+    type Output = Arc<Entry>;
+    fn index(&self, index: usize) -> &Arc<Entry> {
+        self.get(index).expect("the index is below the number of entries")
+    }
+}
+
+impl<'a> IntoIterator for &'a Entries {
+    type Item = &'a Arc<Entry>;
+    type IntoIter = Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a>;
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
+
+impl IntoIterator for Entries {
+    type Item = Arc<Entry>;
+    type IntoIter = std::vec::IntoIter<Arc<Entry>>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().cloned().collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl FromIterator<Arc<Entry>> for Entries {
+    fn from_iter<I: IntoIterator<Item = Arc<Entry>>>(entries: I) -> Self {
+        let mut all = Entries::default();
+        entries.into_iter().for_each(|entry| all.0.push(entry));
+        all
+    }
+}
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.word(), self.id)
+    }
+}

@@ -1,0 +1,297 @@
+//! Sessions as files of JSON lines, one file each, only ever appended to.
+//!
+//! A line is one `write` on a file opened for appending, so a killed process leaves whole lines but
+//! for the last. A torn last line costs that line only: the next append starts on a line of its own.
+//! What could not be written whole, and was told to have failed, is taken back.
+//! Lines that cannot be read are kept and reported. One process writes a file at a time.
+
+pub(crate) mod load;
+pub(crate) mod syncer;
+pub(crate) mod tail;
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::UNIX_EPOCH,
+};
+
+#[cfg(unix)]
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+
+use smol_str::SmolStr;
+
+pub(crate) use crate::history::jsonl::load::{Loaded, load};
+use crate::history::jsonl::syncer::Syncer;
+use crate::history::ledger::HashChain;
+use crate::history::{
+    entry::Timestamp,
+    header::{Header, VERSION},
+    line_format as wire,
+    store::{Earlier, Line, Log, Opened, Store, StoreError, Summary, Syncing},
+};
+
+/// Sessions as files in a folder.
+pub struct JsonlStore {
+    folder: PathBuf,
+    syncer: Arc<Syncer>,
+}
+
+impl JsonlStore {
+    /// The sessions of a folder. It is made, readable by its owner only, when the first is written.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        JsonlStore { folder: folder.into(), syncer: Arc::default() }
+    }
+
+    /// The file of a session.
+    pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if id.is_empty() || id.len() > 128 || !id.bytes().all(plain) {
+            let shown = crate::text::clip(id, 40).into_owned();
+            return Err(StoreError::new(format!("`{shown}` is not a session's id")));
+        }
+        Ok(self.folder.join(format!("{id}.jsonl")))
+    }
+
+    /// The head of a session file: as little of it as a list needs.
+    fn summary(&self, path: &Path) -> Option<Summary> {
+        const HEAD: u64 = 64 * 1024;
+        // The name of the file is the session's id, as when it is opened.
+        let id = path.file_stem()?.to_str().filter(|id| self.path(id).is_ok())?;
+        let file = File::open(path).ok()?;
+        let about = file.metadata().ok()?;
+        let mut head = BufReader::new((&file).take(HEAD));
+        let mut line = vec![];
+        head.read_until(b'\n', &mut line).ok()?;
+        let header = wire::read_header(&line)?;
+        let mut rest = vec![];
+        head.read_to_end(&mut rest).ok()?;
+        let mut end = vec![];
+        if about.len() > HEAD {
+            (&file).seek(SeekFrom::Start(about.len() - HEAD)).ok()?;
+            (&file).take(HEAD).read_to_end(&mut end).ok()?;
+        }
+        let name = load::last_name(&end).or_else(|| load::last_name(&rest)).flatten();
+        let title = name.or_else(|| load::first_words(&rest)).unwrap_or_default();
+        let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(Summary {
+            id: id.into(),
+            cwd: header.cwd,
+            created_at: header.created_at,
+            modified_at: Timestamp(u64::try_from(since.as_millis()).ok()?),
+            title,
+            bytes: about.len(),
+        })
+    }
+
+    fn make_folder(&self) -> Result<(), StoreError> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        builder.mode(0o700);
+        builder.create(&self.folder).map_err(|cause| {
+            StoreError::io(format!("cannot make {}", self.folder.display()), cause)
+        })
+    }
+}
+
+impl Store for JsonlStore {
+    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+        self.make_folder()?;
+        let path = self.path(&header.id)?;
+        let failed = |cause| StoreError::io(format!("cannot make {}", path.display()), cause);
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create_new(true);
+        #[cfg(unix)]
+        options.mode(0o600);
+        let file = options.open(&path).map_err(failed)?;
+        lock(&file, &path)?;
+        let mut line = vec![];
+        wire::write_header(&mut line, header);
+        line.push(b'\n');
+        (&file).write_all(&line).map_err(failed)?;
+        // The name must survive a power cut as well as the bytes.
+        self.syncer.behind(&Arc::new(File::open(&self.folder).map_err(failed)?));
+        let chain = HashChain::of_session(&header.id);
+        Ok(Box::new(JsonlLog::new(Arc::new(file), path, chain, &self.syncer)))
+    }
+
+    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+        let path = self.path(id)?;
+        let file = OpenOptions::new().read(true).append(true).open(&path);
+        let file = file.map_err(|cause| cannot_open(id, &path, cause))?;
+        lock(&file, &path)?;
+        let file = Arc::new(file);
+        let unreadable = |cause| StoreError::io(format!("cannot read {}", path.display()), cause);
+        let (mut loaded, earlier) = read(&file).map_err(unreadable)?;
+        let Some(mut header) = loaded.header.take() else {
+            let message = format!(
+                "{}:1: not a session: expected a line with \"type\":\"session\"",
+                path.display()
+            );
+            return Err(StoreError::new(message).with_hint("the file was left as it is"));
+        };
+        if header.id != id {
+            // The name of the file is the session's; what the file says may be anything, a path too.
+            let said = crate::text::show_line(&header.id);
+            let said = crate::text::clip(&said, 40);
+            loaded.diagnostics.push(format!("1: it says it is session `{said}`"));
+            header.id = id.into();
+        }
+        let read_only = (header.v > VERSION).then(|| {
+            format!("a newer version wrote it (format {}, this one knows {VERSION})", header.v)
+        });
+        let chain = match &loaded.last_hash {
+            Some(hash) => HashChain::after(hash),
+            None => HashChain::of_session(id),
+        };
+        let mut log = JsonlLog::new(file, path.clone(), chain, &self.syncer);
+        log.torn = loaded.torn;
+        let located = |diagnostic: &String| format!("{}:{diagnostic}", path.display());
+        let diagnostics = loaded.diagnostics.iter().map(located).collect();
+        let Loaded { entries, records, .. } = loaded;
+        let log = Box::new(log);
+        Ok(Opened { header, entries, earlier, records, log, diagnostics, read_only })
+    }
+
+    fn new_id(&self) -> SmolStr {
+        const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let mut random = [0; 12];
+        // Without randomness the clock must do; `create` refuses an id that is taken.
+        if getrandom::fill(&mut random).is_err() {
+            random[..8].copy_from_slice(&Timestamp::now().0.to_le_bytes());
+        }
+        random.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect()
+    }
+
+    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        let files = match fs::read_dir(&self.folder) {
+            Ok(files) => files,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+            Err(cause) => {
+                return Err(StoreError::io(
+                    format!("cannot read {}", self.folder.display()),
+                    cause,
+                ));
+            }
+        };
+        let paths = files.filter_map(|file| Some(file.ok()?.path()));
+        let sessions =
+            paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+        let mut all: Vec<_> = sessions.filter_map(|path| self.summary(&path)).collect();
+        all.sort_by(|a, b| b.modified_at.cmp(&a.modified_at).then_with(|| a.id.cmp(&b.id)));
+        Ok(all)
+    }
+
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        self.path(id).ok()
+    }
+
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        let path = self.path(id)?;
+        let bytes = fs::read(&path).map_err(|cause| cannot_open(id, &path, cause))?;
+        let whole = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        Ok(whole.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
+    }
+}
+
+fn cannot_open(id: &str, path: &Path, cause: std::io::Error) -> StoreError {
+    if cause.kind() == std::io::ErrorKind::NotFound {
+        return StoreError::new(format!("there is no session `{id}`"));
+    }
+    StoreError::io(format!("cannot open {}", path.display()), cause)
+}
+
+/// The end of a long session where that is enough, or all of it.
+fn read(file: &Arc<File>) -> std::io::Result<(Loaded, Option<Earlier>)> {
+    if let Some((loaded, earlier)) = crate::history::jsonl::tail::load_tail(file)? {
+        return Ok((loaded, Some(earlier)));
+    }
+    let mut bytes = vec![];
+    (&**file).read_to_end(&mut bytes)?;
+    Ok((load(bytes), None))
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
+    file.try_lock().map_err(|cause| match cause {
+        TryLockError::WouldBlock => {
+            StoreError::new(format!("{} is in use by another process", path.display()))
+                .with_hint("wait for it, or start a session of your own")
+        }
+        TryLockError::Error(cause) => {
+            StoreError::io(format!("cannot lock {}", path.display()), cause)
+        }
+    })
+}
+
+/// The growing end of a session file.
+struct JsonlLog {
+    file: Arc<File>,
+    path: PathBuf,
+    chain: HashChain,
+    syncer: Arc<Syncer>,
+    buffer: Vec<u8>,
+    /// Whether the file ends within a line.
+    torn: bool,
+    /// How long the file is, where that could be told.
+    length: Option<u64>,
+}
+
+impl JsonlLog {
+    fn new(file: Arc<File>, path: PathBuf, chain: HashChain, syncer: &Arc<Syncer>) -> Self {
+        let syncer = syncer.clone();
+        let length = file.metadata().ok().map(|about| about.len());
+        JsonlLog { file, path, chain, syncer, buffer: vec![], torn: false, length }
+    }
+}
+
+impl Drop for JsonlLog {
+    fn drop(&mut self) {
+        // A sync may still be under way behind us; whoever comes next need not wait for it.
+        let _ = self.file.unlock();
+    }
+}
+
+impl Log for JsonlLog {
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        let failed = |cause| StoreError::io(format!("cannot write {}", self.path.display()), cause);
+        if let Some(cause) = self.syncer.failure(&self.file) {
+            return Err(failed(cause));
+        }
+        self.buffer.clear();
+        if self.torn {
+            self.buffer.push(b'\n');
+        }
+        let before = self.chain.clone();
+        for line in lines {
+            line.write(&mut self.buffer, &mut self.chain);
+            self.buffer.push(b'\n');
+        }
+        if let Err(cause) = (&*self.file).write_all(&self.buffer) {
+            // All or nothing: part of it may be there. Where it cannot be taken back, whatever
+            // follows starts on a line of its own.
+            let taken_back = self.length.is_some_and(|length| self.file.set_len(length).is_ok());
+            self.torn |= !taken_back;
+            self.chain = before;
+            return Err(failed(cause));
+        }
+        self.torn = false;
+        self.length = self.length.map(|length| length + self.buffer.len() as u64);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Syncing {
+        let synced = self.syncer.wait(&self.file);
+        let path = self.path.clone();
+        Box::pin(async move {
+            synced
+                .await
+                .map_err(|cause| StoreError::io(format!("cannot sync {}", path.display()), cause))
+        })
+    }
+
+    fn sync_behind(&mut self) {
+        self.syncer.behind(&self.file);
+    }
+}

@@ -1,0 +1,151 @@
+//! One thread that brings files to the disk, started with the first request, gone with the store.
+
+use std::{
+    fs::File,
+    future::Future,
+    io,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+/// How long what nobody waits for may gather, so that a burst of short steps costs one sync.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// Syncs files behind their writers, or while they wait.
+#[derive(Default)]
+pub(crate) struct Syncer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: Vec<Job>,
+    /// Files whose sync failed behind their writer: it is told at the next append.
+    failed: Vec<(Arc<File>, io::ErrorKind)>,
+    running: bool,
+    idle: bool,
+    closed: bool,
+}
+
+struct Job {
+    file: Arc<File>,
+    waiters: Vec<oneshot::Sender<Result<(), io::ErrorKind>>>,
+}
+
+impl Syncer {
+    /// Sees to it that the file gets to the disk.
+    pub(crate) fn behind(&self, file: &Arc<File>) {
+        self.add(file, None);
+    }
+
+    /// Is over when the file is on the disk.
+    pub(crate) fn wait(&self, file: &Arc<File>) -> impl Future<Output = io::Result<()>> + use<> {
+        let (tell, told) = oneshot::channel();
+        self.add(file, Some(tell));
+        async move {
+            let gone = || Err(io::ErrorKind::BrokenPipe);
+            told.await.unwrap_or_else(|_| gone()).map_err(io::Error::from)
+        }
+    }
+
+    /// The failure of an earlier sync behind the writer, told once.
+    pub(crate) fn failure(&self, file: &Arc<File>) -> Option<io::Error> {
+        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = queue.failed.iter().position(|(failed, _)| Arc::ptr_eq(failed, file))?;
+        Some(queue.failed.swap_remove(index).1.into())
+    }
+
+    fn add(&self, file: &Arc<File>, waiter: Option<oneshot::Sender<Result<(), io::ErrorKind>>>) {
+        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = match queue.jobs.iter_mut().position(|job| Arc::ptr_eq(&job.file, file)) {
+            Some(index) => &mut queue.jobs[index],
+            None => {
+                queue.jobs.push(Job { file: file.clone(), waiters: vec![] });
+                queue.jobs.last_mut().expect("it was just pushed")
+            }
+        };
+        job.waiters.extend(waiter);
+        if !queue.running {
+            let shared = self.shared.clone();
+            let name = "cotter-sync".to_owned();
+            queue.running = thread::Builder::new().name(name).spawn(move || shared.run()).is_ok();
+            if !queue.running {
+                // No thread to be had: it is done here and now.
+                for job in std::mem::take(&mut queue.jobs) {
+                    job.run(&mut queue);
+                }
+            }
+        } else if queue.idle || queue.is_urgent() {
+            queue.idle = false;
+            self.shared.work.notify_one();
+        }
+    }
+}
+
+impl Queue {
+    /// Whether somebody waits for a sync, or for the end.
+    fn is_urgent(&self) -> bool {
+        self.closed || self.jobs.iter().any(|job| !job.waiters.is_empty())
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            while queue.jobs.is_empty() {
+                if queue.closed {
+                    return;
+                }
+                queue.idle = true;
+                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle = false;
+            }
+            if !queue.is_urgent() {
+                let gathering = |queue: &mut Queue| !queue.is_urgent();
+                let waited = self.work.wait_timeout_while(queue, GATHER, gathering);
+                queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let jobs = std::mem::take(&mut queue.jobs);
+            drop(queue);
+            let done: Vec<_> = jobs.into_iter().map(|job| (job.file.sync_data(), job)).collect();
+            queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            for (result, job) in done {
+                job.tell(result.map_err(|cause| cause.kind()), &mut queue);
+            }
+        }
+    }
+}
+
+impl Job {
+    fn run(self, queue: &mut Queue) {
+        let result = self.file.sync_data().map_err(|cause| cause.kind());
+        self.tell(result, queue);
+    }
+
+    fn tell(self, result: Result<(), io::ErrorKind>, queue: &mut Queue) {
+        if let (Err(kind), true) = (result, self.waiters.is_empty()) {
+            queue.failed.push((self.file, kind));
+        }
+        for waiter in self.waiters {
+            let _ = waiter.send(result);
+        }
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.closed = true;
+        self.shared.work.notify_one();
+    }
+}

@@ -1,0 +1,128 @@
+//! Opening a long session from its end: after a compaction the model needs nothing from before it, so
+//! only the tail is read; the rest follows when somebody looks for it.
+
+use std::{fs::File, io, sync::Arc};
+
+use crate::history::{
+    entry::{Body, Entry, EntryKind},
+    jsonl::load::{Loaded, load, load_part},
+    line_format as wire,
+    store::Earlier,
+};
+
+/// Files up to this size are read whole.
+const SHORT: u64 = 1 << 20;
+/// How much is looked through at a time.
+const CHUNK: u64 = 1 << 18;
+const HEADER: usize = 1 << 16;
+/// How a compaction's line begins.
+const COMPACTION: &[u8] = b"\n{\"type\":\"compaction\"";
+
+/// The tail of a session file from the last compaction's first kept entry on, where that is enough to
+/// go on, and the way to the rest. `None`: the file must be read whole.
+pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(Loaded, Earlier)>> {
+    let size = file.metadata()?.len();
+    if size <= SHORT {
+        return Ok(None);
+    }
+    let Some(mut wanted) = last_compaction(file, size)? else { return Ok(None) };
+    while wanted < size / 2 {
+        let start = size - wanted;
+        let mut bytes = read_at(file, start, wanted)?;
+        // The first line is most likely only a part of one.
+        let Some(first) = memchr::memchr(b'\n', &bytes) else { return Ok(None) };
+        bytes.drain(..=first);
+        let part = load_part(bytes);
+        if let Some(kept) = enough(&part) {
+            return tail_of(file, part, kept, start + first as u64 + 1);
+        }
+        wanted *= 2;
+    }
+    Ok(None)
+}
+
+/// How far from the end a chunk with a compaction begins, within the last quarter of the file.
+fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
+    let finder = memchr::memmem::Finder::new(COMPACTION);
+    let mut from_end = 0;
+    while from_end < size / 4 {
+        from_end += CHUNK;
+        // A line that begins where two chunks meet is found in the one before.
+        let bytes = read_at(file, size - from_end, CHUNK.min(from_end) + COMPACTION.len() as u64)
+            .or_else(|_| read_at(file, size - from_end, CHUNK))?;
+        if finder.find(&bytes).is_some() {
+            return Ok(Some(from_end));
+        }
+    }
+    Ok(None)
+}
+
+/// The index of the first kept entry, if the part is all a session needs to go on: a compaction and
+/// what it kept, in one line without branches, and the whole of the last run.
+fn enough(part: &Loaded) -> Option<usize> {
+    let whole_run = part.records.iter().any(|record| record.kind() == "run.start");
+    let ours = part.entries.last().is_some_and(|entry| u64::from_str_radix(entry.id(), 16).is_ok());
+    if !whole_run || !ours || !part.diagnostics.is_empty() {
+        return None;
+    }
+    let last = part.entries.iter().rfind(|entry| entry.kind() == EntryKind::Compaction)?;
+    let Body::Compaction(compaction) = last.body() else { return None };
+    let first = part.entries.iter().position(|entry| *entry.id() == compaction.first_kept)?;
+    let straight = |pair: &[Arc<Entry>]| pair[1].parent_id() == Some(pair[0].id());
+    let branches = |entry: &Arc<Entry>| entry.kind() == EntryKind::Leaf;
+    let kept = &part.entries[first..];
+    (kept.windows(2).all(straight) && !kept.iter().any(branches)).then_some(first)
+}
+
+fn tail_of(
+    file: &Arc<File>,
+    mut part: Loaded,
+    kept: usize,
+    start: u64,
+) -> io::Result<Option<(Loaded, Earlier)>> {
+    let mut head = vec![0; HEADER];
+    let length = read_some(file, &mut head)?;
+    let line = head[..length].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    part.header = wire::read_header(line);
+    if part.header.is_none() {
+        return Ok(None);
+    }
+    let before: Vec<_> = part.entries.drain(..kept).collect();
+    let file = file.clone();
+    let earlier: Earlier = Box::new(move || {
+        let mut whole = match read_at(&file, 0, start) {
+            Ok(bytes) => load(bytes),
+            Err(cause) => {
+                let diagnostics = vec![format!("the beginning cannot be read: {cause}")];
+                Loaded { diagnostics, ..Loaded::default() }
+            }
+        };
+        whole.entries.extend(before);
+        (whole.entries, whole.diagnostics)
+    });
+    Ok(Some((part, earlier)))
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?];
+    file.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn read_some(file: &File, into: &mut [u8]) -> io::Result<usize> {
+    use std::os::unix::fs::FileExt;
+    file.read_at(into, 0)
+}
+
+#[cfg(not(unix))]
+fn read_at(_: &File, _: u64, _: u64) -> io::Result<Vec<u8>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(unix))]
+fn read_some(_: &File, _: &mut [u8]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}

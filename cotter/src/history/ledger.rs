@@ -1,0 +1,299 @@
+//! The ledger: the record of every decision about every tool call, and of every run.
+//!
+//! A call is asked, answered, started, finished. `started` is the ledger row itself, stored before
+//! the permit; `outcome` is stored after. Rows are chained by hash: each carries the hash of its own
+//! line and of the row before. That shows order and gaps; without a copy of the last hash outside it
+//! proves no more than that.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, builtin::List, ledger};
+//! use cotter_test::{Scripted, Step};
+//! use serde_json::{Value, json};
+//!
+//! let model = Scripted::new([Step::call("list", json!({})), Step::text("That is all.")]);
+//! let agent = Agent::builder(model).tool(List::default()).build()?;
+//! let session = agent.new_session().await?;
+//! session.prompt("What is here?").await?;
+//!
+//! let lines = agent.store().lines(session.id())?;
+//! let rows: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+//! let row = rows.iter().find(|row| row["type"] == "ledger").expect("every call has one");
+//! assert_eq!((&row["tool"], &row["verdict"], &row["by"]), (&json!("list"), &json!("pass"), &json!("zone")));
+//!
+//! let mut lines = lines;
+//! assert!(ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).is_ok());
+//! lines.retain(|line| !line.starts_with(br#"{"type":"ledger""#));
+//! assert!(ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).is_err());
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use smol_str::SmolStr;
+
+use crate::{
+    history::{
+        ask::Ask, end_reason::Reason, entry::Timestamp, message::Usage, outcome::Outcome,
+        tool_error_kind::ErrorKind,
+    },
+    hooks::{dispatch::Ran, points::PointId},
+    permission::verdict::Power,
+};
+
+/// A record of a session: not part of the conversation.
+#[derive(Clone, Debug)]
+pub(crate) enum Record {
+    RunStart {
+        run: SmolStr,
+        at: Timestamp,
+        model: SmolStr,
+        agent: SmolStr,
+    },
+    RunEnd {
+        run: SmolStr,
+        at: Timestamp,
+        reason: Reason,
+        steps: u32,
+        usage: Usage,
+        cost: Option<f64>,
+    },
+    Generation(Table),
+    Question(AskedRow),
+    Answer(AnsweredRow),
+    Ledger(Box<DecisionRow>),
+    Outcome(OutcomeRow),
+    HooksRan(HooksRow),
+}
+
+impl Record {
+    pub(crate) const KINDS: [&str; 8] = [
+        "run.start",
+        "run.end",
+        "generation",
+        "question",
+        "answer",
+        "ledger",
+        "outcome",
+        "hooks.ran",
+    ];
+
+    pub(crate) fn kind(&self) -> &'static str {
+        let index = match self {
+            Record::RunStart { .. } => 0,
+            Record::RunEnd { .. } => 1,
+            Record::Generation(_) => 2,
+            Record::Question(_) => 3,
+            Record::Answer(_) => 4,
+            Record::Ledger(_) => 5,
+            Record::Outcome(_) => 6,
+            Record::HooksRan(_) => 7,
+        };
+        Self::KINDS[index]
+    }
+}
+
+/// The handlers of a generation, stored once for all rows that name it.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) number: u64,
+    pub(crate) hooks: Vec<TableHook>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TableHook {
+    pub(crate) id: u32,
+    pub(crate) name: SmolStr,
+    pub(crate) origin: String,
+    pub(crate) point: PointId,
+    pub(crate) power: Power,
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) enabled: bool,
+    pub(crate) detached: bool,
+}
+
+/// A question was put.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) step: u32,
+    pub(crate) id: SmolStr,
+    pub(crate) deadline: Timestamp,
+    pub(crate) calls: Vec<(SmolStr, Vec<Ask>)>,
+}
+
+/// A question was answered, by a person, a hook or nobody.
+#[derive(Clone, Debug)]
+pub(crate) struct AnsweredRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) question: SmolStr,
+    pub(crate) by: SmolStr,
+    pub(crate) decisions: Vec<(SmolStr, bool, Option<String>)>,
+}
+
+/// A call was decided.
+#[derive(Clone, Debug)]
+pub(crate) struct DecisionRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) step: u32,
+    pub(crate) call_id: SmolStr,
+    pub(crate) tool: SmolStr,
+    pub(crate) input: Arc<Value>,
+    pub(crate) generation: u64,
+    /// The call this one was made within.
+    pub(crate) within: Option<SmolStr>,
+    pub(crate) verdict: &'static str,
+    pub(crate) by: SmolStr,
+    pub(crate) reason: Option<String>,
+    pub(crate) approved_by: Option<SmolStr>,
+    pub(crate) zone: &'static str,
+    pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
+    pub(crate) ran: Vec<Ran>,
+}
+
+/// A call that had started is over.
+#[derive(Clone, Debug)]
+pub(crate) struct OutcomeRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) call_id: SmolStr,
+    pub(crate) outcome: &'static str,
+    pub(crate) error: Option<ErrorKind>,
+    pub(crate) ms: u64,
+    pub(crate) ran: Vec<Ran>,
+}
+
+impl OutcomeRow {
+    /// A call that had started when the process died: nobody knows.
+    pub(crate) const UNKNOWN: &'static str = "unknown";
+
+    pub(crate) fn word(outcome: Outcome) -> &'static str {
+        outcome.as_str()
+    }
+}
+
+/// Hooks ran at a point that no row of a call tells of.
+#[derive(Clone, Debug)]
+pub(crate) struct HooksRow {
+    pub(crate) at: Timestamp,
+    pub(crate) run: SmolStr,
+    pub(crate) step: u32,
+    pub(crate) point: PointId,
+    /// The call it is about.
+    pub(crate) call_id: Option<SmolStr>,
+    pub(crate) generation: u64,
+    pub(crate) ran: Vec<Ran>,
+}
+
+/// The hash chain over a session's records.
+#[derive(Clone, Debug)]
+pub(crate) struct HashChain(SmolStr);
+
+impl HashChain {
+    /// The chain of a session before its first record.
+    pub(crate) fn of_session(id: &str) -> Self {
+        HashChain(hex(&Sha256::digest(id.as_bytes())))
+    }
+
+    /// A chain that goes on from a stored hash.
+    pub(crate) fn after(hash: &str) -> Self {
+        HashChain(hash.into())
+    }
+
+    /// The hash of a line that follows, which becomes the last one.
+    pub(crate) fn link(&mut self, line: &[u8]) -> &str {
+        let mut hasher = Sha256::new();
+        hasher.update(self.0.as_bytes());
+        hasher.update(line);
+        self.0 = hex(&hasher.finalize());
+        &self.0
+    }
+}
+
+/// The 128 bits of a hash that are kept, in hex.
+fn hex(hash: &[u8]) -> SmolStr {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let nibbles = hash[..16].iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles.map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
+}
+
+/// The short digest of several things, each with its length so that none can pose as two.
+pub(crate) fn digest(parts: &[&[u8]]) -> SmolStr {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hex(&hasher.finalize())
+}
+
+/// Checks the hash chain of a session file's lines. Gives the number of rows, or the first line
+/// (from 1) that does not follow.
+///
+/// A line that is no JSON is no row: a killed process leaves one, and the row after it follows the one
+/// before it. Had it been a row, what comes next would not follow.
+pub fn verify<'a>(id: &str, lines: impl Iterator<Item = &'a [u8]>) -> Result<usize, usize> {
+    let mut chain = HashChain::of_session(id);
+    let mut rows = 0;
+    for (index, line) in lines.enumerate() {
+        if !is_chained(line) || serde_json::from_slice::<IgnoredAny>(line).is_err() {
+            continue;
+        }
+        let (body, hash) = split_hash(line).ok_or(index + 1)?;
+        if chain.link(body) != hash {
+            return Err(index + 1);
+        }
+        rows += 1;
+    }
+    Ok(rows)
+}
+
+fn is_chained(line: &[u8]) -> bool {
+    Record::KINDS.iter().any(|kind| {
+        let rest =
+            line.strip_prefix(b"{\"type\":\"").and_then(|rest| rest.strip_prefix(kind.as_bytes()));
+        rest.is_some_and(|rest| rest.starts_with(b"\""))
+    })
+}
+
+/// The hashed part of a line and the hash at its end.
+pub(crate) fn split_hash(line: &[u8]) -> Option<(&[u8], &str)> {
+    const KEY: &[u8] = b",\"hash\":\"";
+    let line = line.strip_suffix(b"\"}")?;
+    let start = line.len().checked_sub(32)?;
+    let body = line[..start].strip_suffix(KEY)?;
+    Some((body, std::str::from_utf8(&line[start..]).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(chain: &mut HashChain, n: u32) -> Vec<u8> {
+        let body = format!("{{\"type\":\"ledger\",\"n\":{n}");
+        let hash = chain.link(body.as_bytes()).to_owned();
+        format!("{body},\"hash\":\"{hash}\"}}").into_bytes()
+    }
+
+    #[test]
+    fn a_torn_line_is_no_row_and_a_row_without_a_hash_is_no_good() {
+        let mut chain = HashChain::of_session("s");
+        let (first, mut torn) = (row(&mut chain, 1), row(&mut chain.clone(), 2));
+        torn.truncate(20);
+        let last = row(&mut chain, 2);
+        let check = |lines: &[&[u8]]| verify("s", lines.iter().copied());
+        assert_eq!(check(&[b"{}", &first, &torn, &last]), Ok(2));
+        assert_eq!(check(&[b"{}", &first, &last[..30]]), Ok(1));
+        assert_eq!(check(&[b"{}", &last]), Err(2), "a row is missing before it");
+        assert_eq!(check(&[b"{}", &first, &last, &first]), Err(4), "a row twice");
+        assert_eq!(check(&[&first, br#"{"type":"ledger","n":3}"#]), Err(2));
+    }
+}

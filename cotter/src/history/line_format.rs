@@ -1,0 +1,572 @@
+//! Session lines as bytes: the one place that writes and reads them.
+//!
+//! The keys of an envelope stand in a fixed order (`type`, `id`, `parentId`, `timestamp`), so that a
+//! long file can be indexed by position without parsing any line whole.
+
+use std::{fmt::Display, io::Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use crate::history::{
+    entry::{Body, Compaction, Entry, EntryKind, Timestamp},
+    header::Header,
+};
+use crate::{
+    history::{
+        ledger::{DecisionRow, HashChain, Record},
+        message::{
+            AssistantMessage, AssistantPart, Content, Mark, Message, Part, Rewrite, Rewritten,
+            StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
+        },
+        tool_error_kind::ErrorKind,
+    },
+    hooks::dispatch::Ran,
+};
+
+/// Writes one JSON object, key by key.
+pub(crate) struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl<'a> Object<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Object { out, first: true }
+    }
+
+    fn key(&mut self, key: &str) -> &mut Vec<u8> {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
+    pub(crate) fn put(&mut self, key: &str, value: impl Serialize) -> &mut Self {
+        let out = self.key(key);
+        let start = out.len();
+        if serde_json::to_writer(&mut *out, &value).is_err() {
+            out.truncate(start);
+            out.extend_from_slice(b"null");
+        }
+        self
+    }
+
+    pub(crate) fn opt(&mut self, key: &str, value: Option<impl Serialize>) -> &mut Self {
+        if let Some(value) = value {
+            self.put(key, value);
+        }
+        self
+    }
+
+    /// A value whose text needs no escaping.
+    pub(crate) fn plain(&mut self, key: &str, value: impl Display) -> &mut Self {
+        let out = self.key(key);
+        out.push(b'"');
+        let _ = write!(out, "{value}");
+        out.push(b'"');
+        self
+    }
+
+    pub(crate) fn nested(&mut self, key: &str, fill: impl FnOnce(&mut Object<'_>)) -> &mut Self {
+        object(self.key(key), fill);
+        self
+    }
+
+    /// A value that writes itself.
+    pub(crate) fn with(&mut self, key: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        write(self.key(key));
+    }
+
+    /// The keys of another object among this one's.
+    pub(crate) fn flat(&mut self, value: &impl Serialize) {
+        if let Ok(Value::Object(fields)) = serde_json::to_value(value) {
+            for (key, value) in &fields {
+                self.put(key, value);
+            }
+        }
+    }
+
+    pub(crate) fn list<T>(
+        &mut self,
+        key: &str,
+        items: impl IntoIterator<Item = T>,
+        mut each: impl FnMut(&mut Vec<u8>, T),
+    ) -> &mut Self {
+        let out = self.key(key);
+        out.push(b'[');
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            each(out, item);
+        }
+        out.push(b']');
+        self
+    }
+
+    fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+pub(crate) fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut Object<'_>)) {
+    let mut inner = Object::new(out);
+    fill(&mut inner);
+    inner.end();
+}
+
+pub(crate) fn write_header(out: &mut Vec<u8>, header: &Header) {
+    object(out, |line| {
+        line.put("type", "session").put("v", header.v).put("id", &header.id);
+        line.put("cwd", &header.cwd).plain("createdAt", header.created_at);
+        line.put("parent", &header.parent);
+    });
+}
+
+#[cfg(feature = "jsonl")]
+pub(crate) fn read_header(line: &[u8]) -> Option<Header> {
+    let value: Value = serde_json::from_slice(line).ok()?;
+    (value["type"] == "session").then_some(())?;
+    Some(Header {
+        // Files of other systems spell it `version` and may leave it out.
+        v: value["v"].as_u64().unwrap_or(1),
+        id: text(&value, "id")?,
+        cwd: value["cwd"].as_str().unwrap_or_default().into(),
+        created_at: moment(&value["createdAt"])
+            .or_else(|| moment(&value["timestamp"]))
+            .unwrap_or_default(),
+        parent: text(&value, "parent"),
+    })
+}
+
+pub(crate) fn write_entry(out: &mut Vec<u8>, entry: &Entry) {
+    if let Some(raw) = entry.raw() {
+        out.extend_from_slice(raw.bytes());
+        return;
+    }
+    object(out, |line| {
+        let kind = match entry.body() {
+            Body::Custom(fields) => fields.get("type").and_then(Value::as_str).unwrap_or("custom"),
+            _ => entry.kind().word(),
+        };
+        line.put("type", kind).put("id", entry.id()).put("parentId", entry.parent_id());
+        let given = match entry.body() {
+            Body::Custom(fields) => fields.get("timestamp"),
+            _ => None,
+        };
+        match given {
+            Some(timestamp) => line.put("timestamp", timestamp),
+            None => line.plain("timestamp", entry.timestamp()),
+        };
+        write_body(line, entry.body());
+    });
+}
+
+fn write_body(line: &mut Object<'_>, body: &Body) {
+    match body {
+        Body::Message(message) => {
+            line.nested("message", |object| write_message(object, message));
+        }
+        Body::Compaction(compaction) => {
+            line.put("summary", compaction.message.text());
+            line.put("firstKeptId", &compaction.first_kept);
+            line.put("tokensBefore", compaction.tokens_before);
+        }
+        Body::ModelChange(model) => _ = line.put("model", model),
+        Body::ThinkingLevel(level) => _ = line.put("thinkingLevel", level),
+        Body::Label { target, label } => _ = line.put("targetId", target).put("label", label),
+        Body::SessionInfo(name) => _ = line.put("name", name),
+        Body::SecretRead(path) => _ = line.put("path", path),
+        Body::Leaf(leaf) => _ = line.put("leafId", leaf),
+        Body::SkillActive { name, text } => _ = line.put("name", name).put("text", text),
+        Body::Custom(fields) => {
+            let envelope = ["type", "id", "parentId", "timestamp"];
+            for (key, value) in fields.iter().filter(|(key, _)| !envelope.contains(&key.as_str())) {
+                let key = serde_json::to_string(key).unwrap_or_default();
+                line.put(key.get(1..key.len() - 1).unwrap_or_default(), value);
+            }
+        }
+        Body::Unreadable => {}
+    }
+}
+
+/// A message as it stands in a session file.
+pub(crate) fn write_message(object: &mut Object<'_>, message: &Message) {
+    match message {
+        Message::User(user) => write_user(object, user),
+        Message::Assistant(assistant) => write_assistant(object, assistant),
+        Message::ToolResult(result) => {
+            object.put("role", "toolResult").put("toolCallId", &result.call_id);
+            object.put("toolName", &result.tool_name);
+            write_content(object, &result.content);
+            object.put("is_error", result.error.is_some());
+            object.opt("errorKind", result.error.map(ErrorKind::as_str));
+            object.opt("renderData", result.render_data.as_ref());
+        }
+    }
+}
+
+fn write_user(object: &mut Object<'_>, user: &UserMessage) {
+    object.put("role", "user");
+    write_content(object, &user.content);
+    match user.mark {
+        Mark::Typed => {}
+        Mark::SkillInjection => _ = object.put("is_skill_injection", true),
+        Mark::Compaction => _ = object.put("is_compaction", true),
+        Mark::Note => _ = object.put("is_note", true),
+    }
+    if let Some(rewritten) = &user.rewritten {
+        object.put("raw", &rewritten.raw);
+        object.list("rewrites", &rewritten.rewrites, |out, rewrite| {
+            crate::history::line_format::object(out, |object| {
+                object.put("by", &rewrite.by).put("text", &rewrite.text);
+            });
+        });
+    }
+}
+
+fn write_assistant(object: &mut Object<'_>, assistant: &AssistantMessage) {
+    object.put("role", "assistant");
+    object.list("content", &assistant.parts, |out, part| {
+        crate::history::line_format::object(out, |object| match part {
+            AssistantPart::Text(text) => _ = object.put("type", "text").put("text", text),
+            AssistantPart::Thinking { text, signature } => {
+                object.put("type", "thinking").put("thinking", text);
+                object.opt("signature", signature.as_ref());
+            }
+            AssistantPart::ToolCall(call) => {
+                object.put("type", "toolCall").put("id", &call.id);
+                object.put("name", &call.name).put("input", &call.input);
+            }
+        });
+    });
+    object.put("model", &assistant.model).put("usage", assistant.usage);
+    object.put("stopReason", assistant.stop_reason.as_str());
+}
+
+/// Content as it stands in a session file.
+pub(crate) fn content_to_json(content: &Content) -> Value {
+    let mut out = vec![];
+    object(&mut out, |object| write_content(object, content));
+    let mut object: Value = serde_json::from_slice(&out).unwrap_or_default();
+    object["content"].take()
+}
+
+fn write_content(object: &mut Object<'_>, content: &Content) {
+    match content {
+        Content::Text(text) => _ = object.put("content", text),
+        Content::Parts(parts) => {
+            object.list("content", parts, |out, part| {
+                crate::history::line_format::object(out, |object| match part {
+                    Part::Text(text) => _ = object.put("type", "text").put("text", text),
+                    Part::Data(text) => _ = object.put("type", "data").put("text", text),
+                    Part::Image { media_type, data } => {
+                        object.put("type", "image").put("mediaType", media_type).put("data", data);
+                    }
+                });
+            });
+        }
+    }
+}
+
+pub(crate) fn write_record(out: &mut Vec<u8>, record: &Record, chain: &mut HashChain) {
+    let start = out.len();
+    object(out, |line| {
+        line.put("type", record.kind());
+        write_record_body(line, record);
+    });
+    out.pop();
+    let hash = chain.link(&out[start..]).to_owned();
+    let _ = write!(out, ",\"hash\":\"{hash}\"}}");
+}
+
+fn write_record_body(line: &mut Object<'_>, record: &Record) {
+    match record {
+        Record::RunStart { run, at, model, agent } => {
+            line.put("runId", run).plain("at", at).put("model", model).put("agentId", agent);
+        }
+        Record::RunEnd { run, at, reason, steps, usage, cost } => {
+            line.put("runId", run).plain("at", at).put("reason", reason.as_str());
+            line.put("steps", steps).put("usage", usage).put("costUsd", cost);
+        }
+        Record::Generation(table) => {
+            line.put("generation", table.number);
+            line.list("hooks", &table.hooks, |out, hook| {
+                object(out, |object| {
+                    object.put("id", hook.id).put("name", &hook.name).put("origin", &hook.origin);
+                    object.put("point", hook.point.name()).put("power", hook.power.as_str());
+                    object.opt("tools", hook.tools.as_ref());
+                    object.opt("async", hook.detached.then_some(true));
+                    object.opt("enabled", (!hook.enabled).then_some(false));
+                });
+            });
+        }
+        Record::Question(row) => {
+            line.put("runId", &row.run)
+                .plain("at", row.at)
+                .put("step", row.step)
+                .put("id", &row.id);
+            line.plain("deadline", row.deadline);
+            line.list("calls", &row.calls, |out, (call, asks)| {
+                object(out, |object| _ = object.put("callId", call).put("asks", asks));
+            });
+        }
+        Record::Answer(row) => {
+            line.put("runId", &row.run)
+                .plain("at", row.at)
+                .put("id", &row.question)
+                .put("by", &row.by);
+            line.list("decisions", &row.decisions, |out, (call, yes, words)| {
+                object(out, |object| {
+                    object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
+                    object.opt("words", words.as_ref());
+                });
+            });
+        }
+        Record::Ledger(row) => write_decision(line, row),
+        Record::Outcome(row) => {
+            line.put("runId", &row.run).plain("at", row.at).put("callId", &row.call_id);
+            line.put("outcome", row.outcome).opt("errorKind", row.error.map(ErrorKind::as_str));
+            line.put("ms", row.ms);
+            write_ran(line, &row.ran);
+        }
+        Record::HooksRan(row) => {
+            line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
+            line.put("point", row.point.name()).opt("callId", row.call_id.as_ref());
+            line.put("generation", row.generation);
+            write_ran(line, &row.ran);
+        }
+    }
+}
+
+fn write_decision(line: &mut Object<'_>, row: &DecisionRow) {
+    line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
+    line.put("callId", &row.call_id).opt("parentCallId", row.within.as_ref());
+    line.put("tool", &row.tool).put("input", &row.input);
+    line.put("verdict", row.verdict).put("by", &row.by).opt("reason", row.reason.as_ref());
+    line.opt("approvedBy", row.approved_by.as_ref()).put("zone", row.zone);
+    if !row.rewrites.is_empty() {
+        line.list("rewrites", &row.rewrites, |out, (by, before, after)| {
+            object(out, |object| {
+                object.put("by", by).put("before", before).put("after", after);
+            });
+        });
+    }
+    line.put("generation", row.generation);
+    write_ran(line, &row.ran);
+}
+
+fn write_ran(line: &mut Object<'_>, ran: &[Ran]) {
+    if !ran.is_empty() {
+        line.list("ran", ran, |out, ran| {
+            object(out, |object| {
+                object.put("hook", ran.handler.0).put("verdict", ran.word).put("ns", ran.nanos);
+                object.opt("reason", ran.reason.as_ref()).opt("stderr", ran.remark.as_ref());
+            });
+        });
+    }
+}
+
+/// The most levels a value in a line may have: a reader takes 128, some of which are the line's own.
+const LEVELS: usize = 100;
+
+/// Whether a value is nested deeper than a line that holds it could be read again.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    fn exceeds(value: &Value, levels: usize) -> bool {
+        let deeper = |inner: &Value| levels == 0 || exceeds(inner, levels - 1);
+        match value {
+            Value::Array(items) => items.iter().any(deeper),
+            Value::Object(fields) => fields.values().any(deeper),
+            _ => false,
+        }
+    }
+    exceeds(value, LEVELS)
+}
+
+/// What an entry's line says. A line that cannot be read says so.
+pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, Body) {
+    let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(line) else {
+        return (Timestamp::default(), Body::Unreadable);
+    };
+    let timestamp = fields.get("timestamp").and_then(moment).unwrap_or_default();
+    let value = Value::Object(fields);
+    let body = read_known(kind, &value).unwrap_or_else(|| match value {
+        Value::Object(mut fields) if kind == EntryKind::Custom => {
+            fields.shift_remove("id");
+            fields.shift_remove("parentId");
+            Body::Custom(fields)
+        }
+        _ => Body::Unreadable,
+    });
+    (timestamp, body)
+}
+
+fn read_known(kind: EntryKind, line: &Value) -> Option<Body> {
+    Some(match kind {
+        EntryKind::Message => Body::Message(read_message(&line["message"])?),
+        EntryKind::Compaction => {
+            let first = text(line, "firstKeptId").or_else(|| text(line, "firstKeptEntryId"));
+            let tokens = line["tokensBefore"].as_u64().unwrap_or(0);
+            let summary = line["summary"].as_str()?;
+            Body::Compaction(Box::new(Compaction::new(summary, first.unwrap_or_default(), tokens)))
+        }
+        EntryKind::ModelChange => Body::ModelChange(text(line, "model").or_else(|| {
+            let (provider, id) = (line["provider"].as_str()?, line["modelId"].as_str()?);
+            Some(format!("{provider}/{id}").into())
+        })?),
+        EntryKind::ThinkingLevel => Body::ThinkingLevel(text(line, "thinkingLevel")?),
+        EntryKind::Label => {
+            let label = line["label"].as_str().map(str::to_owned);
+            Body::Label { target: text(line, "targetId")?, label }
+        }
+        EntryKind::SessionInfo => Body::SessionInfo(line["name"].as_str().map(str::to_owned)),
+        EntryKind::SecretRead => Body::SecretRead(line["path"].as_str().unwrap_or_default().into()),
+        EntryKind::Leaf => Body::Leaf(text(line, "leafId")),
+        EntryKind::SkillActive => Body::SkillActive {
+            name: text(line, "name")?,
+            text: line["text"].as_str().unwrap_or_default().into(),
+        },
+        EntryKind::Custom => return None,
+    })
+}
+
+fn read_message(value: &Value) -> Option<Message> {
+    match value["role"].as_str()? {
+        "user" => Some(Message::User(read_user(value)?)),
+        "assistant" => Some(Message::Assistant(read_assistant(value))),
+        "toolResult" => {
+            let failed = value["is_error"].as_bool().or(value["isError"].as_bool()) == Some(true);
+            let kind = value["errorKind"].as_str().map_or(ErrorKind::Failed, ErrorKind::parse);
+            Some(Message::ToolResult(ToolResultMessage {
+                call_id: text(value, "toolCallId")?,
+                tool_name: text(value, "toolName").unwrap_or_default(),
+                content: read_content(&value["content"])?,
+                error: failed.then_some(kind),
+                render_data: value.get("renderData").cloned(),
+            }))
+        }
+        _ => None,
+    }
+}
+
+fn read_user(value: &Value) -> Option<UserMessage> {
+    let flag = |name: &str| value[name].as_bool() == Some(true);
+    let mark = if flag("is_skill_injection") {
+        Mark::SkillInjection
+    } else if flag("is_compaction") {
+        Mark::Compaction
+    } else if flag("is_note") {
+        Mark::Note
+    } else {
+        Mark::Typed
+    };
+    let rewritten = value["raw"].as_str().map(|raw| {
+        let rewrites = value["rewrites"].as_array().into_iter().flatten();
+        let rewrite = |value: &Value| {
+            Some(Rewrite { by: text(value, "by")?, text: value["text"].as_str()?.into() })
+        };
+        Box::new(Rewritten { raw: raw.into(), rewrites: rewrites.filter_map(rewrite).collect() })
+    });
+    Some(UserMessage { content: read_content(&value["content"])?, mark, rewritten })
+}
+
+fn read_assistant(value: &Value) -> AssistantMessage {
+    let part = |part: &Value| {
+        Some(match part["type"].as_str()? {
+            "text" => AssistantPart::Text(part["text"].as_str()?.into()),
+            "thinking" => AssistantPart::Thinking {
+                text: part["thinking"].as_str()?.into(),
+                signature: part["signature"].as_str().map(str::to_owned),
+            },
+            "toolCall" => AssistantPart::ToolCall(ToolCall {
+                id: text(part, "id")?,
+                name: text(part, "name")?,
+                input: part.get("input").or(part.get("arguments"))?.clone().into(),
+            }),
+            _ => return None,
+        })
+    };
+    let model = text(value, "model").unwrap_or_default();
+    let usage = &value["usage"];
+    AssistantMessage {
+        parts: match &value["content"] {
+            Value::String(text) => vec![AssistantPart::Text(text.clone())],
+            content => content.as_array().into_iter().flatten().filter_map(part).collect(),
+        },
+        // Files of other systems name provider and model apart.
+        model: match value["provider"].as_str() {
+            Some(provider) => format!("{provider}/{model}").into(),
+            None => model,
+        },
+        usage: Usage {
+            input_tokens: usage["inputTokens"].as_u64().unwrap_or(0),
+            output_tokens: usage["outputTokens"].as_u64().unwrap_or(0),
+            cache_read: usage["cacheRead"].as_u64().unwrap_or(0),
+            cache_write: usage["cacheWrite"].as_u64().unwrap_or(0),
+        },
+        stop_reason: StopReason::parse(value["stopReason"].as_str().unwrap_or("end_turn")),
+    }
+}
+
+fn read_content(value: &Value) -> Option<Content> {
+    match value {
+        Value::String(text) => Some(Content::Text(text.clone())),
+        Value::Array(parts) => {
+            let part = |part: &Value| {
+                Some(match part["type"].as_str()? {
+                    "text" => Part::Text(part["text"].as_str()?.into()),
+                    "data" => Part::Data(part["text"].as_str()?.into()),
+                    "image" => Part::Image {
+                        media_type: part["mediaType"]
+                            .as_str()
+                            .or(part["mimeType"].as_str())?
+                            .into(),
+                        data: part["data"].as_str()?.into(),
+                    },
+                    _ => return None,
+                })
+            };
+            Some(Content::Parts(parts.iter().filter_map(part).collect()))
+        }
+        _ => None,
+    }
+}
+
+fn text(value: &Value, key: &str) -> Option<SmolStr> {
+    value.get(key)?.as_str().map(SmolStr::from)
+}
+
+/// A time as a text or as milliseconds.
+pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
+    match value {
+        Value::String(text) => Timestamp::parse(text),
+        Value::Number(number) => number.as_u64().map(Timestamp),
+        _ => None,
+    }
+}
+
+/// The fields of an extension's own entry, checked: it has a type, and takes no name of the core's.
+pub(crate) fn check_custom(fields: &Map<String, Value>) -> Result<(), String> {
+    let kind = match fields.get("type") {
+        Some(Value::String(kind)) if !kind.is_empty() => kind,
+        _ => return Err("Entry must have type".into()),
+    };
+    let core = kind == "session" || EntryKind::parse(kind) != EntryKind::Custom;
+    if core || Record::KINDS.contains(&kind.as_str()) {
+        return Err(format!("entry type `{kind}` belongs to the core"));
+    }
+    if fields.values().any(is_too_deep) {
+        return Err(format!("entry of type `{kind}` is nested too deep to be read again"));
+    }
+    match ["id", "parentId"].into_iter().find(|key| fields.contains_key(*key)) {
+        Some(key) => Err(format!("entry key `{key}` belongs to the core")),
+        None => Ok(()),
+    }
+}

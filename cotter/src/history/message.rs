@@ -1,0 +1,371 @@
+//! Messages: what a person, the model and tools say to each other.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::Serialize;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::history::tool_error_kind::ErrorKind;
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Message {
+    /// From the person, or put in their place: a skill's text, a note, a summary.
+    User(UserMessage),
+    /// From the model.
+    Assistant(AssistantMessage),
+    /// A tool's answer to one call.
+    ToolResult(ToolResultMessage),
+}
+
+impl Message {
+    /// A message a person typed.
+    pub fn user(text: impl Into<String>) -> Self {
+        Message::User(UserMessage::new(Content::Text(text.into())))
+    }
+
+    /// The text of the message; of a reply, its text parts joined.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Message::User(user) => user.content.text(),
+            Message::Assistant(assistant) => Cow::Owned(assistant.text()),
+            Message::ToolResult(result) => result.content.text(),
+        }
+    }
+}
+
+/// A message in the person's place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserMessage {
+    /// What it says.
+    pub content: Content,
+    /// What it is.
+    pub mark: Mark,
+    /// What the person typed, where somebody rewrote it.
+    pub rewritten: Option<Box<Rewritten>>,
+}
+
+impl UserMessage {
+    /// A message a person typed.
+    pub fn new(content: Content) -> Self {
+        UserMessage { content, mark: Mark::Typed, rewritten: None }
+    }
+
+    /// The same message with another mark.
+    pub fn marked(content: Content, mark: Mark) -> Self {
+        UserMessage { content, mark, rewritten: None }
+    }
+}
+
+/// What a message in the person's place is, for renderers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mark {
+    /// The person's own words.
+    Typed,
+    /// Text a skill brought in: `is_skill_injection`.
+    SkillInjection,
+    /// The summary of what came before: `is_compaction`.
+    Compaction,
+    /// Words of hooks: `is_note`.
+    Note,
+}
+
+/// The raw text of a prompt and who made what of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewritten {
+    /// What the person typed.
+    pub raw: String,
+    /// Each rewrite, in order.
+    pub rewrites: Vec<Rewrite>,
+}
+
+/// One rewrite of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The hook's name.
+    pub by: SmolStr,
+    /// The text after it.
+    pub text: String,
+}
+
+/// What a message or a tool's answer consists of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Text only.
+    Text(String),
+    /// Text and other things, in order.
+    Parts(Vec<Part>),
+}
+
+impl Content {
+    /// The text, parts joined by newlines.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Content::Text(text) => Cow::Borrowed(text),
+            Content::Parts(parts) => {
+                let texts = parts.iter().filter_map(Part::as_text);
+                Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Content::Text(text) => text.is_empty(),
+            Content::Parts(parts) => parts.is_empty(),
+        }
+    }
+
+    /// The same content with every text changed.
+    pub fn map_text(self, change: impl Fn(String) -> String) -> Self {
+        match self {
+            Content::Text(text) => Content::Text(change(text)),
+            Content::Parts(parts) => Content::Parts(
+                parts
+                    .into_iter()
+                    .map(|part| match part {
+                        Part::Text(text) => Part::Text(change(text)),
+                        Part::Data(text) => Part::Data(change(text)),
+                        image @ Part::Image { .. } => image,
+                    })
+                    .collect(),
+            ),
+        }
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Content::Text(text)
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Content::Text(text.into())
+    }
+}
+
+impl From<Vec<Part>> for Content {
+    fn from(parts: Vec<Part>) -> Self {
+        Content::Parts(parts)
+    }
+}
+
+/// One part of a message.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Part {
+    /// Text. In a prompt, what a person typed: `/name` binds in it.
+    Text(String),
+    /// Text that is data: piped in, pasted, attached. Nothing binds in it.
+    Data(String),
+    /// A picture.
+    Image {
+        /// Its media type: `image/png`.
+        media_type: String,
+        /// Its bytes in base64.
+        data: String,
+    },
+}
+
+impl Part {
+    /// Text that is data: whatever it says, nothing binds in it, and it cannot pose as a note to the
+    /// model.
+    pub fn data(text: &str) -> Self {
+        Part::Data(crate::text::tags::escape(text))
+    }
+
+    /// A picture of these bytes.
+    pub fn picture(media_type: &str, bytes: &[u8]) -> Self {
+        Part::Image { media_type: media_type.into(), data: base64(bytes) }
+    }
+
+    /// The text of it, where it is text.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Part::Text(text) | Part::Data(text) => Some(text),
+            Part::Image { .. } => None,
+        }
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(group >> (18 - 6 * place) & 63) as usize];
+            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}
+
+/// A reply of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssistantMessage {
+    /// Text, thinking and calls, in order.
+    pub parts: Vec<AssistantPart>,
+    /// The model that answered.
+    pub model: SmolStr,
+    /// What it used.
+    pub usage: Usage,
+    /// Why it stopped.
+    pub stop_reason: StopReason,
+}
+
+impl AssistantMessage {
+    /// The text parts joined.
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            AssistantPart::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// The tool calls, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            AssistantPart::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+}
+
+/// One part of a reply.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum AssistantPart {
+    /// Text for the person.
+    Text(String),
+    /// The model's thinking.
+    Thinking {
+        /// Its text.
+        text: String,
+        /// The provider's signature over it.
+        signature: Option<String>,
+    },
+    /// A call of a tool.
+    ToolCall(ToolCall),
+}
+
+/// A call the model made. What it gave as input may be anything; the pipeline checks it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The provider's id of the call.
+    pub id: SmolStr,
+    /// The tool's name.
+    pub name: SmolStr,
+    /// The input. A text where an object belongs is what could not be parsed.
+    pub input: Arc<Value>,
+}
+
+/// A tool's answer to one call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResultMessage {
+    /// The call it answers.
+    pub call_id: SmolStr,
+    /// The tool's name.
+    pub tool_name: SmolStr,
+    /// What it says.
+    pub content: Content,
+    /// What kind of error, where it is one.
+    pub error: Option<ErrorKind>,
+    /// What renderers show instead; never sent to a provider.
+    pub render_data: Option<Value>,
+}
+
+impl ToolResultMessage {
+    /// The answer to a call that gets none of its own.
+    pub(crate) fn closing(call: &ToolCall, kind: ErrorKind, words: &str) -> Self {
+        ToolResultMessage {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            content: Content::Text(words.into()),
+            error: Some(kind),
+            render_data: None,
+        }
+    }
+}
+
+/// Tokens of a reply, or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's cache.
+    pub cache_read: u64,
+    /// Tokens written to the provider's cache.
+    pub cache_write: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+    }
+}
+
+impl Usage {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.input_tokens
+            .saturating_add(self.output_tokens)
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
+}
+
+/// Why a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The model had said what it had to say.
+    EndTurn,
+    /// It waits for tools.
+    ToolUse,
+    /// It reached the limit of one reply.
+    MaxTokens,
+    /// It declined.
+    Refusal,
+    /// The run was aborted while it spoke.
+    Aborted,
+}
+
+impl StopReason {
+    /// The reason's word in files and events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StopReason::EndTurn => "end_turn",
+            StopReason::ToolUse => "tool_use",
+            StopReason::MaxTokens => "max_tokens",
+            StopReason::Refusal => "refusal",
+            StopReason::Aborted => "aborted",
+        }
+    }
+
+    /// The reason of that word. Words of other systems count as the end of a turn.
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "tool_use" | "toolUse" => StopReason::ToolUse,
+            "max_tokens" | "length" => StopReason::MaxTokens,
+            "refusal" => StopReason::Refusal,
+            "aborted" => StopReason::Aborted,
+            _ => StopReason::EndTurn,
+        }
+    }
+}

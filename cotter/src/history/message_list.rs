@@ -1,0 +1,174 @@
+//! The messages of a request, shared: cloning them copies a few pointers, however long the session.
+//!
+//! Full blocks of 64 are shared for good, so an adapter may keep the bytes it made of a block; only
+//! the last, growing block is ever copied.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use smol_str::SmolStr;
+
+use crate::history::{
+    chunked_vec::{Chunk, Spine},
+    entry::Entry,
+    message::{Message, ToolResultMessage},
+    message_change::MessageChange,
+};
+
+/// A list of messages that is cheap to clone and to extend.
+#[derive(Clone, Default)]
+pub struct Messages(Spine<Item>);
+
+/// Sixty-four messages that will never change.
+pub type Block = Chunk<Item>;
+
+impl Block {
+    /// The messages of the block.
+    pub fn iter(&self) -> impl Iterator<Item = &Message> {
+        self.items().iter().filter_map(Item::message)
+    }
+
+    /// What an adapter made of this block, made on first use and kept. The key names everything it
+    /// depends on besides the messages: several models may be asked about one conversation.
+    pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Block) -> T) -> &T {
+        self.kept(key, || make(self))
+    }
+}
+
+/// One message and the entry it came from.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Item(Arc<Entry>);
+
+impl Item {
+    fn message(&self) -> Option<&Message> {
+        self.0.in_context()
+    }
+
+    fn same(&self, other: &Item) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether a model reads the same in both: not who marked it, what it cost, what renderers show.
+    fn reads_as(&self, other: &Item) -> bool {
+        self.same(other)
+            || match (self.message(), other.message()) {
+                (Some(Message::User(ours)), Some(Message::User(theirs))) => {
+                    ours.content == theirs.content
+                }
+                (Some(Message::Assistant(ours)), Some(Message::Assistant(theirs))) => {
+                    (&ours.model, &ours.parts) == (&theirs.model, &theirs.parts)
+                }
+                (Some(Message::ToolResult(ours)), Some(Message::ToolResult(theirs))) => {
+                    let read = |result: &ToolResultMessage| (result.call_id.clone(), result.error);
+                    read(ours) == read(theirs) && ours.content == theirs.content
+                }
+                (ours, theirs) => ours.is_none() && theirs.is_none(),
+            }
+    }
+}
+
+impl Messages {
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The messages, oldest first. One that can no longer be read is left out.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.0.iter().filter_map(Item::message)
+    }
+
+    /// The messages with the id of the entry each came from.
+    pub fn sourced(&self) -> impl DoubleEndedIterator<Item = (Option<&SmolStr>, &Message)> {
+        self.0.iter().filter_map(|item| Some((item.0.stored_id(), item.message()?)))
+    }
+
+    /// The last message.
+    pub fn last(&self) -> Option<&Message> {
+        self.iter().next_back()
+    }
+
+    /// The full blocks and the messages after them, for adapters that keep bytes per block.
+    pub fn blocks(&self) -> (&[Arc<Block>], impl Iterator<Item = &Message>) {
+        let (blocks, tail) = self.0.blocks();
+        (blocks, tail.iter().filter_map(Item::message))
+    }
+
+    /// Adds a message that is not part of the session.
+    pub fn push(&mut self, message: Message) {
+        self.push_entry(Arc::new(Entry::unstored(message)));
+    }
+
+    /// Adds a message in the place of an entry's: it keeps the entry's id.
+    pub fn push_as(&mut self, entry_id: &SmolStr, message: Message) {
+        self.push_entry(Arc::new(Entry::in_place_of(entry_id, message)));
+    }
+
+    /// What becomes of these messages when each is changed by itself, given with the id of the entry
+    /// it came from. What is kept or replaced keeps its id, and what is kept is shared, not copied.
+    pub fn each(
+        &self,
+        mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
+    ) -> Messages {
+        let mut all = Messages::default();
+        self.entries().for_each(|entry| all.push_changed(entry, &mut change));
+        all
+    }
+
+    pub(crate) fn push_changed(
+        &mut self,
+        entry: &Arc<Entry>,
+        mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
+    ) {
+        let Some(message) = entry.in_context() else { return };
+        match change(entry.stored_id(), message) {
+            MessageChange::Keep => self.push_entry(entry.clone()),
+            MessageChange::Replace(message) => self.push_as(entry.id(), message),
+            MessageChange::Drop => {}
+        }
+    }
+
+    pub(crate) fn push_entry(&mut self, entry: Arc<Entry>) {
+        self.0.push(Item(entry));
+    }
+
+    /// The entries behind the messages.
+    pub(crate) fn entries(&self) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
+        self.0.iter().map(|item| &item.0)
+    }
+
+    /// What follows earlier messages of which these are the continuation.
+    pub(crate) fn after<'a>(
+        &'a self,
+        earlier: &Messages,
+    ) -> Option<impl Iterator<Item = &'a Arc<Entry>>> {
+        let after = self.0.after(&earlier.0, Item::same)?;
+        Some(after.map(|item| &item.0))
+    }
+
+    /// The place of the first message with which later messages do not begin; `None` where they begin
+    /// with all of these.
+    pub(crate) fn ends_being(&self, later: &Messages) -> Option<usize> {
+        let same = self.0.same_start(&later.0, Item::reads_as);
+        (same < self.len()).then_some(same)
+    }
+}
+
+impl FromIterator<Message> for Messages {
+    fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
+        let mut all = Messages::default();
+        messages.into_iter().for_each(|message| all.push(message));
+        all
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} messages", self.len())
+    }
+}

@@ -1,0 +1,340 @@
+//! Where sessions are kept: the traits, and the store that keeps them in memory.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::history::ledger::{HashChain, Record};
+use crate::history::{
+    entry::{Body, Entry, Timestamp},
+    header::Header,
+    line_format as wire,
+};
+
+/// The future of a sync.
+pub type Syncing = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+
+/// A place for sessions.
+pub trait Store: Send + Sync + 'static {
+    /// Makes an empty session. An id that is taken is an error.
+    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError>;
+
+    /// Opens a session for writing, alone: a second writer is refused.
+    fn open(&self, id: &str) -> Result<Opened, StoreError>;
+
+    /// A fresh id.
+    fn new_id(&self) -> SmolStr;
+
+    /// The sessions there are, newest first.
+    fn list(&self) -> Result<Vec<Summary>, StoreError>;
+
+    /// The file a session is kept in, where it is one.
+    fn file(&self, id: &str) -> Option<PathBuf> {
+        let _ = id;
+        None
+    }
+
+    /// Every line of a session as it is stored, without opening it for writing.
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError>;
+}
+
+/// The growing end of one session.
+///
+/// `append` stores all lines or none and returns when a killed process would still have left them
+/// there. `sync` is over when a power cut would, too. Lines are never changed.
+pub trait Log: Send {
+    /// Stores lines, in order.
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError>;
+
+    /// Waits until all that was appended is on the disk.
+    fn sync(&mut self) -> Syncing;
+
+    /// Sees to it, without waiting, that all that was appended gets to the disk.
+    fn sync_behind(&mut self) {}
+}
+
+/// Keeps nothing.
+pub(crate) struct NoLog;
+
+impl Log for NoLog {
+    fn append(&mut self, _: &[Line]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Syncing {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// A line on its way into a store.
+#[derive(Clone)]
+pub struct Line(pub(crate) LineKind);
+
+#[derive(Clone)]
+pub(crate) enum LineKind {
+    Entry(Arc<Entry>),
+    Record(Arc<Record>),
+}
+
+impl Line {
+    /// Writes the line as it stands in a file, without a newline.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, chain: &mut HashChain) {
+        match &self.0 {
+            LineKind::Entry(entry) => wire::write_entry(out, entry),
+            LineKind::Record(record) => wire::write_record(out, record, chain),
+        }
+    }
+}
+
+/// Reads what comes before the entries that were read, and what could not be read of it.
+pub(crate) type Earlier = Box<dyn FnOnce() -> (Vec<Arc<Entry>>, Vec<String>) + Send>;
+
+/// A session as it was stored.
+pub struct Opened {
+    pub(crate) header: Header,
+    pub(crate) entries: Vec<Arc<Entry>>,
+    /// The way to what comes before those entries, where they are not all.
+    pub(crate) earlier: Option<Earlier>,
+    pub(crate) records: Vec<StoredRecord>,
+    pub(crate) log: Box<dyn Log>,
+    /// What could not be read, one line each.
+    pub diagnostics: Vec<String>,
+    /// Why it may not be written, where it may not.
+    pub read_only: Option<String>,
+}
+
+impl Opened {
+    /// The same session with another log, for stores that wrap a store.
+    pub fn map_log(self, wrap: impl FnOnce(Box<dyn Log>) -> Box<dyn Log>) -> Self {
+        Opened { log: wrap(self.log), ..self }
+    }
+}
+
+/// A record as it was stored: its kind is known, the rest is read when somebody looks.
+#[derive(Clone)]
+pub(crate) enum StoredRecord {
+    Typed(Arc<Record>),
+    #[cfg(feature = "jsonl")]
+    Raw(&'static str, crate::history::entry::Raw),
+}
+
+impl StoredRecord {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            StoredRecord::Typed(record) => record.kind(),
+            #[cfg(feature = "jsonl")]
+            StoredRecord::Raw(kind, _) => kind,
+        }
+    }
+
+    /// The record as a plain object.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        match self {
+            StoredRecord::Typed(record) => {
+                let mut line = vec![];
+                wire::write_record(&mut line, record, &mut HashChain::after(""));
+                serde_json::from_slice(&line).unwrap_or_default()
+            }
+            #[cfg(feature = "jsonl")]
+            StoredRecord::Raw(_, raw) => serde_json::from_slice(raw.bytes()).unwrap_or_default(),
+        }
+    }
+}
+
+/// What a list shows of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Its id.
+    pub id: SmolStr,
+    /// The folder it was started in.
+    pub cwd: PathBuf,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last written.
+    pub modified_at: Timestamp,
+    /// Its name, or the first words of the person. A name that stands neither near the beginning nor
+    /// near the end of a long session is not looked for.
+    pub title: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// Why a store could not do as it was told. Nothing was overwritten.
+#[derive(Debug)]
+pub struct StoreError {
+    message: String,
+    hint: Option<String>,
+    source: Option<std::io::Error>,
+}
+
+impl StoreError {
+    /// A failure in words.
+    pub fn new(message: impl Into<String>) -> Self {
+        StoreError { message: message.into(), hint: None, source: None }
+    }
+
+    #[cfg(feature = "jsonl")]
+    pub(crate) fn io(message: impl Into<String>, source: std::io::Error) -> Self {
+        StoreError { message: message.into(), hint: None, source: Some(source) }
+    }
+
+    #[cfg(feature = "jsonl")]
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        StoreError { hint: Some(hint.into()), ..self }
+    }
+
+    /// The way out, where there is one.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// Sessions in memory: gone with the process.
+#[derive(Clone, Default)]
+pub struct MemoryStore(Arc<Mutex<Sessions>>);
+
+#[derive(Default)]
+struct Sessions {
+    made: u64,
+    by_id: BTreeMap<SmolStr, Kept>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    header: Header,
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+impl MemoryStore {
+    /// A store without sessions.
+    pub fn new() -> Self {
+        MemoryStore::default()
+    }
+
+    fn kept(&self, id: &str) -> Result<Kept, StoreError> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = sessions.by_id.get(id).cloned();
+        kept.ok_or_else(|| StoreError::new(format!("there is no session `{id}`")))
+    }
+}
+
+struct MemoryLog {
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+impl Store for MemoryStore {
+    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.by_id.contains_key(&header.id) {
+            return Err(StoreError::new(format!("session `{}` exists already", header.id)));
+        }
+        let lines = Arc::new(Mutex::new(vec![]));
+        let kept = Kept { header: header.clone(), lines: lines.clone() };
+        sessions.by_id.insert(header.id.clone(), kept);
+        Ok(Box::new(MemoryLog { lines }))
+    }
+
+    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+        let kept = self.kept(id)?;
+        // Two of them: the store's own, and this one. More is a session that is open.
+        if Arc::strong_count(&kept.lines) > 2 {
+            return Err(StoreError::new(format!("session `{id}` is open already")));
+        }
+        let (mut entries, mut records) = (vec![], vec![]);
+        for line in kept.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            match &line.0 {
+                LineKind::Entry(entry) => entries.push(entry.clone()),
+                LineKind::Record(record) => records.push(StoredRecord::Typed(record.clone())),
+            }
+        }
+        let log = Box::new(MemoryLog { lines: kept.lines });
+        let header = kept.header;
+        let (diagnostics, earlier, read_only) = (vec![], None, None);
+        Ok(Opened { header, entries, earlier, records, log, diagnostics, read_only })
+    }
+
+    fn new_id(&self) -> SmolStr {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.made += 1;
+        format_smolstr!("s{}", sessions.made)
+    }
+
+    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let summary = |kept: &Kept| {
+            let header = &kept.header;
+            let lines = kept.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = lines.iter().find_map(|line| match &line.0 {
+                LineKind::Entry(entry) => {
+                    entry.message().map(|message| message.text().into_owned())
+                }
+                LineKind::Record(_) => None,
+            });
+            let name = lines.iter().rev().find_map(|line| match &line.0 {
+                LineKind::Entry(entry) => match entry.body() {
+                    Body::SessionInfo(name) => Some(name.clone()),
+                    _ => None,
+                },
+                LineKind::Record(_) => None,
+            });
+            let name = name.flatten();
+            Summary {
+                id: header.id.clone(),
+                cwd: header.cwd.clone(),
+                created_at: header.created_at,
+                modified_at: header.created_at,
+                title: name.or(first).unwrap_or_default(),
+                bytes: 0,
+            }
+        };
+        let mut all: Vec<_> = sessions.by_id.values().map(summary).collect();
+        all.sort_by_key(|summary| std::cmp::Reverse(summary.created_at));
+        Ok(all)
+    }
+
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        let kept = self.kept(id)?;
+        let mut chain = HashChain::of_session(id);
+        let mut header = vec![];
+        wire::write_header(&mut header, &kept.header);
+        let mut all = vec![header];
+        for line in kept.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let mut bytes = vec![];
+            line.write(&mut bytes, &mut chain);
+            all.push(bytes);
+        }
+        Ok(all)
+    }
+}
+
+impl Log for MemoryLog {
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(lines);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Syncing {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

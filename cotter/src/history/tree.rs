@@ -1,0 +1,259 @@
+//! The tree of a session's entries, its leaf, and the messages on the way to the leaf.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map::RandomState},
+    hash::BuildHasher,
+    sync::Arc,
+};
+
+use smol_str::SmolStr;
+
+use crate::history::{
+    entry::{Body, Entries, Entry, EntryKind},
+    store::Earlier,
+};
+use crate::history::{
+    message::{AssistantMessage, Message},
+    message_list::Messages,
+};
+
+/// All entries, in the order in which they were written.
+#[derive(Default)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    leaf: Option<usize>,
+    /// What the model gets, kept up to date with the leaf.
+    messages: Messages,
+    /// The way from the root to the leaf, made when somebody asks and kept up to date from then on.
+    path: Option<Entries>,
+    /// The way to what comes before the first node, where it was not read yet.
+    earlier: Option<Earlier>,
+    /// Made when somebody looks for an entry by name.
+    #[expect(clippy::box_collection, reason = "few sessions have it, and an idle one is small")]
+    by_id: Option<Box<HashMap<SmolStr, usize>>>,
+    /// The ids of the calls in the messages, made when somebody asks and kept up to date from then on.
+    calls: Option<Box<Ids>>,
+}
+
+/// Ids, by their hash: one that is wrongly taken to be among them only gets another name.
+#[derive(Default)]
+struct Ids {
+    state: RandomState,
+    hashes: HashSet<u64>,
+}
+
+impl Ids {
+    fn add(&mut self, entry: &Entry) {
+        if let Some(Message::Assistant(reply)) = entry.message() {
+            let hashes = reply.calls().map(|call| self.state.hash_one(&call.id));
+            self.hashes.extend(hashes);
+        }
+    }
+}
+
+struct Node {
+    entry: Arc<Entry>,
+    parent: Option<usize>,
+}
+
+impl Tree {
+    /// The tree of entries as they stand in a file. An entry whose parent is missing, or comes after
+    /// it (a cycle needs one that does), follows the entry that was the leaf; each is reported.
+    pub(crate) fn load(entries: Vec<Arc<Entry>>, mut report: impl FnMut(String)) -> Self {
+        let mut tree = Tree { nodes: Vec::with_capacity(entries.len()), ..Tree::default() };
+        for entry in entries {
+            let parent = match entry.parent_id() {
+                None => None,
+                Some(id) => match tree.nodes.last() {
+                    Some(last) if last.entry.id() == id => Some(tree.nodes.len() - 1),
+                    _ => {
+                        let found = tree.find(id);
+                        if found.is_none() {
+                            report(format!(
+                                "entry {}: its parent {id} does not come before it",
+                                entry.id()
+                            ));
+                        }
+                        found.or(tree.leaf)
+                    }
+                },
+            };
+            tree.add(entry, parent);
+        }
+        tree.rebuild();
+        tree
+    }
+
+    /// The end of a long session; the rest is read by `complete`.
+    pub(crate) fn load_end(entries: Vec<Arc<Entry>>, earlier: Option<Earlier>) -> Self {
+        let mut tree = Tree { earlier, ..Tree::default() };
+        for (index, entry) in entries.into_iter().enumerate() {
+            tree.add(entry, index.checked_sub(1));
+        }
+        tree.rebuild();
+        tree
+    }
+
+    /// Reads what was left out when the session was opened; gives what could not be read of it.
+    pub(crate) fn complete(&mut self) -> Vec<String> {
+        let Some(earlier) = self.earlier.take() else { return vec![] };
+        let (mut entries, mut diagnostics) = earlier();
+        entries.extend(self.nodes.drain(..).map(|node| node.entry));
+        *self = Tree::load(entries, |what| diagnostics.push(what));
+        diagnostics
+    }
+
+    /// Adds an entry after the leaf.
+    pub(crate) fn append(&mut self, entry: Arc<Entry>) {
+        let (kind, parent) = (entry.kind(), self.leaf);
+        if kind == EntryKind::Message {
+            self.messages.push_entry(entry.clone());
+            self.calls.iter_mut().for_each(|calls| calls.add(&entry));
+        }
+        if kind != EntryKind::Leaf
+            && let Some(path) = &mut self.path
+        {
+            path.0.push(entry.clone());
+        }
+        self.add(entry, parent);
+        if matches!(kind, EntryKind::Compaction | EntryKind::Leaf) {
+            self.complete();
+            self.rebuild();
+        }
+    }
+
+    pub(crate) fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    /// Whether a call in the messages has this id.
+    pub(crate) fn has_call(&mut self, id: &SmolStr) -> bool {
+        let calls = self.calls.get_or_insert_with(|| {
+            let mut calls = Box::<Ids>::default();
+            self.messages.entries().for_each(|entry| calls.add(entry));
+            calls
+        });
+        calls.hashes.contains(&calls.state.hash_one(id))
+    }
+
+    pub(crate) fn leaf_id(&self) -> Option<&SmolStr> {
+        self.leaf.map(|index| self.nodes[index].entry.id())
+    }
+
+    pub(crate) fn get(&mut self, id: &str) -> Option<&Arc<Entry>> {
+        self.find(id).map(|index| &self.nodes[index].entry)
+    }
+
+    /// The entries from the leaf to the root.
+    pub(crate) fn upward(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        // A parent always stands before its child, so this ends.
+        std::iter::successors(self.leaf, |index| self.nodes[*index].parent)
+            .map(|index| &self.nodes[index].entry)
+    }
+
+    /// The entries from the root to the leaf.
+    pub(crate) fn path(&mut self) -> Entries {
+        if self.path.is_none() {
+            let mut path: Vec<_> = self.upward().cloned().collect();
+            path.reverse();
+            self.path = Some(path.into_iter().collect());
+        }
+        self.path.clone().unwrap_or_default()
+    }
+
+    /// The label of an entry, where it has one on this branch.
+    pub(crate) fn label(&self, id: &str) -> Option<String> {
+        let labels = self.upward().filter(|entry| entry.kind() == EntryKind::Label);
+        labels
+            .filter_map(|entry| match entry.body() {
+                Body::Label { target, label } if target == id => Some(label.clone()),
+                _ => None,
+            })
+            .next()
+            .flatten()
+    }
+
+    /// The value the last entry of a kind gave.
+    pub(crate) fn last<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Option<T> {
+        self.upward().find_map(|entry| read(entry))
+    }
+
+    /// The last reply on this branch.
+    pub(crate) fn last_reply(&self) -> Option<(&Arc<Entry>, &AssistantMessage)> {
+        self.upward().find_map(|entry| match entry.message() {
+            Some(Message::Assistant(assistant)) => Some((entry, assistant)),
+            _ => None,
+        })
+    }
+
+    /// The entries whose line is there and says nothing, on every branch. Reads every line.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = &SmolStr> {
+        let entries = self.nodes.iter().map(|node| &node.entry);
+        entries.filter(|entry| matches!(entry.body(), Body::Unreadable)).map(|entry| entry.id())
+    }
+
+    fn add(&mut self, entry: Arc<Entry>, parent: Option<usize>) {
+        let index = self.nodes.len();
+        let id = entry.id().clone();
+        self.leaf = match entry.kind() {
+            EntryKind::Leaf => match entry.body() {
+                Body::Leaf(Some(leaf)) => self.find(leaf).or(self.leaf),
+                Body::Leaf(None) => None,
+                _ => self.leaf,
+            },
+            _ => Some(index),
+        };
+        self.nodes.push(Node { entry, parent });
+        if let Some(by_id) = &mut self.by_id {
+            by_id.entry(id).or_insert(index);
+        }
+    }
+
+    fn find(&mut self, id: &str) -> Option<usize> {
+        let nodes = &self.nodes;
+        let by_id = self.by_id.get_or_insert_with(|| {
+            let mut by_id = Box::new(HashMap::with_capacity(nodes.len()));
+            for (index, node) in nodes.iter().enumerate() {
+                by_id.entry(node.entry.id().clone()).or_insert(index);
+            }
+            by_id
+        });
+        by_id.get(id).copied()
+    }
+
+    /// The messages from the last compaction on, or all of them.
+    fn rebuild(&mut self) {
+        (self.path, self.calls) = (None, None);
+        let mut kept = vec![];
+        let mut until: Option<SmolStr> = None;
+        let mut summary = None;
+        let mut reached = false;
+        for entry in self.upward() {
+            match entry.kind() {
+                EntryKind::Message => kept.push(entry.clone()),
+                EntryKind::Compaction if summary.is_none() => {
+                    if let Body::Compaction(compaction) = entry.body() {
+                        until = Some(compaction.first_kept.clone());
+                        summary = Some((entry.clone(), kept.len()));
+                    }
+                }
+                _ => {}
+            }
+            reached = until.as_ref() == Some(entry.id());
+            if reached {
+                break;
+            }
+        }
+        self.messages = Messages::default();
+        if let Some((entry, after)) = summary {
+            if !reached {
+                // A first kept entry that is not on this branch keeps nothing of what came before.
+                kept.truncate(after);
+            }
+            self.messages.push_entry(entry);
+        }
+        for entry in kept.into_iter().rev() {
+            self.messages.push_entry(entry);
+        }
+    }
+}

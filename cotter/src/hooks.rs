@@ -1,0 +1,168 @@
+//! The one extension layer: who registers, what is registered, and how it is run.
+//!
+//! A handler is a plain function over a shared event, which answers at once, or an `async` one over
+//! an owned handle ([`At`]). It is registered at a point with one of four powers. None can change
+//! what it is shown; what it answers is carried out by the runtime.
+//!
+//! What is called by name is registered here too: hooks on directives ([`HookCx`], [`HookResult`]),
+//! [skills](crate::invoke::skill), [subagents](crate::invoke::subagent) and [commands](crate::invoke::command). Within one
+//! origin the second of a name is refused; across origins the nearer one is found, and the other is
+//! shown as shadowed ([`NameInfo`]).
+//!
+//! # Gates
+//!
+//! A gate passes, asks or blocks. Of several the strictest stands, whatever their order; one that
+//! fails, panics or takes too long blocks.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, At, Verdict, points::{ToolCalled, ToolPre}};
+//! use cotter_test::Scripted;
+//! use serde_json::json;
+//!
+//! fn at_once(call: &ToolCalled) -> Verdict {
+//!     if call.facts.writes.is_empty() { Verdict::Pass } else { Verdict::ask("it writes") }
+//! }
+//!
+//! async fn later(call: At<ToolPre>) -> Result<Verdict, std::io::Error> {
+//!     let listed = std::fs::read_to_string("/no/such/list")?; // An error blocks.
+//!     let known = listed.contains(&*call.tool_name);
+//!     Ok(if known { Verdict::Pass } else { Verdict::block("it is not on the list") })
+//! }
+//!
+//! let agent = Agent::builder(Scripted::new([])).on(ToolPre, at_once).on(ToolPre, later).build()?;
+//! let checked = agent.run_pre("bash", json!({"command": "ls"})).await;
+//! assert_eq!((checked.verdict, checked.by.as_deref()), ("block", Some("later")));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Observers
+//!
+//! An observer reads, and may leave a note. Its failure changes nothing.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+//! use cotter::{Agent, message::Usage, points::{ModelPost, Replied}};
+//! use cotter_test::{Scripted, Step};
+//!
+//! let spent = Arc::new(AtomicU64::new(0));
+//! let meter = spent.clone();
+//! let usage = Usage { output_tokens: 7, ..Usage::default() };
+//! let agent = Agent::builder(Scripted::new([Step::text("Hello.").and_usage(usage)]))
+//!     .observe(ModelPost, move |reply: &Replied| {
+//!         meter.fetch_add(reply.output_tokens, Ordering::Relaxed);
+//!     })
+//!     .build()?;
+//! agent.process_request("Hello?").await?;
+//! assert_eq!(spent.load(Ordering::Relaxed), 7);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Transforms
+//!
+//! A transform replaces what is about to happen; each sees what the one before it made. What it
+//! makes is checked and judged like the model's own.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, points::{Prompt, PromptChange, UserPromptSubmit}};
+//! use cotter_test::{Recording, Scripted, Step};
+//!
+//! fn expand(prompt: &Prompt) -> PromptChange {
+//!     PromptChange::Prompt(prompt.prompt.replace("asap", "by Friday"))
+//! }
+//! let model = Recording::new(Scripted::new([Step::text("It will be done.")]));
+//! let agent = Agent::builder(model.clone()).transform(UserPromptSubmit, expand).build()?;
+//! agent.process_request("I need it asap").await?;
+//! assert_eq!(model.shown(), "user: I need it by Friday\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Answers
+//!
+//! Where only mode or zone want a person asked, a hook may answer for them. The question of a gate
+//! or of an ask rule is a person's to answer, always.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, FnTool, ToolSpec, ui::Question};
+//! use cotter::points::{Answer, PermissionAsk};
+//! use cotter_test::{Scripted, Step, transcript};
+//! use serde_json::json;
+//!
+//! fn only_builds(question: &Question) -> Answer {
+//!     let builds = question.calls.iter().all(|call| call.name == "build");
+//!     if builds { Answer::Yes } else { Answer::Pass }
+//! }
+//! let spec = ToolSpec::new("build", "Builds the project.", json!({"type": "object"}));
+//! let build = FnTool::new(spec, |_| async { Ok("built".into()) });
+//! let agent = Agent::builder(Scripted::new([Step::call("build", json!({})), Step::text("Done.")]))
+//!     .tool(build)
+//!     .answer(PermissionAsk, only_builds)
+//!     .build()?;
+//! agent.process_request("Build it.").await?;
+//! assert!(transcript(&agent.main_session().await?).contains("result c1.1: built\n"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Extensions
+//!
+//! Anything that fills a [`Registry`] is an extension. It is loaded under an [`Owner`], whole or not
+//! at all, at any time, and dropped in one step. What an owner may do depends on its [`Origin`].
+//!
+//! ```
+//! use cotter::{Agent, Origin, Owner, Registry, Verdict, points::{ToolCalled, ToolPre}};
+//! use cotter::permission::{Mode, Rule, RuleKind};
+//! # use cotter_test::Scripted;
+//!
+//! fn careful(unit: &mut Registry) {
+//!     unit.on(ToolPre, |_: &ToolCalled| Verdict::Pass).mode(Mode::Plan);
+//! }
+//! # let agent = Agent::builder(Scripted::new([])).build()?;
+//! let owner = Owner::new(Origin::Project, "careful");
+//! agent.extend(owner.clone(), careful)?;
+//! assert!(agent.unload(&owner));
+//!
+//! let loosens = |unit: &mut Registry| {
+//!     unit.rule(Rule::parse(RuleKind::Allow, "bash").expect("it is a rule"));
+//! };
+//! assert!(agent.extend(owner, loosens).is_err(), "a project may only tighten");
+//! # Ok::<(), cotter::ext::RegisterError>(())
+//! ```
+
+pub(crate) mod chain;
+pub(crate) mod dispatch;
+pub(crate) mod events;
+pub(crate) mod external;
+pub(crate) mod handler;
+pub(crate) mod notes;
+pub(crate) mod points;
+pub(crate) mod ui;
+
+pub use crate::{
+    hooks::handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named},
+    invoke::{
+        callable::BoxError,
+        directive_hook::{HookCx, HookResult, IntoHookResult, ShortCircuit},
+        named_item::{Kind, NameInfo},
+    },
+    permission::{
+        origin::{Origin, Owner},
+        tool_glob::matches_tool,
+    },
+    registry::{
+        HooksOff, RegisterError, Registry,
+        change::{Change, Reload},
+        generation::HookInfo,
+        tool_hook::{Checked, ToolHook},
+    },
+};

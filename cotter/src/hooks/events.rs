@@ -1,0 +1,556 @@
+//! What happens in a session, seen from outside: a stream of events for whoever listens.
+//!
+//! Each listener has a queue of its own, made when it starts to listen. A slow one never slows the
+//! run: once its queue is long, text that follows text is joined to it, what a tool shows included. Nothing else is dropped.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, events::EventKind};
+//! use cotter_test::{Scripted, Step};
+//!
+//! let agent = Agent::builder(Scripted::new([Step::text("Hello there.")])).build()?;
+//! let session = agent.new_session().await?;
+//! let mut run = session.prompt("Hello?");
+//! let mut text = String::new();
+//! while let Some(event) = run.next().await {
+//!     if let EventKind::TextDelta { text: more } = &event.kind {
+//!         text += more;
+//!     }
+//! }
+//! assert_eq!(text, run.reply().await?.text());
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::{
+    history::{
+        end_reason::Reason,
+        entry::{Entry, Timestamp},
+        line_format::{Object, object, write_entry},
+        tool_error_kind::ErrorKind,
+    },
+    hooks::{
+        points::{error::RunFailed, model::Replied},
+        ui::Question,
+    },
+    permission::verdict::Power,
+};
+
+/// How many events may wait before texts are joined.
+const JOIN_FROM: usize = 256;
+
+/// How a session can be opened.
+const HOW: [&str; 3] = ["created", "resumed", "forked"];
+
+/// The version of the event format.
+pub const EVENTS_VERSION: u32 = 1;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// Its number within the session, growing.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The session.
+    pub session_id: SmolStr,
+    /// The run; empty outside one.
+    pub run_id: SmolStr,
+    /// The step, from 1; 0 before the first request.
+    pub step: u32,
+    /// The agent.
+    pub agent_id: SmolStr,
+    /// The call of another agent that this one works for.
+    pub parent_call_id: Option<SmolStr>,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened. `docs/FORMATS.md` has the same as it stands on the wire.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A session was opened.
+    SessionOpen {
+        /// `created`, `resumed` or `forked`.
+        how: &'static str,
+    },
+    /// A run began.
+    SessionStart {
+        /// The model it starts with.
+        model: SmolStr,
+    },
+    /// The model begins to speak.
+    TextStart,
+    /// It speaks.
+    TextDelta {
+        /// The next words.
+        text: String,
+    },
+    /// It has spoken.
+    TextEnd,
+    /// The model begins to think.
+    ThinkingStart,
+    /// It thinks.
+    ThinkingDelta {
+        /// The next words.
+        text: String,
+    },
+    /// It has thought.
+    ThinkingEnd,
+    /// An entry was stored.
+    Message {
+        /// The entry.
+        entry: Arc<Entry>,
+    },
+    /// A tool is about to run.
+    ToolCall {
+        /// The call.
+        call_id: SmolStr,
+        /// The tool's name.
+        name: SmolStr,
+        /// The input that runs.
+        input: Arc<Value>,
+    },
+    /// A tool at work has something to show already.
+    ToolOutput {
+        /// The call.
+        call_id: SmolStr,
+        /// The next piece of it.
+        text: String,
+    },
+    /// A tool ran, or a hook answered in its stead.
+    ToolResult {
+        /// The call.
+        call_id: SmolStr,
+        /// The tool's name.
+        name: SmolStr,
+        /// The text the model gets.
+        output: Arc<str>,
+        /// What kind of error, where it is one.
+        error: Option<ErrorKind>,
+        /// How long the tool took, in milliseconds.
+        ms: u64,
+    },
+    /// A call was refused.
+    ToolRefused {
+        /// The call.
+        call_id: SmolStr,
+        /// The tool's name, which may be no tool's.
+        name: SmolStr,
+        /// Who refused it: a stage, a rule, a hook or a person.
+        by: SmolStr,
+        /// Why.
+        reason: String,
+    },
+    /// A hook ran.
+    Hook {
+        /// The point it is bound to, or `directive`.
+        point: &'static str,
+        /// Its name.
+        name: SmolStr,
+        /// Where it comes from.
+        origin: String,
+        /// What it may do.
+        power: Power,
+        /// What it said, or how it failed, in one word.
+        verdict: &'static str,
+        /// Why, where it said so.
+        reason: Option<String>,
+        /// What a command said on standard error besides.
+        stderr: Option<String>,
+        /// How long it took, in milliseconds.
+        ms: f64,
+    },
+    /// A hook's words were sent to the model.
+    Note {
+        /// The hook, the tool, or `cotter`.
+        owner: SmolStr,
+        /// The words as they were sent.
+        text: String,
+    },
+    /// A person is asked.
+    PermissionRequest {
+        /// What they are asked.
+        question: Arc<Question>,
+    },
+    /// The person, a hook or nobody answered.
+    PermissionResponse {
+        /// The question.
+        id: SmolStr,
+        /// Per call: its id, whether it may run, and words for the model.
+        decisions: Vec<(SmolStr, bool, Option<String>)>,
+        /// Who answered; `nobody` where nobody did.
+        by: SmolStr,
+    },
+    /// An attempt failed and the next one waits; what it streamed does not count.
+    Retry {
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// What kind of failure.
+        kind: &'static str,
+        /// How long the next one waits, in milliseconds.
+        wait_ms: u64,
+        /// Who is asked next, where that is somebody else.
+        model: Option<SmolStr>,
+    },
+    /// A skill's text was brought in.
+    Skill {
+        /// The skill.
+        name: SmolStr,
+        /// `user`, `agent` or `trigger`: who called for it.
+        source: &'static str,
+    },
+    /// A subagent is about to work.
+    SubagentStart {
+        /// The subagent.
+        name: SmolStr,
+    },
+    /// A subagent is done.
+    SubagentEnd {
+        /// The subagent.
+        name: SmolStr,
+        /// `success` or `error`.
+        status: &'static str,
+    },
+    /// The conversation is about to be summed up.
+    CompactionStart {
+        /// `forced`, `threshold` or `overflow`.
+        trigger: &'static str,
+    },
+    /// The summing-up is over.
+    CompactionEnd {
+        /// `success`, `refused`, `failed` or `cancelled`.
+        status: &'static str,
+    },
+    /// A command was run.
+    CommandResult {
+        /// The command.
+        name: SmolStr,
+        /// What it said, where it said something.
+        status: Option<String>,
+    },
+    /// A hook turns to the person.
+    UiRequest {
+        /// What it wants: `notify`.
+        method: &'static str,
+        /// Its words.
+        text: String,
+    },
+    /// A reply was recorded.
+    ModelPost(Replied),
+    /// The run cannot go on, or reached a limit.
+    Error(RunFailed),
+    /// A run ended.
+    SessionEnd {
+        /// Why.
+        reason: Reason,
+    },
+}
+
+impl EventKind {
+    /// The event's name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::SessionOpen { .. } => "session.open",
+            EventKind::SessionStart { .. } => "session.start",
+            EventKind::TextStart => "text.start",
+            EventKind::TextDelta { .. } => "text.delta",
+            EventKind::TextEnd => "text.end",
+            EventKind::ThinkingStart => "thinking.start",
+            EventKind::ThinkingDelta { .. } => "thinking.delta",
+            EventKind::ThinkingEnd => "thinking.end",
+            EventKind::Message { .. } => "message",
+            EventKind::ToolCall { .. } => "tool.call",
+            EventKind::ToolOutput { .. } => "tool.output",
+            EventKind::ToolResult { .. } => "tool.result",
+            EventKind::ToolRefused { .. } => "tool.refused",
+            EventKind::Hook { .. } => "hook",
+            EventKind::Note { .. } => "note",
+            EventKind::PermissionRequest { .. } => "permission.request",
+            EventKind::PermissionResponse { .. } => "permission.response",
+            EventKind::Retry { .. } => "retry",
+            EventKind::Skill { .. } => "skill",
+            EventKind::SubagentStart { .. } => "subagent.start",
+            EventKind::SubagentEnd { .. } => "subagent.end",
+            EventKind::CompactionStart { .. } => "compaction_start",
+            EventKind::CompactionEnd { .. } => "compaction_end",
+            EventKind::CommandResult { .. } => "command.result",
+            EventKind::UiRequest { .. } => "ui.request",
+            EventKind::ModelPost(_) => "model.post",
+            EventKind::Error(_) => "error",
+            EventKind::SessionEnd { .. } => "session.end",
+        }
+    }
+}
+
+impl Event {
+    /// The event as one line of JSON, without a newline.
+    pub fn to_json(&self) -> String {
+        let mut out = vec![];
+        object(&mut out, |line| {
+            line.put("type", self.kind.name()).put("v", EVENTS_VERSION).put("seq", self.seq);
+            line.plain("at", self.at).put("sessionId", &self.session_id);
+            line.put("runId", &self.run_id).put("step", self.step).put("agentId", &self.agent_id);
+            line.opt("parentCallId", self.parent_call_id.as_ref());
+            write_kind(line, &self.kind);
+        });
+        String::from_utf8(out).unwrap_or_default()
+    }
+}
+
+fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
+    match kind {
+        EventKind::TextStart
+        | EventKind::TextEnd
+        | EventKind::ThinkingStart
+        | EventKind::ThinkingEnd => {}
+        EventKind::SessionOpen { how } => _ = line.put("how", how),
+        EventKind::SessionStart { model } => _ = line.put("model", model),
+        EventKind::TextDelta { text } | EventKind::ThinkingDelta { text } => {
+            line.put("text", text);
+        }
+        EventKind::Message { entry } => line.with("entry", |out| write_entry(out, entry)),
+        EventKind::ToolCall { call_id, name, input } => {
+            line.put("callId", call_id).put("name", name).put("input", input);
+        }
+        EventKind::ToolOutput { call_id, text } => {
+            line.put("callId", call_id).put("text", text);
+        }
+        EventKind::ToolResult { call_id, name, output, error, ms } => {
+            line.put("callId", call_id).put("name", name).put("output", output);
+            line.put("is_error", error.is_some()).opt("errorKind", error.map(ErrorKind::as_str));
+            line.put("ms", ms);
+        }
+        EventKind::ToolRefused { call_id, name, by, reason } => {
+            line.put("callId", call_id).put("name", name).put("by", by).put("reason", reason);
+        }
+        EventKind::Hook { point, name, origin, power, verdict, reason, stderr, ms } => {
+            line.put("point", point).put("name", name).put("origin", origin);
+            line.put("power", power.as_str()).put("verdict", verdict);
+            line.opt("reason", reason.as_ref()).opt("stderr", stderr.as_ref()).put("ms", ms);
+        }
+        EventKind::Note { owner, text } => _ = line.put("owner", owner).put("text", text),
+        EventKind::PermissionRequest { question } => {
+            line.put("id", &question.id).put("calls", &question.calls);
+        }
+        EventKind::PermissionResponse { id, decisions, by } => {
+            line.put("id", id).list("decisions", decisions, write_decision);
+            line.put("by", by);
+        }
+        EventKind::Retry { attempt, kind, wait_ms, model } => {
+            line.put("attempt", attempt).put("kind", kind).put("waitMs", wait_ms);
+            line.opt("model", model.as_ref());
+        }
+        EventKind::Skill { name, source } => _ = line.put("name", name).put("source", source),
+        EventKind::SubagentStart { name } => _ = line.put("name", name),
+        EventKind::SubagentEnd { name, status } => {
+            line.put("name", name).put("status", status);
+        }
+        EventKind::CompactionStart { trigger } => _ = line.put("trigger", trigger),
+        EventKind::CompactionEnd { status } => _ = line.put("status", status),
+        EventKind::CommandResult { name, status } => {
+            line.put("name", name).opt("status", status.as_ref());
+        }
+        EventKind::UiRequest { method, text } => _ = line.put("method", method).put("text", text),
+        EventKind::ModelPost(replied) => line.flat(replied),
+        EventKind::Error(failed) => line.flat(failed),
+        EventKind::SessionEnd { reason } => _ = line.put("reason", reason.as_str()),
+    }
+}
+
+fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option<String>)) {
+    object(out, |object| {
+        object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
+        object.opt("words", words.as_ref());
+    });
+}
+
+/// Where the events of a session go out.
+#[derive(Default)]
+pub(crate) struct Hub {
+    seq: AtomicU64,
+    listening: AtomicUsize,
+    /// How the session was opened, until somebody hears of it: an index into `HOW` from 1.
+    opened: AtomicU8,
+    queues: Mutex<Vec<Weak<Queue>>>,
+}
+
+impl Hub {
+    /// Whether anybody listens: one load where nobody does.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.listening.load(Ordering::Relaxed) > 0
+    }
+
+    /// Keeps how the session was opened for the first who listens.
+    pub(crate) fn opened(&self, how: &str) {
+        let index = HOW.iter().position(|known| *known == how).map_or(0, |index| index + 1);
+        self.opened.store(u8::try_from(index).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// How the session was opened, once.
+    pub(crate) fn greet(&self) -> Option<&'static str> {
+        let index = self.opened.swap(0, Ordering::Relaxed).checked_sub(1)?;
+        HOW.get(usize::from(index)).copied()
+    }
+
+    /// Listens from now on.
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
+        let queue = Arc::new(Queue::default());
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        self.listening.fetch_add(1, Ordering::Relaxed);
+        Events { queue, hub: self.clone() }
+    }
+
+    pub(crate) fn emit(&self, make: impl FnOnce(u64) -> Event) {
+        let event = Arc::new(make(self.seq.fetch_add(1, Ordering::Relaxed) + 1));
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        for queue in queues.iter().filter_map(Weak::upgrade) {
+            queue.push(event.clone());
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queue(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<Arc<Event>>,
+    waker: Option<Waker>,
+}
+
+impl Queue {
+    fn push(&self, event: Arc<Event>) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.events.len() < JOIN_FROM || !join(waiting.events.back_mut(), &event) {
+            waiting.events.push_back(event);
+        }
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Joins text to the text before it, in place once it is this queue's own.
+fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
+    use EventKind::{TextDelta, ThinkingDelta, ToolOutput};
+    let Some(last) = last else { return false };
+    let of_a_kind = match (&last.kind, &event.kind) {
+        (TextDelta { .. }, TextDelta { .. }) | (ThinkingDelta { .. }, ThinkingDelta { .. }) => true,
+        (ToolOutput { call_id, .. }, ToolOutput { call_id: other, .. }) => call_id == other,
+        _ => false,
+    };
+    // Agents that work side by side are heard through one hub: nobody says another's words.
+    if !of_a_kind || last.run_id != event.run_id {
+        return false;
+    }
+    let joined = Arc::make_mut(last);
+    if let (TextDelta { text }, TextDelta { text: more })
+    | (ThinkingDelta { text }, ThinkingDelta { text: more })
+    | (ToolOutput { text, .. }, ToolOutput { text: more, .. }) = (&mut joined.kind, &event.kind)
+    {
+        text.push_str(more);
+    }
+    (joined.seq, joined.at) = (event.seq, event.at);
+    true
+}
+
+/// The events of a session, from the moment of subscribing. Dropping it ends listening.
+pub struct Events {
+    queue: Arc<Queue>,
+    hub: Arc<Hub>,
+}
+
+impl Events {
+    /// The next event, when there is one. Never ends by itself: the session may be used again.
+    pub async fn next(&mut self) -> Arc<Event> {
+        poll_fn(|task| self.poll_next(task)).await
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Arc<Event>> {
+        self.queue.0.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
+    }
+
+    pub(crate) fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Arc<Event>> {
+        let mut waiting = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match waiting.events.pop_front() {
+            Some(event) => Poll::Ready(event),
+            None => {
+                waiting.waker = Some(task.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.hub.listening.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(seq: u64, text: &str) -> Arc<Event> {
+        Arc::new(Event {
+            seq,
+            at: Timestamp::default(),
+            session_id: SmolStr::default(),
+            run_id: SmolStr::default(),
+            step: 1,
+            agent_id: SmolStr::default(),
+            parent_call_id: None,
+            kind: EventKind::TextDelta { text: text.into() },
+        })
+    }
+
+    #[test]
+    fn r8_text_of_one_agent_is_not_joined_to_that_of_another() {
+        let mut last = said(0, "one");
+        let other = Event { run_id: "r1/2".into(), ..Event::clone(&said(1, "two")) };
+        assert!(!join(Some(&mut last), &other));
+        assert!(matches!(&last.kind, EventKind::TextDelta { text } if text == "one"));
+    }
+
+    /// A listener who never listens costs no more than the text itself: a piece is added in place,
+    /// and the text moves to a larger room only as often as its length doubles.
+    #[test]
+    fn r8_text_joined_for_a_sleeping_listener_is_not_copied_for_every_piece() {
+        const PIECES: u64 = 10_000;
+        let first = said(0, "piece ");
+        // Other listeners hold the same event: what they see does not change.
+        let (mut last, other) = (first.clone(), first);
+        let (mut moves, mut room) = (0, std::ptr::null());
+        for seq in 1..=PIECES {
+            assert!(join(Some(&mut last), &said(seq, "piece ")));
+            let EventKind::TextDelta { text } = &last.kind else { panic!("still text") };
+            moves += usize::from(text.as_ptr() != room);
+            room = text.as_ptr();
+        }
+        let EventKind::TextDelta { text } = &last.kind else { panic!("still text") };
+        assert_eq!((text.len(), last.seq), (6 * 10_001, PIECES));
+        assert!(moves < 40, "the text moved {moves} times");
+        assert!(matches!(&other.kind, EventKind::TextDelta { text } if text == "piece "));
+    }
+}

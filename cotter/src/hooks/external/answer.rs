@@ -1,0 +1,221 @@
+//! What a hook outside the program may answer.
+
+use serde_json::{Map, Value};
+
+use crate::{agent::cx::Cx, hooks::points::PointId};
+
+/// What a hook said. Nothing at all is a pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// It does not happen, for this reason, which may be empty.
+    pub block: Option<String>,
+    /// A person must say yes first, for this reason.
+    pub ask: Option<String>,
+    /// Something else happens instead.
+    pub change: Option<Change>,
+    /// The model does not stop yet, for this reason.
+    pub go_on: Option<String>,
+    /// Its answer to a question, in the person's stead.
+    pub decision: Option<Decision>,
+    /// What it printed, for the model.
+    pub output: Option<String>,
+    /// What the model should know.
+    pub additional_context: Option<String>,
+}
+
+/// What a hook would put in place of what happens.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// Another input for the tool.
+    Input(Value),
+    /// A result: in the tool's stead before it runs, instead of its own after it ran.
+    Result(String),
+    /// Another prompt.
+    Prompt(String),
+    /// A summary.
+    Summary(String),
+}
+
+/// A hook's answer to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
+}
+
+impl Answer {
+    /// A refusal, with its reason.
+    pub fn blocked(reason: impl Into<String>) -> Self {
+        Answer { block: Some(reason.into()), ..Answer::default() }
+    }
+
+    /// Reads the object a hook answered with. Keys that are not known are left alone. What refuses or
+    /// asks does so however badly it is written; what would let something happen otherwise must be
+    /// written properly, or the whole answer is an error.
+    pub fn read(point: PointId, object: &Map<String, Value>) -> Result<Self, String> {
+        let text = |key: &str| object.get(key).map(plain).filter(|text| !text.is_empty());
+        let reason = text("reason");
+        let decision = decision(point, object)?;
+        let gives_no = decision == Some(Decision::No) && reason.is_some();
+        let refuses = gives_no || is_no(object.get("continue")) || is_yes(object.get("block"));
+        let asks = object.get("ask").filter(|ask| !ask.is_null() && **ask != Value::Bool(false));
+        Ok(Answer {
+            block: refuses.then(|| reason.clone().unwrap_or_default()),
+            ask: asks.map(|ask| match ask {
+                Value::String(reason) if !reason.trim().is_empty() => reason.clone(),
+                _ => reason.clone().unwrap_or_else(|| "it wants a person asked".into()),
+            }),
+            change: change(point, object)?,
+            go_on: text("goOn").filter(|_| point == PointId::TurnEnd),
+            decision,
+            output: text("output"),
+            additional_context: text("additionalContext"),
+        })
+    }
+
+    /// Passes its words on to the model.
+    pub(crate) fn speak(&self, cx: &Cx) {
+        self.output.iter().for_each(|text| cx.output(text.as_str()));
+        self.additional_context.iter().for_each(|text| cx.note(text.as_str()));
+    }
+}
+
+fn change(point: PointId, object: &Map<String, Value>) -> Result<Option<Change>, String> {
+    let has = |key: &str| object.get(key).filter(|value| !value.is_null());
+    let text = |key: &'static str| -> Result<Option<String>, String> {
+        match has(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(format!("`{key}` in its answer is no text")),
+        }
+    };
+    Ok(match point {
+        PointId::ToolPre => match has("input") {
+            Some(input @ Value::Object(_)) => Some(Change::Input(input.clone())),
+            Some(_) => return Err("`input` in its answer is no object".into()),
+            None => text("result")?.map(Change::Result),
+        },
+        PointId::ToolPost => text("result")?.map(Change::Result),
+        PointId::UserPromptSubmit => text("prompt")?.map(Change::Prompt),
+        PointId::CompactPre => text("summary")?.map(Change::Summary),
+        _ => None,
+    })
+}
+
+fn decision(point: PointId, object: &Map<String, Value>) -> Result<Option<Decision>, String> {
+    match object.get("answer").filter(|_| point == PointId::PermissionAsk) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(word)) if word == "yes" => Ok(Some(Decision::Yes)),
+        Some(Value::String(word)) if word == "no" => Ok(Some(Decision::No)),
+        Some(_) => Err("`answer` in its answer is neither \"yes\" nor \"no\"".into()),
+    }
+}
+
+/// A text as it is; anything else as it would be written.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether a value says no, however it is spelled.
+pub fn is_no(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Bool(yes)) => !yes,
+        Some(Value::String(word)) => {
+            matches!(word.trim().to_ascii_lowercase().as_str(), "false" | "no" | "0")
+        }
+        Some(Value::Number(number)) => number.as_f64() == Some(0.0),
+        _ => false,
+    }
+}
+
+/// Whether a value says yes, however it is spelled: everything but what says no, and nothing.
+pub fn is_yes(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => false,
+        Some(Value::String(word)) if word.trim().is_empty() => false,
+        some => !is_no(some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(point: PointId, json: &str, expected: Expect) {
+        let value: Value = serde_json::from_str(json).expect("the test's JSON");
+        let read = Answer::read(point, value.as_object().expect("an object"));
+        let said = match read {
+            Err(why) => format!("error: {why}"),
+            Ok(answer) if answer == Answer::default() => "pass".into(),
+            Ok(answer) => {
+                let Answer { block, ask, change, go_on, decision, output, additional_context } =
+                    answer;
+                let words = [
+                    block.map(|why| format!("block {why:?}")),
+                    ask.map(|why| format!("ask {why:?}")),
+                    change.map(|change| format!("{change:?}")),
+                    go_on.map(|why| format!("go on {why:?}")),
+                    decision.map(|decision| format!("{decision:?}")),
+                    output.map(|text| format!("output {text:?}")),
+                    additional_context.map(|text| format!("context {text:?}")),
+                ];
+                words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+            }
+        };
+        expected.assert_eq(&said);
+    }
+
+    #[test]
+    fn l8_what_refuses_does_so_however_it_is_written() {
+        let at = PointId::ToolPre;
+        check(at, r#"{"continue": false, "reason": "no"}"#, expect![[r#"block "no""#]]);
+        check(at, r#"{"continue": "false"}"#, expect![[r#"block """#]]);
+        check(at, r#"{"continue": " No "}"#, expect![[r#"block """#]]);
+        check(at, r#"{"continue": 0, "reason": 7}"#, expect![[r#"block "7""#]]);
+        check(at, r#"{"continue": true, "block": "yes"}"#, expect![[r#"block """#]]);
+        check(at, r#"{"block": {"any": 1}}"#, expect![[r#"block """#]]);
+        check(at, r#"{"block": false}"#, expect!["pass"]);
+        check(at, r#"{"continue": null}"#, expect!["pass"]);
+        check(at, r#"{"ask": "sure?"}"#, expect![[r#"ask "sure?""#]]);
+        check(at, r#"{"ask": true}"#, expect![[r#"ask "it wants a person asked""#]]);
+        check(at, r#"{"ask": 1, "reason": "r"}"#, expect![[r#"ask "r""#]]);
+        check(at, r#"{"ask": false}"#, expect!["pass"]);
+        check(at, r#"{"unknown": 1, "continue": true}"#, expect!["pass"]);
+    }
+
+    #[test]
+    fn l8_what_changes_something_is_written_properly() {
+        let pre = PointId::ToolPre;
+        check(pre, r#"{"input": {"a": 1}}"#, expect![[r#"Input(Object {"a": Number(1)})"#]]);
+        check(pre, r#"{"input": "a"}"#, expect!["error: `input` in its answer is no object"]);
+        check(pre, r#"{"result": "cached"}"#, expect![[r#"Result("cached")"#]]);
+        check(pre, r#"{"result": 5}"#, expect!["error: `result` in its answer is no text"]);
+        check(pre, r#"{"prompt": "x"}"#, expect!["pass"]);
+        check(PointId::ToolPost, r#"{"result": "r"}"#, expect![[r#"Result("r")"#]]);
+        check(PointId::UserPromptSubmit, r#"{"prompt": "x"}"#, expect![[r#"Prompt("x")"#]]);
+        check(PointId::CompactPre, r#"{"summary": "s"}"#, expect![[r#"Summary("s")"#]]);
+        let ask = PointId::PermissionAsk;
+        check(ask, r#"{"answer": "yes"}"#, expect!["Yes"]);
+        let neither = expect![[r#"error: `answer` in its answer is neither "yes" nor "no""#]];
+        check(ask, r#"{"answer": true}"#, neither);
+        check(PointId::ToolPre, r#"{"answer": "yes"}"#, expect!["pass"]);
+        check(PointId::TurnEnd, r#"{"goOn": "test it"}"#, expect![[r#"go on "test it""#]]);
+    }
+
+    #[test]
+    fn l9_words_go_to_the_model() {
+        let json = r#"{"output": "seen", "additionalContext": "it is Friday"}"#;
+        let expected = expect![[r#"output "seen", context "it is Friday""#]];
+        check(PointId::ModelPre, json, expected);
+    }
+}

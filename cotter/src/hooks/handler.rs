@@ -1,0 +1,414 @@
+//! Handlers: plain functions over a shared event, or `async` functions over an owned one.
+//!
+//! A handler is called once each time its point fires and its tool filter matches. It cannot change
+//! what it is shown; what it answers is carried out by the dispatch. When it returns `Err`, panics,
+//! takes longer than its limit or is overtaken by a cancel, the failure counts as its power says:
+//! a gate blocks, an observer changes nothing.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    ops::Deref,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use crate::hooks::chain::Func;
+use crate::{agent::cx::Cx, hooks::points::Point};
+
+/// The number of a registered handler, unique within one agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandlerId(pub(crate) u32);
+
+/// An event in the hands of an `async` handler: shared, read-only, cheap to clone.
+pub struct At<P: Point> {
+    pub(crate) event: Arc<P::Event>,
+    pub(crate) cx: Cx,
+}
+
+impl<P: Point> At<P> {
+    /// Where this happens: session, run, notes, cancel.
+    pub fn cx(&self) -> &Cx {
+        &self.cx
+    }
+}
+
+impl<P: Point> Clone for At<P> {
+    fn clone(&self) -> Self {
+        At { event: self.event.clone(), cx: self.cx.clone() }
+    }
+}
+
+impl<P: Point> Deref for At<P> {
+    type Target = P::Event;
+    fn deref(&self) -> &P::Event {
+        &self.event
+    }
+}
+
+/// Why a handler gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It said so itself.
+    Error(String),
+    /// It panicked.
+    Panicked(String),
+    /// It took longer than its limit.
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+        /// The last words of one outside the program, where it said any.
+        said: Option<String>,
+    },
+    /// The run was cancelled before it answered.
+    Cancelled,
+}
+
+impl Failure {
+    /// The failure's word in events and the ledger.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Failure::Error(_) => "failed",
+            Failure::Panicked(_) => "panicked",
+            Failure::TimedOut { .. } => "timed_out",
+            Failure::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Error(message) => f.write_str(message),
+            Failure::Panicked(message) => write!(f, "it panicked: {message}"),
+            Failure::TimedOut { limit, said: None } => {
+                write!(f, "the hook timed out after {limit:?}")
+            }
+            Failure::TimedOut { limit, said: Some(said) } => {
+                write!(f, "the hook timed out after {limit:?}; its last words: {said}")
+            }
+            Failure::Cancelled => f.write_str("the run was cancelled before the hook answered"),
+        }
+    }
+}
+
+/// What a handler may return: the answer itself, or a `Result` of it.
+pub trait Settled<R> {
+    /// The answer, or the failure it amounts to.
+    fn settle(self) -> Result<R, Failure>;
+}
+
+impl<R> Settled<R> for R {
+    fn settle(self) -> Result<R, Failure> {
+        Ok(self)
+    }
+}
+
+impl<R, E: fmt::Display> Settled<R> for Result<R, E> {
+    fn settle(self) -> Result<R, Failure> {
+        self.map_err(|error| Failure::Error(error.to_string()))
+    }
+}
+
+/// Anything that can be registered at point `P` with answers of type `R`.
+///
+/// Implemented for `Fn(&P::Event, &Cx) -> R` and `Fn(&P::Event) -> R`, which answer at once, for
+/// `Fn(At<P>) -> impl Future<Output = R>`, and for [`Named`] ones. `R` may also be `Result<R, E>`.
+#[diagnostic::on_unimplemented(
+    message = "this function cannot be a handler here",
+    label = "not a handler of this point with this power",
+    note = "write `fn(&Event, &Cx) -> Answer`, `fn(&Event) -> Answer` or `async fn(At<Point>) -> Answer`, with the argument types spelled out in closures"
+)]
+pub trait IntoHandler<P: Point, R, M>: Sized {
+    /// The handler and what was said about it.
+    #[doc(hidden)]
+    fn bind(self) -> (Options, Func<P, R>);
+}
+
+/// Told by the type system: the handler takes the event and where it happens.
+#[doc(hidden)]
+pub struct Ready<O>(PhantomData<O>);
+/// Told by the type system: the handler takes the event alone.
+#[doc(hidden)]
+pub struct ReadyAlone<O>(PhantomData<O>);
+/// Told by the type system: the handler answers later.
+#[doc(hidden)]
+pub struct Later<F, O>(PhantomData<(F, O)>);
+/// Told by the type system: the handler has a name.
+#[doc(hidden)]
+pub struct WithName<M>(PhantomData<M>);
+
+impl<P, R, F, O> IntoHandler<P, R, Ready<O>> for F
+where
+    P: Point,
+    F: Fn(&P::Event, &Cx) -> O + Send + Sync + 'static,
+    O: Settled<R>,
+{
+    fn bind(self) -> (Options, Func<P, R>) {
+        let func = Func::Ready(Box::new(move |event, cx| self(event, cx).settle()));
+        (Options::for_function::<F>(), func)
+    }
+}
+
+impl<P, R, F, O> IntoHandler<P, R, ReadyAlone<O>> for F
+where
+    P: Point,
+    F: Fn(&P::Event) -> O + Send + Sync + 'static,
+    O: Settled<R>,
+{
+    fn bind(self) -> (Options, Func<P, R>) {
+        let func = Func::Ready(Box::new(move |event, _| self(event).settle()));
+        (Options::for_function::<F>(), func)
+    }
+}
+
+impl<P, R, F, O, Fut> IntoHandler<P, R, Later<Fut, O>> for F
+where
+    P: Point,
+    R: 'static,
+    F: Fn(At<P>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = O> + Send + 'static,
+    O: Settled<R> + 'static,
+{
+    fn bind(self) -> (Options, Func<P, R>) {
+        let func = Func::Later(Box::new(move |at| Box::pin(self(at).map(Settled::settle))));
+        (Options::for_function::<F>(), func)
+    }
+}
+
+/// A handler with a name and, if wanted, a tool filter and a limit of its own.
+#[derive(Clone, Debug)]
+pub struct Named<F> {
+    function: F,
+    options: Options,
+}
+
+/// Names a handler, so that events, notes, the ledger and error messages can speak of it.
+pub fn named<F>(name: impl Into<SmolStr>, function: F) -> Named<F> {
+    let options = Options { name: Some(name.into()), ..Options::default() };
+    Named { function, options }
+}
+
+impl<F> Named<F> {
+    /// Only for tools whose name matches one of these globs. Without it, for every tool.
+    pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
+        self.options.tools = Some(globs.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How long the handler may take, instead of the point's own limit.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.options.limit = Some(limit);
+        self
+    }
+
+    /// What the handler is for, in one sentence.
+    pub fn description(mut self, description: impl Into<SmolStr>) -> Self {
+        self.options.description = description.into();
+        self
+    }
+
+    /// Says that it decides by what it is given and by nothing else, and changes nothing: it is asked
+    /// too where a decision is only explained.
+    pub fn pure(mut self) -> Self {
+        self.options.pure = true;
+        self
+    }
+
+    /// Leaves out of events and the ledger that it was asked, where it had nothing to say and did not
+    /// fail.
+    pub fn quiet(mut self) -> Self {
+        self.options.quiet = true;
+        self
+    }
+
+    /// Takes an observer off the path of the run: nobody waits for it, and its notes come later.
+    pub fn detached(mut self) -> Self {
+        self.options.detached = true;
+        self
+    }
+}
+
+impl<P: Point, R, M, F: IntoHandler<P, R, M>> IntoHandler<P, R, WithName<M>> for Named<F> {
+    fn bind(self) -> (Options, Func<P, R>) {
+        (self.options, self.function.bind().1)
+    }
+}
+
+/// What was said about a handler when it was registered.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub(crate) name: Option<SmolStr>,
+    pub(crate) suggested: Option<SmolStr>,
+    pub(crate) description: SmolStr,
+    /// What it does, as far as a file tells.
+    pub(crate) definition: SmolStr,
+    pub(crate) tools: Option<Vec<String>>,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) detached: bool,
+    pub(crate) pure: bool,
+    pub(crate) quiet: bool,
+    /// Whether it is outside the program: a command, a script.
+    pub(crate) outside: bool,
+    /// Whether it is asked together with those beside it, where it would change something.
+    pub(crate) beside: bool,
+    /// Whether it is another side of a handler that has the name already.
+    pub(crate) second: bool,
+}
+
+impl Options {
+    /// A function item lends its own name; a closure has none.
+    fn for_function<F>() -> Self {
+        let path = std::any::type_name::<F>();
+        let last = path.rsplit("::").next().unwrap_or(path);
+        let is_name = last.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        Options { suggested: is_name.then(|| last.into()), ..Options::default() }
+    }
+}
+
+/// The time a waiting handler did not spend itself: it stands still while the handler waits for a
+/// person, for a model or for a tool it runs.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    born: Instant,
+    /// Nanoseconds paused so far, and since when it is paused now (0: it is not).
+    paused: AtomicU64,
+    since: AtomicU64,
+    /// What the handler remarked besides its answer.
+    remark: Mutex<Option<Box<str>>>,
+    /// What is to be said about that answer.
+    aside: Mutex<Option<Aside>>,
+}
+
+/// What is to be said about an answer that does not tell by itself how it came about.
+#[derive(Clone, Debug)]
+pub(crate) struct Aside {
+    pub(crate) kind: AsideKind,
+    pub(crate) words: Box<str>,
+}
+
+/// What an answer does not say about itself. Used by `cotter-files`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsideKind {
+    /// It failed, and its failure passes.
+    Failed,
+    /// It was not even started.
+    NotRun,
+    /// Some of what it said does not count.
+    Unheard,
+}
+
+impl AsideKind {
+    /// The word for a handler that had nothing to say, where it needs another.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            AsideKind::Failed => Some("failed_passed"),
+            AsideKind::NotRun => Some("not_run"),
+            AsideKind::Unheard => None,
+        }
+    }
+}
+
+impl Clock {
+    /// Stops the clock until the guard is dropped.
+    fn pause(&self) {
+        self.since.store(self.now().max(1), Ordering::Relaxed);
+    }
+
+    fn go_on(&self) {
+        let since = self.since.swap(0, Ordering::Relaxed);
+        self.paused.fetch_add(self.now().saturating_sub(since), Ordering::Relaxed);
+    }
+
+    /// How long the handler itself has been at work by `now`, having started when it did.
+    pub(crate) fn worked(&self, started: Instant, now: Instant) -> Duration {
+        let since = self.since.load(Ordering::Relaxed);
+        let standing = if since == 0 { 0 } else { self.now().saturating_sub(since) };
+        let paused = self.paused.load(Ordering::Relaxed).saturating_add(standing);
+        now.saturating_duration_since(started).saturating_sub(Duration::from_nanos(paused))
+    }
+
+    fn now(&self) -> u64 {
+        saturating_nanos(self.born.elapsed())
+    }
+}
+
+/// The clocks of all handlers of one dispatch, in one piece, and the place of one handler's.
+#[derive(Clone, Debug)]
+pub(crate) struct Clocks {
+    all: Arc<[Clock]>,
+    index: usize,
+}
+
+impl Clocks {
+    pub(crate) fn new(count: usize, born: Instant) -> Self {
+        let clock = || Clock {
+            born,
+            paused: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            remark: Mutex::new(None),
+            aside: Mutex::new(None),
+        };
+        Clocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
+    }
+
+    /// The clock of the handler at that place.
+    pub(crate) fn at(&self, index: usize) -> Self {
+        Clocks { all: self.all.clone(), index }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.all[self.index]
+    }
+
+    /// Keeps what this handler remarked, for whoever looks after hooks. The last words count.
+    pub(crate) fn remark(&self, words: Box<str>) {
+        *self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+    }
+
+    /// What this handler remarked.
+    pub(crate) fn take_remark(&self) -> Option<Box<str>> {
+        self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps what is to be said about this handler's answer. The last words count.
+    pub(crate) fn put_aside(&self, kind: AsideKind, words: Box<str>) {
+        let aside = Aside { kind, words };
+        *self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
+    }
+
+    /// What is to be said about this handler's answer.
+    pub(crate) fn take_aside(&self) -> Option<Aside> {
+        self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Stops this handler's clock until the guard is dropped.
+    pub(crate) fn pause(&self) -> Paused {
+        self.clock().pause();
+        Paused(self.clone())
+    }
+}
+
+/// Starts the clock again when it goes.
+#[derive(Debug)]
+pub(crate) struct Paused(Clocks);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        self.0.clock().go_on();
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

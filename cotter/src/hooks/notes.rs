@@ -1,0 +1,204 @@
+//! Notes: words from hooks to the model, delivered as `<system-reminder>` blocks.
+//!
+//! One queue per session. Notes are rendered for an attempt and leave the queue only when the attempt
+//! succeeded, so a retry loses nothing.
+
+use crate::text::tags::escape;
+use std::{
+    fmt::Write,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use smol_str::SmolStr;
+
+use crate::{
+    hooks::handler::HandlerId,
+    permission::origin::{Origin, Owner},
+    registry::generation::Generation,
+    text,
+};
+
+/// The most one owner can say with one request, in bytes.
+const CAP_PER_OWNER: usize = 16 * 1024;
+/// The most notes waiting at a time; later ones are dropped with a word.
+const CAP_WAITING: usize = 256;
+
+pub(crate) const OPEN: &str = "<system-reminder>";
+const CLOSE: &str = "</system-reminder>";
+
+/// What kind of words a note has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoteKind {
+    /// Something the model should know.
+    Context,
+    /// What a hook printed.
+    Output,
+}
+
+/// Who says something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    Runtime,
+    /// A hook at a point.
+    Hook(HandlerId),
+    /// A tool at work on a call.
+    Tool(Arc<Calling>),
+    /// A hook on a directive, a skill, a subagent or a command.
+    Called(Arc<CalledBy>),
+}
+
+/// The call a tool works on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Calling {
+    pub(crate) tool: SmolStr,
+    /// Of the tool at work; its name may be another's by now.
+    pub(crate) owner: Owner,
+    pub(crate) call_id: SmolStr,
+}
+
+/// Somebody who was called by name.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CalledBy {
+    what: &'static str,
+    name: SmolStr,
+    pub(crate) owner: Owner,
+}
+
+impl Speaker {
+    pub(crate) fn called(what: &'static str, name: &SmolStr, owner: Owner) -> Self {
+        Speaker::Called(Arc::new(CalledBy { what, name: name.clone(), owner }))
+    }
+}
+
+/// One note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    speaker: Speaker,
+    kind: NoteKind,
+    text: String,
+}
+
+impl Note {
+    fn left_out() -> Self {
+        let text = "There were more notes than fit; the rest is left out.".into();
+        Note { speaker: Speaker::Runtime, kind: NoteKind::Context, text }
+    }
+}
+
+/// A note as it was sent: who said it, and the words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) owner: SmolStr,
+    pub(crate) text: String,
+}
+
+/// The queue of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(Mutex<Vec<Note>>);
+
+impl Notes {
+    pub(crate) fn push(&self, speaker: Speaker, kind: NoteKind, text: String) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = Note { speaker, kind, text };
+        // A gate that is asked again says the same again.
+        if notes.contains(&note) {
+            return;
+        }
+        match notes.len() {
+            ..CAP_WAITING => notes.push(note),
+            CAP_WAITING => notes.push(Note::left_out()),
+            _ => {}
+        }
+    }
+
+    /// The runtime's own words.
+    pub(crate) fn say(&self, text: String) {
+        self.push(Speaker::Runtime, NoteKind::Context, text);
+    }
+
+    /// What waits now. Nothing leaves the queue before it is acknowledged.
+    pub(crate) fn waiting(&self) -> Vec<Note> {
+        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.is_empty() { vec![] } else { notes.clone() }
+    }
+
+    /// The first `count` notes have been delivered.
+    pub(crate) fn acknowledge(&self, count: usize) {
+        if count > 0 {
+            let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = count.min(notes.len());
+            notes.drain(..count);
+        }
+    }
+}
+
+/// The text of notes for a request, each in a block of its own, and who said what.
+pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<Sent>) {
+    let mut text = String::new();
+    let mut sent = vec![];
+    let mut used: Vec<(SmolStr, usize)> = vec![];
+    for note in notes {
+        let (owner, lead) = introduce(note, generation);
+        let room = match used.iter_mut().find(|(name, _)| *name == owner) {
+            Some((_, bytes)) => bytes,
+            None => &mut used.push_mut((owner.clone(), 0)).1,
+        };
+        let words = text::cut(&note.text, CAP_PER_OWNER.saturating_sub(*room));
+        *room += words.len();
+        let words = escape(&format!("{lead}{words}"));
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let _ = write!(text, "{OPEN}\n{words}\n{CLOSE}");
+        sent.push(Sent { owner, text: words });
+    }
+    (text, sent)
+}
+
+/// What a block says to the model when a hook blocked something.
+pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
+    let reason = reason.trim().trim_end_matches('.');
+    let reason = if reason.is_empty() { "it gave no reason" } else { reason };
+    format!(
+        "Hook \"{name}\" blocked the action: {reason}. Adjust your approach; do not retry the exact same call."
+    )
+}
+
+fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
+    let id = match &note.speaker {
+        Speaker::Runtime => return ("cotter".into(), String::new()),
+        Speaker::Tool(calling) => {
+            let name = calling.tool.clone();
+            let lead = format!("From the tool \"{name}\": ");
+            return (name, lead);
+        }
+        Speaker::Called(by) => {
+            let CalledBy { what, name, owner } = &**by;
+            return (name.clone(), format!("From the {what} \"{name}\"{}: ", from(&owner.origin)));
+        }
+        Speaker::Hook(id) => *id,
+    };
+    let Some(meta) = generation.meta(id) else {
+        return ("unloaded".into(), "A hook that is no longer loaded says: ".into());
+    };
+    let name = &meta.name;
+    let from = from(&meta.owner.origin);
+    let lead = match note.kind {
+        NoteKind::Output => format!("Output of hook \"{name}\"{from}: "),
+        NoteKind::Context => format!("From hook \"{name}\"{from}: "),
+    };
+    (name.clone(), lead)
+}
+
+/// Words of a project, a space or a profile are introduced as theirs.
+fn from(origin: &Origin) -> String {
+    match origin {
+        Origin::Project => " of this project".to_owned(),
+        Origin::Space(id) => format!(" of the space \"{id}\""),
+        Origin::Profile(profile) => format!(" of the profile \"{profile}\""),
+        _ => String::new(),
+    }
+}

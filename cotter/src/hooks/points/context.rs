@@ -1,0 +1,151 @@
+//! `context`: messages are built for the model.
+
+pub(crate) use crate::history::message_change::MessageChange;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use serde::Serialize;
+use smol_str::SmolStr;
+
+use crate::hooks::points::{Applied, Never, Point, PointId};
+use crate::{
+    agent::{cx::Cx, session::Session},
+    history::{entry::Entries, message::Message, message_list::Messages},
+};
+
+/// Fires every time messages are built for a request. Transforms answer with a [`ContextChange`].
+#[derive(Clone, Copy, Debug)]
+pub struct Context;
+
+/// The messages about to be sent. Cloning it copies no message.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextBuild {
+    /// The messages after compaction, each knowing the entry it came from.
+    #[serde(skip)]
+    pub messages: Messages,
+    #[serde(skip)]
+    session: Session,
+}
+
+impl ContextBuild {
+    pub(crate) fn new(messages: Messages, session: Session) -> Self {
+        ContextBuild { messages, session }
+    }
+
+    /// Every entry from the root to the leaf, also those of other types. Read when it is asked for.
+    pub fn entries(&self) -> Entries {
+        self.session.entries()
+    }
+}
+
+/// What a transform makes of the messages.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ContextChange {
+    /// Leaves them as they are.
+    Keep,
+    /// Sends these instead. History is not touched.
+    Messages(Messages),
+}
+
+impl ContextChange {
+    /// Sends these messages instead.
+    pub fn messages(messages: impl IntoIterator<Item = Message>) -> Self {
+        ContextChange::Messages(messages.into_iter().collect())
+    }
+}
+
+/// How many sessions a transform of single messages remembers.
+const REMEMBERED: usize = 64;
+
+/// A context transform that looks at one message at a time and always says the same of it.
+///
+/// What it said is kept, so that one more turn of a long session costs what it adds. A transform that
+/// depends on more than the message itself has to look at all of them: a plain one at [`Context`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cotter::{Agent, Message};
+/// use cotter::points::{Context, MessageChange, each_message};
+/// use cotter_test::{Recording, Scripted, Step};
+///
+/// let hushed = each_message(|message: &Message| match message.text().contains("password") {
+///     true => MessageChange::Drop,
+///     false => MessageChange::Keep,
+/// });
+/// let model = Recording::new(Scripted::new([Step::text("Fine."), Step::text("Hello.")]));
+/// let agent = Agent::builder(model.clone()).transform(Context, hushed).build()?;
+/// agent.process_request("My password is tulip.").await?;
+/// agent.process_request("Hello?").await?;
+/// assert!(model.shown().ends_with("--\nassistant: Fine.\nuser: Hello?\n"));
+/// # Ok(())
+/// # }
+/// ```
+pub fn each_message(
+    change: impl Fn(&Message) -> MessageChange + Send + Sync + 'static,
+) -> impl Fn(&ContextBuild, &Cx) -> ContextChange + Send + Sync + 'static {
+    let remembered: Mutex<VecDeque<Remembered>> = Mutex::default();
+    move |build, cx| {
+        let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those who work for a session have its id, and messages of their own.
+        let whose = || (cx.session_id(), cx.agent_id());
+        let known = remembered.iter().position(|known| known.is_of(whose()));
+        let new = || Remembered {
+            session: whose().0.into(),
+            agent: whose().1.into(),
+            ..Remembered::default()
+        };
+        let mut known = known.and_then(|index| remembered.remove(index)).unwrap_or_else(new);
+        known.take(&build.messages, &change);
+        let after = known.after.clone();
+        remembered.push_front(known);
+        remembered.truncate(REMEMBERED);
+        ContextChange::Messages(after)
+    }
+}
+
+/// What was made of a session's messages so far.
+#[derive(Default)]
+struct Remembered {
+    session: SmolStr,
+    agent: SmolStr,
+    before: Messages,
+    after: Messages,
+}
+
+impl Remembered {
+    fn is_of(&self, (session, agent): (&str, &str)) -> bool {
+        self.session == session && self.agent == agent
+    }
+
+    fn take(&mut self, messages: &Messages, change: impl Fn(&Message) -> MessageChange) {
+        if messages.after(&self.before).is_none() {
+            (self.before, self.after) = Default::default();
+        }
+        for entry in messages.after(&self.before).into_iter().flatten() {
+            self.after.push_changed(entry, |_, message| change(message));
+        }
+        self.before = messages.clone();
+    }
+}
+
+impl Point for Context {
+    const ID: PointId = PointId::Context;
+    type Event = ContextBuild;
+    type Verdict = Never;
+    type Change = ContextChange;
+    type Answer = Never;
+
+    fn apply(event: &ContextBuild, change: ContextChange) -> Applied<Self> {
+        match change {
+            ContextChange::Keep => Applied::Kept,
+            ContextChange::Messages(messages) => {
+                Applied::Replaced(ContextBuild { messages, session: event.session.clone() })
+            }
+        }
+    }
+}

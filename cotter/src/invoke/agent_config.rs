@@ -1,0 +1,339 @@
+//! Agents by their config: what an agent is made of, and how it comes into the registry and leaves.
+//!
+//! Hooks are told of both. What they keep for an agent is in place before anybody can see the agent,
+//! and gone by the time nobody can.
+
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::FutureExt;
+use smol_str::SmolStr;
+
+use crate::{
+    agent::Agent,
+    hooks::dispatch::panic_words,
+    invoke::{
+        named_item::{Called, Kind},
+        subagent::{Mention, Registered},
+    },
+    permission::origin::Owner,
+    registry::{
+        RegisterError,
+        generation::Generation,
+        subsystem::{Hook, Installed},
+    },
+};
+
+/// What an agent is made of. An empty list is no restriction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgentConfig {
+    /// The name it is called by.
+    pub name: SmolStr,
+    /// When to call it.
+    pub description: String,
+    /// What its model is told first.
+    pub system_prompt: String,
+    /// Its model, as `provider/model`; without it, its parent's.
+    pub model: Option<SmolStr>,
+    /// The tools it may call: globs over names.
+    pub tools: Vec<String>,
+    /// The tools it may not call, whatever else says that it may: globs over names.
+    pub without_tools: Vec<String>,
+    /// Whether it, and whoever works for it, only looks: as in [`Mode::Plan`](crate::permission::mode::Mode::Plan).
+    pub looks_only: bool,
+    /// The skills it may use, by name.
+    pub skills: Vec<SmolStr>,
+    /// The MCP servers it may use, by name: for the hook that has them.
+    pub mcps: Vec<SmolStr>,
+    /// The subagents it may call, by name.
+    pub agents: Vec<SmolStr>,
+    /// Whether it remembers things: for the hook that does.
+    pub memory: bool,
+    /// What it is at, for hooks: `code`, unless it says otherwise.
+    pub mode: SmolStr,
+}
+
+impl AgentConfig {
+    /// An agent of that name, without restrictions.
+    pub fn new(name: impl Into<SmolStr>) -> Self {
+        AgentConfig { name: name.into(), mode: "code".into(), ..AgentConfig::default() }
+    }
+
+    /// The same with words on when to call it.
+    pub fn with_description(self, description: impl Into<String>) -> Self {
+        AgentConfig { description: description.into(), ..self }
+    }
+
+    /// The same with words for its model.
+    pub fn with_system_prompt(self, text: impl Into<String>) -> Self {
+        AgentConfig { system_prompt: text.into(), ..self }
+    }
+
+    /// The same limited to tools whose names match.
+    pub fn with_tools<S: Into<String>>(self, globs: impl IntoIterator<Item = S>) -> Self {
+        AgentConfig { tools: globs.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The same without tools whose names match.
+    pub fn without_tools<S: Into<String>>(self, globs: impl IntoIterator<Item = S>) -> Self {
+        AgentConfig { without_tools: globs.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The same limited to calls that change nothing.
+    pub fn looking_only(self) -> Self {
+        AgentConfig { looks_only: true, ..self }
+    }
+
+    /// The same limited to some skills.
+    pub fn with_skills<S: Into<SmolStr>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        AgentConfig { skills: names.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The same limited to some subagents.
+    pub fn with_agents<S: Into<SmolStr>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        AgentConfig { agents: names.into_iter().map(Into::into).collect(), ..self }
+    }
+}
+
+/// Agents of this agent's registry: what its model calls as subagents.
+impl Agent {
+    /// Registers an agent. Hooks may change its config and prepare for it; then it is there, whole.
+    pub async fn register_agent(&self, config: AgentConfig) -> Result<(), RegisterError> {
+        let agent = self.clone();
+        to_the_end(async move { agent.register(config).await }).await
+    }
+
+    async fn register(&self, config: AgentConfig) -> Result<(), RegisterError> {
+        self.told().await?;
+        let name = config.name.clone();
+        // A namesake that is refused only after hooks were told would take along what they keep.
+        let Some(_arrival) = self.live().arriving.begin(&name) else {
+            return Err(RegisterError::new(format!("subagent `{name}` is being registered")));
+        };
+        let generation = self.generation();
+        let taken = generation.names.find(Kind::Subagent, &name);
+        if taken.is_some_and(|(owner, _)| owner.is(&Owner::embedder())) {
+            return Err(RegisterError::new(format!("subagent `{name}` is already registered")));
+        }
+        let config = build(&generation.hooks, config).await?;
+        enter(&generation.hooks, &config).await?;
+        let defined = self.define_mention(Mention::agent(config));
+        if defined.is_err() {
+            depart(&generation.hooks, &name).await;
+        }
+        defined
+    }
+
+    /// Takes an agent out of the registry once its runs under way have ended; whether it was there.
+    /// A run of that agent must not await this: it would wait for itself.
+    pub async fn unregister_agent(&self, name: &str) -> bool {
+        let (agent, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { agent.unregister(&name).await }).await
+    }
+
+    async fn unregister(&self, name: &str) -> bool {
+        let generation = self.generation();
+        let Some((_, Called::Subagent(mention))) = generation.names.find(Kind::Subagent, name)
+        else {
+            return false;
+        };
+        let Some(registered) = mention.registered() else { return self.undefine_mention(name) };
+        if !registered.leave().await {
+            return false;
+        }
+        depart(&self.generation().hooks, name).await;
+        self.undefine_mention(name)
+    }
+
+    /// Installs a hook. It is told of every agent that is there before it takes effect; where that or
+    /// its installing fails, it is told that they are not, and nothing has changed.
+    pub async fn hook(&self, hook: impl Hook) -> Result<(), RegisterError> {
+        let agent = self.clone();
+        to_the_end(async move { agent.install(hook).await }).await
+    }
+
+    async fn install(&self, hook: impl Hook) -> Result<(), RegisterError> {
+        self.told().await?;
+        let mut unit = crate::registry::Registry::new(Owner::embedder());
+        unit.hook(hook);
+        let new = unit.hooks();
+        let changed = tell_of_all(&new, Agents::of(self)).await?;
+        let before: Vec<_> = changed.iter().map(|(agent, _)| agent.config()).collect();
+        for (agent, config) in &changed {
+            agent.set_config(config.clone());
+        }
+        let Err(error) = self.live().commit(unit) else { return Ok(()) };
+        for ((agent, config), before) in changed.iter().zip(before).rev() {
+            agent.set_config(AgentConfig::clone(&before));
+            depart(&new, &config.name).await;
+        }
+        Err(error)
+    }
+
+    /// Tells the hooks of every agent they were built with, once.
+    pub(crate) async fn told(&self) -> Result<(), RegisterError> {
+        if self.parent().is_some() {
+            return Ok(());
+        }
+        self.tell_once().get_or_try_init(|| self.tell_all()).await.copied()
+    }
+
+    async fn tell_all(&self) -> Result<(), RegisterError> {
+        let generation = self.generation();
+        if generation.hooks.is_empty() {
+            return Ok(());
+        }
+        for (agent, config) in tell_of_all(&generation.hooks, Agents::of(self)).await? {
+            agent.set_config(config);
+        }
+        Ok(())
+    }
+}
+
+/// The names of agents that are on their way into a registry: one at a time of each.
+#[derive(Default)]
+pub(crate) struct Arriving(Mutex<Vec<SmolStr>>);
+
+/// An agent on its way in.
+struct Arrival<'a>(&'a Arriving, SmolStr);
+
+impl Arriving {
+    fn names(&self) -> MutexGuard<'_, Vec<SmolStr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, name: &SmolStr) -> Option<Arrival<'_>> {
+        let mut names = self.names();
+        if names.contains(name) {
+            return None;
+        }
+        names.push(name.clone());
+        Some(Arrival(self, name.clone()))
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.0.names().retain(|name| *name != self.1);
+    }
+}
+
+/// Does a thing to its end, also where nobody waits for it any more: no agent is left half there.
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Builds agents and tells hooks of them; gives them with their configs. Where one fails, the hooks are
+/// told that those they heard of are not there.
+async fn tell_of_all<'a>(
+    hooks: &[Arc<Installed>],
+    agents: Vec<Agents<'a>>,
+) -> Result<Vec<(Agents<'a>, AgentConfig)>, RegisterError> {
+    let mut told: Vec<(Agents<'a>, AgentConfig)> = vec![];
+    for agent in agents {
+        let entered = async {
+            let config = build(hooks, AgentConfig::clone(&agent.config())).await?;
+            enter(hooks, &config).await.map(|()| config)
+        };
+        match entered.await {
+            Ok(config) => told.push((agent, config)),
+            Err(error) => {
+                for (_, config) in told.iter().rev() {
+                    depart(hooks, &config.name).await;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// An agent of a registry: the main one or a registered one.
+enum Agents<'a> {
+    Main(&'a Agent),
+    Sub(Arc<Mention>),
+}
+
+impl<'a> Agents<'a> {
+    fn of(agent: &'a Agent) -> Vec<Self> {
+        let generation: Arc<Generation> = agent.generation();
+        let subagents = generation.names.in_force().filter_map(|(_, called)| match called {
+            Called::Subagent(mention) => mention.registered().map(|_| Agents::Sub(mention.clone())),
+            _ => None,
+        });
+        std::iter::once(Agents::Main(agent)).chain(subagents).collect()
+    }
+
+    fn config(&self) -> Arc<AgentConfig> {
+        match self {
+            Agents::Main(agent) => agent.config(),
+            Agents::Sub(mention) => {
+                mention.registered().map(Registered::config).unwrap_or_default()
+            }
+        }
+    }
+
+    fn set_config(&self, config: AgentConfig) {
+        match self {
+            Agents::Main(agent) => agent.set_config(config),
+            Agents::Sub(mention) => {
+                if let Some(registered) = mention.registered() {
+                    registered.set_config(config);
+                }
+            }
+        }
+    }
+}
+
+/// Lets hooks change a config, one after the other. It keeps its name.
+async fn build(
+    hooks: &[Arc<Installed>],
+    mut config: AgentConfig,
+) -> Result<AgentConfig, RegisterError> {
+    let name = config.name.clone();
+    for installed in hooks {
+        let building = AssertUnwindSafe(async { installed.hook.on_build_agent(config).await });
+        config = building.catch_unwind().await.map_err(|panic| panicked(installed, &*panic))?;
+        config.name = name.clone();
+    }
+    Ok(config)
+}
+
+/// Tells hooks of an agent that is about to be there. Where one fails, those told so far are told
+/// that it is not.
+async fn enter(hooks: &[Arc<Installed>], config: &AgentConfig) -> Result<(), RegisterError> {
+    for (index, installed) in hooks.iter().enumerate() {
+        let telling = AssertUnwindSafe(async {
+            installed.hook.on_register_agent(&config.name, config).await;
+        });
+        if let Err(panic) = telling.catch_unwind().await {
+            depart(&hooks[..index], &config.name).await;
+            return Err(panicked(installed, &*panic));
+        }
+    }
+    Ok(())
+}
+
+/// Tells hooks of an agent that is about to be gone, the last told first.
+async fn depart(hooks: &[Arc<Installed>], name: &str) {
+    for installed in hooks.iter().rev() {
+        // One that panics has dropped what it could.
+        let telling = AssertUnwindSafe(async { installed.hook.on_unregister_agent(name).await });
+        let _ = telling.catch_unwind().await;
+    }
+}
+
+fn panicked(installed: &Installed, panic: &(dyn std::any::Any + Send)) -> RegisterError {
+    RegisterError::new(format!("hook `{}` panicked: {}", installed.name, panic_words(panic)))
+}

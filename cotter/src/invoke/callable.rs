@@ -1,0 +1,53 @@
+//! A handler that is called by name: of a directive, a skill, a subagent, a command. It has no limit
+//! but the run's cancel.
+
+use std::{fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::hooks::{dispatch::panic_words, handler::Failure};
+
+/// Any error a handler may give.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+type Call<C, R> =
+    dyn Fn(C) -> Pin<Box<dyn Future<Output = Result<R, Failure>> + Send>> + Send + Sync;
+
+/// A handler without its type.
+pub(crate) struct Callable<C, R>(Arc<Call<C, R>>);
+
+impl<C: 'static, R: 'static> Callable<C, R> {
+    /// A function whose answer is settled by `settle`.
+    pub(crate) fn new<F, Fut, S>(function: F, settle: S) -> Self
+    where
+        F: Fn(C) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        S: Fn(Fut::Output) -> Result<R, Failure> + Copy + Send + Sync + 'static,
+    {
+        Callable(Arc::new(move |cx| Box::pin(function(cx).map(settle))))
+    }
+
+    /// Calls it. A panic or a cancel is its failure, nothing more.
+    pub(crate) async fn call(&self, cx: C, cancel: &CancellationToken) -> Result<R, Failure> {
+        let called = AssertUnwindSafe(async { (self.0)(cx).await }).catch_unwind();
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Failure::Cancelled),
+            done = called => {
+                done.unwrap_or_else(|panic| Err(Failure::Panicked(panic_words(&*panic))))
+            }
+        }
+    }
+}
+
+impl<C, R> Clone for Callable<C, R> {
+    fn clone(&self) -> Self {
+        Callable(self.0.clone())
+    }
+}
+
+/// The failure behind an error.
+pub(crate) fn failed(error: impl fmt::Display) -> Failure {
+    Failure::Error(error.to_string())
+}

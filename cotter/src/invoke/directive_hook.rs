@@ -1,0 +1,134 @@
+//! Hooks on directives: `/name` in a text a person typed runs a function before the model sees it.
+
+use std::{fmt, future::Future};
+
+use smol_str::SmolStr;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::controls::Controls,
+    history::message::{AssistantMessage, AssistantPart, StopReason, Usage},
+};
+use crate::{
+    hooks::handler::Failure,
+    invoke::callable::{Callable, failed},
+};
+
+/// What a hook on a directive is told.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HookCx {
+    /// The name it was called by.
+    pub name: SmolStr,
+    /// The text as the person typed it.
+    pub raw_text: String,
+    /// The text without bound tokens, as the hooks before this one left it.
+    pub parsed_text: String,
+    /// What is left of the token's own line.
+    pub args: String,
+    /// What it can do beyond its answer.
+    pub controls: Controls,
+}
+
+impl HookCx {
+    /// Fires when the run is aborted.
+    pub fn cancel(&self) -> &CancellationToken {
+        self.controls.cx().cancel()
+    }
+}
+
+/// What a hook on a directive makes of the turn.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct HookResult {
+    pub(crate) rewrite: Option<String>,
+    pub(crate) short_circuit: Option<ShortCircuit>,
+}
+
+impl HookResult {
+    /// The turn goes on as it is.
+    pub fn nothing() -> Self {
+        HookResult::default()
+    }
+
+    /// The turn goes on with this text: for later hooks, for skills and for the message.
+    pub fn rewrite(text: impl Into<String>) -> Self {
+        HookResult { rewrite: Some(text.into()), short_circuit: None }
+    }
+
+    /// The turn ends here with this answer; the model is not called.
+    pub fn short_circuit(answer: impl Into<ShortCircuit>) -> Self {
+        HookResult { rewrite: None, short_circuit: Some(answer.into()) }
+    }
+
+    /// The same, and the turn ends here with this answer.
+    pub fn and_short_circuit(self, answer: impl Into<ShortCircuit>) -> Self {
+        HookResult { short_circuit: Some(answer.into()), ..self }
+    }
+}
+
+/// An answer in the model's stead: a text, a message, or a whole result.
+#[derive(Clone, Debug, Default)]
+pub struct ShortCircuit {
+    /// What is stored and returned as the model's.
+    pub messages: Vec<AssistantMessage>,
+    /// What making it used.
+    pub usage: Usage,
+}
+
+impl From<AssistantMessage> for ShortCircuit {
+    fn from(message: AssistantMessage) -> Self {
+        ShortCircuit { messages: vec![message], usage: Usage::default() }
+    }
+}
+
+impl<T: Into<String>> From<T> for ShortCircuit {
+    fn from(text: T) -> Self {
+        ShortCircuit::from(AssistantMessage {
+            parts: vec![AssistantPart::Text(text.into())],
+            model: "hook".into(),
+            usage: Usage::default(),
+            stop_reason: StopReason::EndTurn,
+        })
+    }
+}
+
+/// What a hook on a directive may return: nothing, a [`HookResult`], or a `Result` of either.
+pub trait IntoHookResult {
+    /// The result, or the failure it amounts to.
+    fn into_result(self) -> Result<HookResult, Failure>;
+}
+
+impl IntoHookResult for () {
+    fn into_result(self) -> Result<HookResult, Failure> {
+        Ok(HookResult::nothing())
+    }
+}
+
+impl IntoHookResult for HookResult {
+    fn into_result(self) -> Result<HookResult, Failure> {
+        Ok(self)
+    }
+}
+
+impl<T: IntoHookResult, E: fmt::Display> IntoHookResult for Result<T, E> {
+    fn into_result(self) -> Result<HookResult, Failure> {
+        self.map_err(failed)?.into_result()
+    }
+}
+
+/// A hook on a directive.
+pub(crate) struct DirectiveHook {
+    pub(crate) name: SmolStr,
+    pub(crate) function: Callable<HookCx, HookResult>,
+}
+
+impl DirectiveHook {
+    pub(crate) fn new<F, Fut>(name: SmolStr, function: F) -> Self
+    where
+        F: Fn(HookCx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoHookResult> + Send + 'static,
+    {
+        DirectiveHook { name, function: Callable::new(function, IntoHookResult::into_result) }
+    }
+}

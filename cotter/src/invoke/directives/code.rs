@@ -1,0 +1,134 @@
+//! Where the code of a text is: fenced blocks and code spans, as CommonMark has them.
+//!
+//! Of CommonMark's blocks only fences and blank lines are known: a code span ends at either. Quotes, lists
+//! and indented code are text.
+
+use std::ops::Range;
+
+use crate::invoke::directives::{is_blank, is_line_break};
+
+/// The code of a text in order, with the fences and backticks round it.
+///
+/// A fence that nothing closes runs to the end of the text.
+pub(crate) fn ranges(text: &str) -> Vec<Range<usize>> {
+    let mut ranges = vec![];
+    if !text.contains('`') && !text.contains("~~~") {
+        return ranges;
+    }
+    let mut runs = Runs::default();
+    let mut open: Option<(Fence, usize)> = None;
+    let mut end = 0;
+    for part in text.split_inclusive(is_line_break) {
+        let start = end;
+        end += part.len();
+        if part == "\n" && text[..start].ends_with('\r') {
+            continue;
+        }
+        let line = part.trim_end_matches(is_line_break);
+        match open {
+            Some((fence, from)) => {
+                if fence.is_closed_by(line) {
+                    ranges.push(from..end);
+                    open = None;
+                }
+            }
+            None => {
+                open = Fence::opened_by(line).map(|fence| (fence, start));
+                if open.is_some() || line.trim_matches(is_blank).is_empty() {
+                    runs.pair_into(&mut ranges);
+                } else {
+                    runs.add(line, start);
+                }
+            }
+        }
+    }
+    runs.pair_into(&mut ranges);
+    ranges.extend(open.map(|(_, from)| from..text.len()));
+    ranges
+}
+
+/// The start of a fenced block.
+#[derive(Clone, Copy)]
+struct Fence {
+    mark: char,
+    length: usize,
+}
+
+impl Fence {
+    fn opened_by(line: &str) -> Option<Fence> {
+        let (fence, info) = Fence::split(line)?;
+        (fence.mark == '~' || !info.contains('`')).then_some(fence)
+    }
+
+    fn is_closed_by(self, line: &str) -> bool {
+        Fence::split(line).is_some_and(|(fence, rest)| {
+            fence.mark == self.mark
+                && fence.length >= self.length
+                && rest.trim_matches(is_blank).is_empty()
+        })
+    }
+
+    /// The fence a line begins with, and what follows it.
+    fn split(line: &str) -> Option<(Fence, &str)> {
+        let marks = line.trim_start_matches(' ');
+        let mark = marks.chars().next().filter(|char| matches!(char, '`' | '~'))?;
+        let rest = marks.trim_start_matches(mark);
+        let length = marks.len() - rest.len();
+        let indent = line.len() - marks.len();
+        (indent <= 3 && length >= 3).then_some((Fence { mark, length }, rest))
+    }
+}
+
+/// The runs of backticks of a paragraph.
+#[derive(Default)]
+struct Runs {
+    runs: Vec<Run>,
+    /// For each length, one more than the place in `runs` of the nearest run behind.
+    nearest: Vec<usize>,
+}
+
+struct Run {
+    start: usize,
+    length: usize,
+    /// How many backticks it opens a span with: a backslash takes the first one away.
+    opens: usize,
+    /// The run that closes the span it opens, counted from one.
+    partner: usize,
+}
+
+impl Runs {
+    /// Adds the runs of a line that starts there.
+    fn add(&mut self, line: &str, at: usize) {
+        let mut done = 0;
+        while let Some(found) = line[done..].find('`') {
+            let start = done + found;
+            let length = line[start..].bytes().take_while(|byte| *byte == b'`').count();
+            let backslashes = line.as_bytes()[done..start].iter().rev();
+            let backslashes = backslashes.take_while(|byte| **byte == b'\\').count();
+            let opens = length - backslashes % 2;
+            self.runs.push(Run { start: at + start, length, opens, partner: 0 });
+            done = start + length;
+        }
+    }
+
+    /// Ends the paragraph: a span goes from a run to the next of the same length, or there is none.
+    fn pair_into(&mut self, ranges: &mut Vec<Range<usize>>) {
+        let longest = self.runs.iter().map(|run| run.length).max().unwrap_or(0);
+        self.nearest.clear();
+        self.nearest.resize(longest + 1, 0);
+        for (index, run) in self.runs.iter_mut().enumerate().rev() {
+            // No run has length 0, so one that is escaped away finds none.
+            run.partner = self.nearest[run.opens];
+            self.nearest[run.length] = index + 1;
+        }
+        let mut next = 0;
+        while let Some(run) = self.runs.get(next) {
+            next += 1;
+            if let Some(last) = run.partner.checked_sub(1).and_then(|at| self.runs.get(at)) {
+                ranges.push(run.start..last.start + last.length);
+                next = run.partner;
+            }
+        }
+        self.runs.clear();
+    }
+}

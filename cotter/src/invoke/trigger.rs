@@ -1,0 +1,374 @@
+//! What brings a skill in by itself: words in a person's task. The triggers of all skills are compiled
+//! into one set, when the first task comes that could match.
+
+use std::{fmt, sync::Arc};
+
+use aho_corasick::AhoCorasick;
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+use crate::invoke::skill::Skill;
+
+/// The most bytes a pattern may have.
+const PATTERN_BYTES: usize = 4 * 1024;
+/// The most memory one pattern, and all of them together, may compile to.
+const ONE_COMPILED: usize = 1024 * 1024;
+const ALL_COMPILED: usize = 32 * 1024 * 1024;
+
+/// One trigger of a skill. Any that matches brings the skill in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    pattern: String,
+    kind: TriggerKind,
+    reach: Reach,
+    /// What it is compiled from; `None` for letters that are looked for as they are.
+    regex: Option<String>,
+}
+
+/// How a pattern is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TriggerKind {
+    /// It is looked for as it is written.
+    #[default]
+    Keyword,
+    /// It is a regular expression, without look-around and back references.
+    Regex,
+}
+
+impl TriggerKind {
+    /// The kind's word in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TriggerKind::Keyword => "keyword",
+            TriggerKind::Regex => "regex",
+        }
+    }
+}
+
+/// What of a text a pattern may match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Any part of it, also within a word.
+    #[default]
+    Anywhere,
+    /// Whole words only.
+    Words,
+}
+
+impl Trigger {
+    /// A keyword. Its case does not count, unless it begins with `(?-i)`.
+    pub fn keyword(pattern: &str) -> Result<Self, TriggerError> {
+        Trigger::new(pattern, TriggerKind::Keyword, Reach::Anywhere)
+    }
+
+    /// A regular expression. Case does not count, unless it says `(?-i)`.
+    pub fn regex(pattern: &str) -> Result<Self, TriggerError> {
+        Trigger::new(pattern, TriggerKind::Regex, Reach::Anywhere)
+    }
+
+    /// A trigger of a kind.
+    pub fn new(pattern: &str, kind: TriggerKind, reach: Reach) -> Result<Self, TriggerError> {
+        let error = |why: String| TriggerError { pattern: pattern.to_owned(), why };
+        if pattern.trim().is_empty() {
+            return Err(error("it is empty, and would match everything".into()));
+        }
+        if pattern.len() > PATTERN_BYTES {
+            return Err(error(format!("it has more than {PATTERN_BYTES} bytes")));
+        }
+        let regex = match kind {
+            TriggerKind::Keyword => match pattern.strip_prefix("(?-i)") {
+                Some("") => return Err(error("it is empty, and would match everything".into())),
+                Some(exact) => Some(format!("(?-i){}", regex::escape(exact))),
+                None if pattern.is_ascii() && reach == Reach::Anywhere => None,
+                None => Some(regex::escape(pattern)),
+            },
+            TriggerKind::Regex => {
+                // By itself first: what closes the group round it would be another pattern.
+                compile(pattern).map_err(|why| error(words_of(&why)))?;
+                Some(pattern.to_owned())
+            }
+        };
+        let regex = regex.map(|regex| match reach {
+            Reach::Anywhere => regex,
+            Reach::Words => format!(r"\b{{start-half}}(?:{regex})\b{{end-half}}"),
+        });
+        if let Some(regex) = &regex {
+            let compiled = compile(regex).map_err(|why| error(words_of(&why)))?;
+            if compiled.is_match("") && kind == TriggerKind::Regex {
+                return Err(error("it matches nothing at all, and so everything".into()));
+            }
+        }
+        Ok(Trigger { pattern: pattern.to_owned(), kind, reach, regex })
+    }
+
+    /// The pattern as it was written.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// How the pattern is read.
+    pub fn kind(&self) -> TriggerKind {
+        self.kind
+    }
+
+    /// What of a text it may match.
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+}
+
+fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern)
+        .case_insensitive(true)
+        .size_limit(ONE_COMPILED)
+        .dfa_size_limit(ONE_COMPILED)
+        .nest_limit(64)
+        .build()
+}
+
+/// The last line of the reader's words says what it is; those before it draw the place.
+fn words_of(error: &regex::Error) -> String {
+    let words = error.to_string();
+    let last = words.lines().last().unwrap_or_default().trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// A pattern that can be none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriggerError {
+    pattern: String,
+    why: String,
+}
+
+impl fmt::Display for TriggerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pattern = crate::text::show_line(&self.pattern);
+        let pattern = crate::text::clip(&pattern, 120);
+        write!(f, "the pattern `{pattern}` cannot be a trigger: {}", self.why)
+    }
+}
+
+impl std::error::Error for TriggerError {}
+
+/// The triggers of several skills, as one set.
+pub(crate) struct TriggerSet {
+    skills: Vec<Arc<Skill>>,
+    compiled: std::sync::OnceLock<Compiled>,
+}
+
+struct Compiled {
+    /// Plain letters, all at once; and which trigger each is.
+    letters: Option<(AhoCorasick, Vec<usize>)>,
+    patterns: Patterns,
+    /// Which trigger each pattern is.
+    pattern_of: Vec<usize>,
+    /// How many triggers there are.
+    count: usize,
+}
+
+enum Patterns {
+    Set(RegexSet),
+    /// Where all of them together are too large for one set.
+    Each(Vec<Regex>),
+}
+
+impl TriggerSet {
+    /// The set of those skills that have triggers.
+    pub(crate) fn new<'a>(skills: impl Iterator<Item = &'a Arc<Skill>>) -> Self {
+        let skills = skills.filter(|skill| !skill.triggers.is_empty()).cloned().collect();
+        TriggerSet { skills, compiled: std::sync::OnceLock::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.skills.is_empty()
+    }
+
+    /// Whether it is about the same skills.
+    pub(crate) fn is_same(&self, other: &TriggerSet) -> bool {
+        let pointers = |set: &TriggerSet| set.skills.iter().map(Arc::as_ptr).collect::<Vec<_>>();
+        pointers(self) == pointers(other)
+    }
+
+    /// The skills that a task brings in, each with its triggers that match, in order.
+    pub(crate) fn matching(&self, task: &str) -> Vec<(&Arc<Skill>, Vec<&Trigger>)> {
+        if self.is_empty() || task.trim().is_empty() {
+            return vec![];
+        }
+        let compiled = self.compiled.get_or_init(|| Compiled::new(&self.skills));
+        let hits = compiled.hits(task);
+        let mut hits = hits.into_iter();
+        let matching = self.skills.iter().filter_map(|skill| {
+            let of_it = skill.triggers.iter().zip(hits.by_ref().take(skill.triggers.len()));
+            let of_it: Vec<_> = of_it.filter(|(_, hit)| *hit).map(|(trigger, _)| trigger).collect();
+            (!of_it.is_empty()).then_some((skill, of_it))
+        });
+        matching.collect()
+    }
+}
+
+impl Compiled {
+    fn new(skills: &[Arc<Skill>]) -> Self {
+        let (mut letters, mut letters_of) = (vec![], vec![]);
+        let (mut patterns, mut pattern_of) = (vec![], vec![]);
+        let all = skills.iter().flat_map(|skill| &skill.triggers);
+        let count = all.clone().count();
+        for (index, trigger) in all.enumerate() {
+            match &trigger.regex {
+                None => {
+                    letters.push(trigger.pattern.as_str());
+                    letters_of.push(index);
+                }
+                Some(regex) => {
+                    patterns.push(regex.as_str());
+                    pattern_of.push(index);
+                }
+            }
+        }
+        let build = |letters: &[&str]| {
+            AhoCorasick::builder().ascii_case_insensitive(true).build(letters).ok()
+        };
+        let letters = (!letters.is_empty()).then(|| build(&letters)).flatten();
+        let set = RegexSetBuilder::new(&patterns)
+            .case_insensitive(true)
+            .size_limit(ALL_COMPILED)
+            .dfa_size_limit(ALL_COMPILED)
+            .build();
+        let patterns = match set {
+            Ok(set) => Patterns::Set(set),
+            // Each was compiled before it was taken.
+            Err(_) => Patterns::Each(patterns.iter().filter_map(|one| compile(one).ok()).collect()),
+        };
+        Compiled { letters: letters.map(|ac| (ac, letters_of)), patterns, pattern_of, count }
+    }
+
+    /// Of each trigger whether it matches.
+    fn hits(&self, task: &str) -> Vec<bool> {
+        let mut hits = vec![false; self.count];
+        if let Some((letters, of)) = &self.letters {
+            for found in letters.find_overlapping_iter(task) {
+                hits[of[found.pattern().as_usize()]] = true;
+            }
+        }
+        match &self.patterns {
+            Patterns::Set(set) => {
+                set.matches(task).iter().for_each(|at| hits[self.pattern_of[at]] = true);
+            }
+            Patterns::Each(each) => {
+                let matching = each.iter().enumerate().filter(|(_, one)| one.is_match(task));
+                matching.for_each(|(at, _)| hits[self.pattern_of[at]] = true);
+            }
+        }
+        hits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trigger(written: &str) -> Result<Trigger, TriggerError> {
+        let (kind, pattern) = written.split_once(' ').expect("a kind and a pattern");
+        match kind {
+            "keyword" => Trigger::keyword(pattern),
+            "regex" => Trigger::regex(pattern),
+            "keyword+word" => Trigger::new(pattern, TriggerKind::Keyword, Reach::Words),
+            _ => Trigger::new(pattern, TriggerKind::Regex, Reach::Words),
+        }
+    }
+
+    #[test]
+    fn c9_triggers_match_words_of_a_task() {
+        let check = |written: &str, task: &str, expected: bool| {
+            let skill = Skill::text("x", "").triggers([trigger(written).unwrap()]);
+            let set = TriggerSet::new([Arc::new(skill)].iter());
+            assert_eq!(!set.matching(task).is_empty(), expected, "{written} on {task:?}");
+        };
+        check("regex deploy|container|docker", "Deploy it with Docker", true);
+        check("regex kubernetes|k8s", "use K8S", true);
+        check(r"regex fix\s+(bug|issue)", "fix the typo", false);
+        check(r"regex \bgo\b", "let's go", true);
+        check("regex (?-i)Go", "let's go", false);
+        check("regex (?-i)Go", "learn Go", true);
+        check("regex a(?-i)B", "AB", true);
+        check("regex a(?-i)B", "Ab", false);
+        check("keyword Docker", "ship it with DOCKER compose", true);
+        check("keyword a.c", "abc", false);
+        check("keyword C++", "learn c++", true);
+        check("keyword go", "going", true);
+        check("keyword+word go", "going", false);
+        check("keyword+word go", "let's GO!", true);
+        check("keyword+word c++", "learn C++ now", true);
+        check("keyword+word c++", "c+++", true);
+        check("regex+word test|spec", "the tests", false);
+        check("regex+word test|spec", "a spec, then", true);
+        check("keyword (?-i)Go", "go", false);
+        check("keyword (?-i)Go", "Go", true);
+        check("keyword größe", "GRÖSSE und Größe", true);
+        check("keyword ÄRGER", "ärger", true);
+        check("keyword x", "", false);
+        check("keyword x", " \n ", false);
+        check("regex ^fix", "please\nfix", false);
+    }
+
+    #[test]
+    fn c9_a_pattern_that_cannot_be_one_is_an_error_that_names_it() {
+        let check = |written: &str, expected: &str| {
+            assert_eq!(trigger(written).unwrap_err().to_string(), expected);
+        };
+        check("regex (", "the pattern `(` cannot be a trigger: unclosed group");
+        check("regex a)|(b", "the pattern `a)|(b` cannot be a trigger: unopened group");
+        check(
+            "regex+word (?x) a # b",
+            "the pattern `(?x) a # b` cannot be a trigger: unclosed group",
+        );
+        check(
+            "regex (a{1000}){1000}",
+            "the pattern `(a{1000}){1000}` cannot be a trigger: Compiled regex exceeds size limit \
+             of 1048576 bytes.",
+        );
+        check(
+            "regex x*",
+            "the pattern `x*` cannot be a trigger: it matches nothing at all, and so everything",
+        );
+        check(
+            "keyword  ",
+            "the pattern ` ` cannot be a trigger: it is empty, and would match everything",
+        );
+        check(
+            r"regex (?=x)",
+            "the pattern `(?=x)` cannot be a trigger: look-around, including look-ahead and \
+             look-behind, is not supported",
+        );
+        let nested = format!("regex {}x{}", "(".repeat(500), ")".repeat(500));
+        let error = trigger(&nested).unwrap_err().to_string();
+        assert!(
+            error.ends_with("exceed the maximum number of nested parentheses/brackets (64)"),
+            "{error}"
+        );
+        assert!(trigger(&format!("keyword {}", "x".repeat(5000))).is_err());
+    }
+
+    #[test]
+    fn c9_all_triggers_are_one_set_and_tell_which_of_them_matched() {
+        let skill = |name: &str, triggers: &[&str]| {
+            let triggers = triggers.iter().map(|one| trigger(one).unwrap());
+            Arc::new(Skill::text(name, "").triggers(triggers))
+        };
+        let skills = [
+            skill("a", &["keyword foo", "regex o{2}", "keyword bar"]),
+            skill("b", &[]),
+            skill("c", &["keyword oo", "regex z"]),
+        ];
+        let set = TriggerSet::new(skills.iter());
+        let matching = set.matching("FOO");
+        let shown: Vec<_> = matching
+            .iter()
+            .map(|(skill, triggers)| {
+                let patterns = triggers.iter().map(|one| one.pattern());
+                format!("{}: {}", skill.name, patterns.collect::<Vec<_>>().join(" "))
+            })
+            .collect();
+        assert_eq!(shown, ["a: foo o{2}", "c: oo"]);
+    }
+}

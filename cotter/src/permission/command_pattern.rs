@@ -1,0 +1,260 @@
+//! A pattern over commands: `git diff *`, `curl * | sh`.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::permission::facts::{Command, Word, WordKind};
+
+/// A pattern over one command, or over a pipeline of them.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandPattern(Vec<OneCommand>);
+
+#[derive(Clone, Debug)]
+struct OneCommand {
+    words: Vec<OneWord>,
+    /// Whether it ends in ` *`: any number of operands more.
+    more: bool,
+}
+
+#[derive(Clone, Debug)]
+struct OneWord {
+    text: String,
+    /// The word as a glob, where it is one: for what covers, and for what hits.
+    globs: Option<(GlobMatcher, GlobMatcher)>,
+}
+
+impl CommandPattern {
+    pub(crate) fn parse(spec: &str) -> Result<Self, String> {
+        let commands = spec.split(" | ").map(OneCommand::parse).collect::<Result<_, _>>()?;
+        Ok(CommandPattern(commands))
+    }
+
+    /// Whether a command among those of a call is one the pattern is about, whatever its order of
+    /// options and the case of letters. Of a pipeline, whether its commands follow each other in one,
+    /// near or far.
+    pub(crate) fn hits(&self, commands: &[Command]) -> bool {
+        let first = &self.0[0];
+        commands.iter().enumerate().any(|(at, command)| {
+            let mut rest = commands[at + 1..].iter().filter(|c| c.pipeline == command.pipeline);
+            first.hits(command) && self.0[1..].iter().all(|next| rest.any(|c| next.hits(c)))
+        })
+    }
+
+    /// Whether a command is covered, word by word. A pipeline is covered only as a whole.
+    pub(crate) fn covers(&self, commands: &[Command], index: usize) -> bool {
+        if let [only] = &self.0[..] {
+            return only.covers(&commands[index]);
+        }
+        let pipeline = commands[index].pipeline;
+        let all: Vec<_> = commands.iter().filter(|c| c.pipeline == pipeline).collect();
+        all.len() == self.0.len()
+            && self.0.iter().zip(all).all(|(one, command)| one.covers(command))
+    }
+}
+
+impl OneCommand {
+    fn parse(spec: &str) -> Result<Self, String> {
+        let spec = spec.trim();
+        // Other programs end a prefix in `:*`.
+        let (spec, colon) = match spec.strip_suffix(":*") {
+            Some(spec) => (spec, true),
+            None => (spec, false),
+        };
+        let mut words = spec.split_whitespace().map(unquoted).collect::<Result<Vec<_>, _>>()?;
+        let star = words.len() > 1 && words.last() == Some(&"*");
+        if star {
+            words.pop();
+        }
+        if words.is_empty() {
+            return Err("there is no command on one side of `|`".into());
+        }
+        let words = words.into_iter().map(OneWord::parse).collect::<Result<_, _>>()?;
+        Ok(OneCommand { words, more: star || colon })
+    }
+
+    /// What forbids is about a command with these operands in this order, whatever follows, and with
+    /// these options anywhere. What stands after an option that nobody knows may be its value or not:
+    /// either way counts.
+    fn hits(&self, command: &Command) -> bool {
+        let is_option = |text: &str| text.len() > 1 && text.starts_with('-');
+        let (options, operands): (Vec<_>, Vec<_>) =
+            self.words.iter().partition(|word| is_option(&word.text));
+        let has = |option: &&OneWord| command.words.iter().any(|word| option.is_option_in(word));
+        let mut words = command.words.iter().enumerate();
+        let mut follows = |wanted: &&OneWord| {
+            let mut may_be_value = false;
+            for (at, word) in words.by_ref() {
+                if is_option(&word.text) {
+                    may_be_value = word.kind == WordKind::UnknownOption && !word.text.contains('=');
+                } else if wanted.hits(word, at == 0) {
+                    return true;
+                } else if !may_be_value {
+                    return false;
+                } else {
+                    may_be_value = false;
+                }
+            }
+            false
+        };
+        operands.iter().all(&mut follows) && options.iter().all(has)
+    }
+
+    fn covers(&self, command: &Command) -> bool {
+        let Some((head, rest)) = command.words.split_at_checked(self.words.len()) else {
+            return false;
+        };
+        let same = self.words.iter().zip(head).all(|(wanted, word)| wanted.covers(word));
+        same && if self.more { rest.iter().all(is_plain) } else { rest.is_empty() }
+    }
+}
+
+/// A word without the quotes round it. One that has a quote on one side only would be taken for something
+/// that no command contains.
+fn unquoted(word: &str) -> Result<&str, String> {
+    const QUOTES: [char; 2] = ['\'', '"'];
+    let inner = QUOTES.iter().find_map(|quote| word.strip_prefix(*quote)?.strip_suffix(*quote));
+    match inner {
+        Some(inner) if !inner.is_empty() => Ok(inner),
+        None if !word.starts_with(QUOTES) && !word.ends_with(QUOTES) => Ok(word),
+        _ => Err(format!(
+            "`{word}` is no whole word in quotes: patterns are words with spaces between them, and `?` \
+             stands for a space inside of one"
+        )),
+    }
+}
+
+impl OneWord {
+    fn parse(text: &str) -> Result<Self, String> {
+        let glob = |fold: bool| {
+            let glob =
+                GlobBuilder::new(text).literal_separator(false).case_insensitive(fold).build();
+            glob.map(|glob| glob.compile_matcher()).map_err(|cause| cause.to_string())
+        };
+        let is_glob = text.contains(['*', '?']);
+        let globs = if is_glob { Some((glob(false)?, glob(true)?)) } else { None };
+        Ok(OneWord { text: text.into(), globs })
+    }
+
+    fn covers(&self, word: &Word) -> bool {
+        match &self.globs {
+            Some((glob, _)) => is_plain(word) && glob.is_match(&word.text),
+            None => word.kind != WordKind::Open && word.text == self.text,
+        }
+    }
+
+    fn hits(&self, word: &Word, is_name: bool) -> bool {
+        let base = word.text.rsplit('/').next().filter(|_| is_name);
+        std::iter::once(word.text.as_str()).chain(base).any(|text| match &self.globs {
+            Some((_, glob)) => glob.is_match(text),
+            None => text.eq_ignore_ascii_case(&self.text),
+        })
+    }
+
+    /// Whether a word has this option: by itself, with a value, or as a letter among others.
+    fn is_option_in(&self, word: &Word) -> bool {
+        if self.hits(word, false) {
+            return true;
+        }
+        let is_letter = self.text.len() == 2 && !self.text.starts_with("--");
+        let bundle = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        match bundle {
+            Some(letters) if is_letter => letters.contains(&self.text[1..]),
+            _ => word.text.strip_prefix(&self.text).is_some_and(|rest| rest.starts_with('=')),
+        }
+    }
+}
+
+/// What `*` covers: operands, and options known to change nothing of what the command may do.
+fn is_plain(word: &Word) -> bool {
+    matches!(word.kind, WordKind::Operand | WordKind::Option | WordKind::Name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::permission::Zone;
+
+    /// Commands in words; `~x` is an option nobody knows, `$x` only known when it runs.
+    fn commands(line: &str) -> Vec<Command> {
+        let word = |text: &str| {
+            let (text, kind) = match text.split_at(1) {
+                ("~", rest) => (rest, WordKind::UnknownOption),
+                ("$", _) => (text, WordKind::Open),
+                ("-", _) => (text, WordKind::Option),
+                _ => (text, WordKind::Operand),
+            };
+            Word { text: text.into(), kind }
+        };
+        let pipelines = line.split("; ").enumerate();
+        let commands = pipelines.flat_map(|(number, pipeline)| {
+            pipeline.split(" | ").map(move |command| Command {
+                words: command.split(' ').map(word).collect(),
+                zone: Zone::Build,
+                writes_to: vec![],
+                pipeline: u32::try_from(number).unwrap(),
+            })
+        });
+        commands.collect()
+    }
+
+    /// Whether an allow rule covers every command, and whether a deny rule hits any.
+    fn check(spec: &str, line: &str) -> (bool, bool) {
+        let (pattern, commands) = (CommandPattern::parse(spec).unwrap(), commands(line));
+        let covered = (0..commands.len()).all(|index| pattern.covers(&commands, index));
+        (covered, pattern.hits(&commands))
+    }
+
+    #[test]
+    fn l12_a_command_pattern_ends_at_a_word() {
+        assert_eq!(check("ls", "ls"), (true, true));
+        assert_eq!(check("ls", "lsof"), (false, false));
+        assert_eq!(check("ls", "ls -l"), (false, true));
+        assert_eq!(check("ls *", "ls -l a b"), (true, true));
+        assert_eq!(check("ls *", "ls"), (true, true));
+        assert_eq!(check("ls *", "ls; rm x"), (false, true));
+        assert_eq!(check("npm run test:*", "npm run test"), (true, true));
+        assert_eq!(check("npm run *", "npm install x"), (false, false));
+        assert_eq!(check("git * main", "git checkout main"), (true, true));
+        assert_eq!(check("test-*", "test-unit"), (true, true));
+    }
+
+    #[test]
+    fn s11_a_star_of_an_allow_rule_covers_no_unknown_option_and_nothing_open() {
+        assert_eq!(check("git diff *", "git diff --stat HEAD"), (true, true));
+        assert_eq!(check("git diff *", "git diff ~--output=x"), (false, true));
+        assert_eq!(check("git diff --output=x", "git diff ~--output=x"), (true, true));
+        assert_eq!(check("rm *", "rm $x"), (false, true));
+        assert_eq!(check("rm $x", "rm $x"), (false, true));
+        assert_eq!(check("ls *", "/tmp/ls a"), (false, true));
+    }
+
+    #[test]
+    fn c8_a_deny_rule_minds_neither_order_nor_case_nor_folder() {
+        assert!(check("git push --force *", "git push origin --force").1);
+        assert!(!check("git push --force", "git push origin main").1);
+        assert!(!check("rm -r", "RM -fR x").1, "another letter is another option");
+        assert!(check("rm -r", "/bin/RM -fr x").1);
+        assert!(check("curl --output", "curl --output=x u").1);
+        assert!(check("npm publish", "npm ~--prefix src publish").1);
+        assert!(check("npm publish", "npm ~--silent publish").1);
+        assert!(!check("npm publish", "npm ~--prefix src run publish").1);
+        assert!(!check("npm publish", "npm ~--prefix=src run publish").1);
+    }
+
+    #[test]
+    fn l12_a_pipeline_is_covered_whole_and_hit_near_or_far() {
+        assert_eq!(check("curl * | sh", "curl x | sh"), (true, true));
+        assert_eq!(check("curl * | sh", "curl x | tee y | sh"), (false, true));
+        assert_eq!(check("curl * | sh", "curl x; sh"), (false, false));
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_in_its_word_is_no_pattern() {
+        assert_eq!(check("echo 'x' *", "echo x y"), (true, true));
+        assert_eq!(check("echo it's *", "echo it's y"), (true, true));
+        assert_eq!(check("rm a?b", "rm a-b"), (true, true));
+        for spec in ["'", "rm 'a b'", "rm \"a'", "ls ''"] {
+            let cause = CommandPattern::parse(spec).unwrap_err();
+            assert!(cause.contains("is no whole word in quotes"), "{spec}: {cause}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Who registered a thing, and therefore what it may do.
+
+use std::fmt;
+
+use smol_str::SmolStr;
+
+use crate::permission::verdict::Power;
+
+/// Where a registration comes from. Chains run in the order of the variants.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The built-in safety gates. Nothing in a file can switch them off.
+    Kernel,
+    /// The program that links the library.
+    Embedder,
+    /// The machine's operator.
+    Operator,
+    /// The person.
+    User,
+    /// The project's own files, after trust. May only tighten.
+    Project,
+    /// A loaded space, by id. May only tighten.
+    Space(SmolStr),
+    /// A portable profile, by name. Never transforms.
+    Profile(SmolStr),
+}
+
+impl Origin {
+    /// Whether this origin may register a handler of that power without a further grant.
+    pub fn may(&self, power: Power) -> bool {
+        match self {
+            Origin::Kernel | Origin::Embedder | Origin::Operator | Origin::User => true,
+            Origin::Project | Origin::Space(_) | Origin::Profile(_) => {
+                matches!(power, Power::Observe | Power::Gate)
+            }
+        }
+    }
+
+    /// Whether this origin may loosen: allow rules, a looser mode.
+    pub fn may_loosen(&self) -> bool {
+        matches!(self, Origin::Kernel | Origin::Embedder | Origin::Operator | Origin::User)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Kernel => f.write_str("kernel"),
+            Origin::Embedder => f.write_str("embedder"),
+            Origin::Operator => f.write_str("operator"),
+            Origin::User => f.write_str("user"),
+            Origin::Project => f.write_str("project"),
+            Origin::Space(id) => write!(f, "space:{id}"),
+            Origin::Profile(name) => write!(f, "profile:{name}"),
+        }
+    }
+}
+
+/// One unit of an origin: a file, a space, a profile, a program. It loads whole and unloads whole.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The origin it belongs to.
+    pub origin: Origin,
+    /// Its name within the origin.
+    pub unit: SmolStr,
+    /// Whether a person granted it the power to rewrite. Never a profile's.
+    rewrite: bool,
+}
+
+impl Owner {
+    /// A unit of an origin, without any grant.
+    pub fn new(origin: Origin, unit: impl Into<SmolStr>) -> Self {
+        Owner { origin, unit: unit.into(), rewrite: false }
+    }
+
+    /// The program that links the library.
+    pub fn embedder() -> Self {
+        Owner::new(Origin::Embedder, "program")
+    }
+
+    /// The same owner with the grant to transform. A profile never gets it.
+    pub fn with_rewrite(self) -> Self {
+        let rewrite = !matches!(self.origin, Origin::Profile(_));
+        Owner { rewrite, ..self }
+    }
+
+    /// Whether it is the same unit, whatever was granted to either.
+    pub fn is(&self, other: &Owner) -> bool {
+        (&self.origin, &self.unit) == (&other.origin, &other.unit)
+    }
+
+    /// Whether this owner may register a handler of that power.
+    pub fn may(&self, power: Power) -> bool {
+        self.origin.may(power) || (self.rewrite && power == Power::Transform)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.origin, self.unit)
+    }
+}

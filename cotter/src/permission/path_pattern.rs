@@ -1,0 +1,89 @@
+//! A pattern over paths, as in an ignore file.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::fs::workspace::Place;
+
+/// A pattern over paths. It holds for what it names and for everything below.
+#[derive(Clone, Debug)]
+pub(crate) struct PathPattern {
+    base: Base,
+    /// The pattern itself, and everything below it.
+    globs: [GlobMatcher; 2],
+    /// The path, where the pattern is one path and no more. What it means now is compared by what it
+    /// is, not by its name.
+    one: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Base {
+    Project,
+    Home,
+    Root,
+    Anywhere,
+}
+
+impl PathPattern {
+    /// Reads a pattern. One that forbids does so whatever the case of letters.
+    pub(crate) fn parse(spec: &str, forbids: bool) -> Result<Self, String> {
+        let (base, pattern) = if let Some(rest) = spec.strip_prefix("./") {
+            (Base::Project, rest.to_owned())
+        } else if let Some(rest) = spec.strip_prefix("//") {
+            (Base::Root, rest.to_owned())
+        } else if let Some(rest) = spec.strip_prefix("~/") {
+            (Base::Home, rest.to_owned())
+        } else if spec.contains('/') {
+            (Base::Project, spec.trim_start_matches('/').to_owned())
+        } else {
+            (Base::Anywhere, format!("**/{spec}"))
+        };
+        let pattern = pattern.trim_end_matches('/');
+        let glob = |pattern: &str| {
+            GlobBuilder::new(pattern)
+                .literal_separator(true)
+                .case_insensitive(forbids)
+                .build()
+                .map(|glob| glob.compile_matcher())
+                .map_err(|cause| cause.to_string())
+        };
+        let plain = pattern.strip_prefix("**/").unwrap_or(pattern);
+        let is_one = forbids && !plain.contains(['*', '?', '[', '{']);
+        Ok(PathPattern {
+            base,
+            globs: [glob(pattern)?, glob(&format!("{pattern}/**"))?],
+            one: is_one.then(|| plain.into()),
+        })
+    }
+
+    pub(crate) fn matches(&self, path: &Path, place: &Place) -> bool {
+        let base = match self.base {
+            Base::Project => Some(place.project()),
+            Base::Home => place.home(),
+            Base::Root => Some(Path::new("/")),
+            Base::Anywhere => Some(Path::new("")),
+        };
+        let Some(base) = base else { return false };
+        let relative = path.strip_prefix(base).ok();
+        let named = relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)));
+        let base = if base.as_os_str().is_empty() { place.project() } else { base };
+        named || self.one.as_ref().is_some_and(|one| is_same_file(&base.join(one), path))
+    }
+}
+
+/// Whether two names are one file: a link to it, or the same letters in another case.
+#[cfg(unix)]
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let what = |path: &Path| {
+        let about = std::fs::metadata(path).ok()?;
+        about.is_file().then(|| (about.dev(), about.ino()))
+    };
+    what(other).is_some_and(|other| what(one) == Some(other))
+}
+
+#[cfg(not(unix))]
+fn is_same_file(_: &Path, _: &Path) -> bool {
+    false
+}

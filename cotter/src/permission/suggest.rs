@@ -1,0 +1,119 @@
+//! The rules that would answer a question of the floor from now on: what a person is offered beside a
+//! plain yes. Pure.
+
+use std::path::Path;
+
+use crate::permission::{
+    Asked, Policy, Zone,
+    rule::{Rule, RuleKind},
+};
+use crate::{
+    fs::paths,
+    permission::{
+        facts::{Command, WordKind},
+        verdict::Verdict,
+    },
+};
+
+/// The allow rules with which this call would run unasked, as narrow as is useful. Empty where no rule
+/// would do.
+pub(crate) fn offer(policy: &Policy, asked: &Asked<'_>) -> Vec<String> {
+    let Some(texts) = candidates(asked) else { return vec![] };
+    let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
+    match rules.collect::<Result<Vec<_>, _>>() {
+        Ok(rules) if answers(policy, asked, &rules) => texts,
+        _ => vec![],
+    }
+}
+
+/// Whether a call would run unasked with these rules besides those in force.
+pub(crate) fn answers(policy: &Policy, asked: &Asked<'_>, rules: &[Rule]) -> bool {
+    let approvals = [asked.approvals, rules].concat();
+    policy.decide(&Asked { approvals: &approvals, ..*asked }).verdict == Verdict::Pass
+}
+
+/// Nothing where a rule about a command would be about others too.
+fn candidates(asked: &Asked<'_>) -> Option<Vec<String>> {
+    let Asked { tool, facts, place, .. } = *asked;
+    let mut texts = vec![];
+    for command in facts.commands.iter().filter(|command| command.zone != Zone::Safe) {
+        texts.push(format!("bash({})", pattern(command)?));
+    }
+    for command in &facts.commands {
+        texts.extend(command.writes_to.iter().filter_map(|path| write_rule(path, asked)));
+    }
+    if facts.commands.is_empty() {
+        texts.extend(facts.writes.iter().filter_map(|path| write_rule(path, asked)));
+        texts.extend(facts.hosts.iter().map(|host| format!("fetch({host})")));
+        let reads = facts.reads.iter().filter(|path| place.zone_of_read(path) != Zone::Safe);
+        texts.extend(reads.map(|path| format!("read(/{})", path.display())));
+    }
+    if texts.is_empty() {
+        texts.push(tool.to_owned());
+    }
+    texts.sort_unstable();
+    texts.dedup();
+    Some(texts)
+}
+
+/// A command within another stays open for operands; any other is offered as it is.
+fn pattern(command: &Command) -> Option<String> {
+    let names = command.words.iter().take_while(|word| word.kind == WordKind::Name).count();
+    let is_plain = |kind| matches!(kind, WordKind::Operand | WordKind::Option);
+    let open = names > 1
+        && names < command.words.len()
+        && command.words[names..].iter().all(|word| is_plain(word.kind));
+    let words = if open { &command.words[..names] } else { &command.words[..] };
+    // To a rule these are signs of its own: `./deploy '*'` would become a rule about any operand.
+    let odd =
+        |text: &str| text.contains(['*', '?', '\'', '"']) || text == "|" || text.ends_with(':');
+    if words.iter().any(|word| odd(&word.text)) {
+        return None;
+    }
+    let mut text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+    if open {
+        text.push_str(" *");
+    }
+    Some(text)
+}
+
+/// The folder of a file, or the file itself where it lies at the top.
+fn write_rule(path: &Path, asked: &Asked<'_>) -> Option<String> {
+    let inside = path.strip_prefix(asked.place.project()).ok()?;
+    match inside.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => Some(format!("write(./{}/**)", folder.display())),
+        None => Some(format!("write(./{})", paths::shown(path, asked.place))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        fs::workspace::Place,
+        permission::facts::{Facts, Word},
+    };
+
+    fn offered(names: usize, words: &[&str]) -> Vec<String> {
+        let kind = |at: usize| if at < names { WordKind::Name } else { WordKind::Operand };
+        let words = words.iter().enumerate();
+        let words = words.map(|(at, text)| Word { text: (*text).into(), kind: kind(at) }).collect();
+        let command = Command { words, zone: Zone::Build, writes_to: vec![], pipeline: 0 };
+        let facts = Facts { commands: vec![command], ..Facts::zone(Zone::Build) };
+        let place = Place::new(Path::new("/p"));
+        let (input, approvals) = (&Value::Null, &[][..]);
+        let asked = Asked { tool: "bash", input, facts: &facts, place: &place, approvals };
+        offer(&Policy::default(), &asked)
+    }
+
+    #[test]
+    fn s4_what_is_offered_is_about_no_more_than_the_call() {
+        assert_eq!(offered(1, &["./deploy", "staging"]), ["bash(./deploy staging)"]);
+        assert_eq!(offered(2, &["git", "commit", "why?"]), ["bash(git commit *)"]);
+        for word in ["*", "st*", "a?", "x:*", "'staging'", "a b"] {
+            assert_eq!(offered(1, &["./deploy", word]), [""; 0], "{word}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Which calls of a step may run side by side.
+
+use std::ops::Range;
+
+/// Cuts the calls of a step into runs that may go side by side. A call whose tool is not marked
+/// parallel stands alone, so a read never moves past a write.
+pub(crate) fn segments(parallel: &[bool]) -> Vec<Range<usize>> {
+    let mut segments: Vec<Range<usize>> = vec![];
+    for (index, beside_others) in parallel.iter().enumerate() {
+        match segments.last_mut() {
+            Some(last) if *beside_others && parallel[last.start] => last.end = index + 1,
+            _ => segments.push(index..index + 1),
+        }
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_barrier_stands_alone() {
+        assert!(segments(&[]).is_empty());
+        assert_eq!(segments(&[true, true, true]), vec![0..3]);
+        assert_eq!(segments(&[true, false, true, true]), vec![0..1, 1..2, 2..4]);
+        assert_eq!(segments(&[false, false]), vec![0..1, 1..2]);
+    }
+
+    proptest! {
+        #[test]
+        fn segments_cover_every_call_once_in_order_and_never_share_a_barrier(
+            parallel in prop::collection::vec(any::<bool>(), 0..64)
+        ) {
+            let segments = segments(&parallel);
+            let covered: Vec<_> = segments.iter().cloned().flatten().collect();
+            prop_assert_eq!(covered, (0..parallel.len()).collect::<Vec<_>>());
+            for segment in &segments {
+                let barriers = parallel[segment.clone()].iter().filter(|beside| !**beside).count();
+                prop_assert!(barriers == 0 || segment.len() == 1);
+            }
+            // As few as can be: no two neighbours could have been one.
+            for pair in segments.windows(2) {
+                prop_assert!(!parallel[pair[0].start] || !parallel[pair[1].start]);
+            }
+        }
+    }
+}

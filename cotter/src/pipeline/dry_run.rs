@@ -1,0 +1,316 @@
+//! Hooks, tried: a point is fired at the hooks that are loaded, and nothing else happens. What each of them
+//! said is a report ([`Tried`]).
+//!
+//! There is no scope, no schema and no floor here, and the kernel's own gates are not asked: what becomes of
+//! a call as a whole is [`Agent::explain`](crate::agent::Agent::explain)'s to tell. Hooks are asked by the one
+//! dispatch, as in a run, but for two things: [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true (`dryRun` in a
+//! payload), and those that nobody waits for are waited for.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::{Agent, Verdict, named, points::{PointId, ToolCalled, ToolPre}, trial::Trial};
+//! use cotter_test::Scripted;
+//! use serde_json::json;
+//!
+//! let guard = |call: &ToolCalled| match call.tool_input["path"].as_str() {
+//!     Some("prod.env") => Verdict::block("not in production"),
+//!     _ => Verdict::Pass,
+//! };
+//! let guard = named("guard", guard).tools(["write"]);
+//! let agent = Agent::builder(Scripted::new([])).on(ToolPre, guard).build()?;
+//!
+//! let write = Trial::at(PointId::ToolPre).with_call("write", json!({"path": "prod.env"}));
+//! let tried = agent.try_hooks(write).await;
+//! assert_eq!((tried.verdict, &*tried.reason), ("block", "not in production"));
+//!
+//! let read = Trial::at(PointId::ToolPre).with_call("read", json!({"path": "prod.env"}));
+//! let tried = agent.try_hooks(read).await;
+//! assert_eq!((tried.verdict, tried.hooks[0].matched), ("pass", false));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use crate::{
+    agent::step_cx::Scene,
+    hooks::{
+        chain::{Chain, Meta},
+        dispatch::{Decided, Ran, strictest},
+        events::{EventKind, Events},
+        external::per_point::Foreign,
+        notes,
+        points::{self, Fold, PointId, Stop},
+    },
+    permission::{origin::Origin, verdict::Power},
+};
+
+/// What happens at a point, to see what hooks say to it. What is not said is made up, plausibly: a run that
+/// just began, a reply without tools, a tool that gave nothing.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    point: PointId,
+    pub(crate) tool: SmolStr,
+    pub(crate) input: Arc<Value>,
+    pub(crate) prompt: String,
+    pub(crate) result: String,
+}
+
+impl Trial {
+    /// Something at this point.
+    pub fn at(point: PointId) -> Self {
+        let input = Arc::new(Value::Object(Map::new()));
+        Trial {
+            point,
+            tool: SmolStr::default(),
+            input,
+            prompt: String::new(),
+            result: String::new(),
+        }
+    }
+
+    /// The call it is about: at the points about tools, and at `permission.ask`. The tool need not exist;
+    /// of one that does, hooks are told what the call touches.
+    pub fn with_call(mut self, tool: impl Into<SmolStr>, input: Value) -> Self {
+        (self.tool, self.input) = (tool.into(), Arc::new(input));
+        self
+    }
+
+    /// What was typed, at `user.prompt.submit`; what a subagent is given, at `subagent.start`.
+    pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = prompt.into();
+        self
+    }
+
+    /// What came of it: the tool's result at `tool.post`, the last words at `turn.end` and `subagent.end`.
+    pub fn with_result(mut self, result: impl Into<String>) -> Self {
+        self.result = result.into();
+        self
+    }
+}
+
+/// What hooks said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Tried {
+    /// `pass`, `ask` or `block`; `answer` where a hook would answer in the tool's stead, `go_on` at
+    /// `turn.end`, `yes` or `no` at `permission.ask`.
+    pub verdict: &'static str,
+    /// Why, where it does not simply pass.
+    pub reason: String,
+    /// The hook that decided; empty where none did.
+    pub decided_by: SmolStr,
+    /// The input of the call as hooks left it; `null` at points that are about none.
+    pub input: Value,
+    /// The prompt, the result or the summary as hooks left it, at points that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// What the model would be told.
+    pub notes: Vec<Noted>,
+    /// What the person would be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+    /// Every hook at the point, the kernel's aside, in the order of origins and registration.
+    pub hooks: Vec<TriedHook>,
+}
+
+/// Words to the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Noted {
+    /// Who says them.
+    pub owner: SmolStr,
+    /// The words as they would be sent.
+    pub text: String,
+}
+
+/// One hook, and what it said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TriedHook {
+    /// Its name.
+    pub name: SmolStr,
+    /// Who registered it.
+    pub origin: String,
+    /// The most it may do. One that may change something judges what others changed, too.
+    #[serde(serialize_with = "as_word")]
+    pub power: Power,
+    /// Whether it is for this tool. It is asked about others, never about this.
+    pub matched: bool,
+    /// What it said, or how it failed, in one word; `not reached` where another ended it before. `pass` of
+    /// one that did not match.
+    pub verdict: &'static str,
+    /// How long it took, in milliseconds.
+    pub ms: f64,
+    /// Why, where it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What a command said on standard error besides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// The tools it is limited to.
+    #[serde(skip)]
+    pub tools: Option<Vec<String>>,
+}
+
+fn as_word<S: serde::Serializer>(power: &Power, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(power.as_str())
+}
+
+/// What is said of a hook that was not asked, since another had ended it.
+pub(crate) const NOT_REACHED: &str = "not reached";
+
+/// Fires a point at the loaded hooks.
+pub(crate) async fn try_hooks(scene: Scene, trial: Trial) -> Tried {
+    let heard = scene.session().events();
+    let tried = points::visit(trial.point, Fire { scene: &scene, trial: &trial }).await;
+    Tried { notes: noted(&scene), notices: notices(heard), ..tried }
+}
+
+struct Fire<'a> {
+    scene: &'a Scene,
+    trial: &'a Trial,
+}
+
+impl<'a> points::Visit for Fire<'a> {
+    type Out = Pin<Box<dyn Future<Output = Tried> + Send + 'a>>;
+
+    fn at<P: Foreign>(self) -> Self::Out {
+        Box::pin(fire::<P>(self.scene, self.trial))
+    }
+}
+
+/// Transforms, then everybody else on what they made, with what it touches worked out anew.
+async fn fire<P: Foreign>(scene: &Scene, trial: &Trial) -> Tried {
+    let loaded = scene.generation().chain::<P>();
+    let loaded = loaded.filtered(|meta| meta.owner.origin != Origin::Kernel);
+    let about_tools = P::ID.row().is_about_tools();
+    let matches = |meta: &Meta| !about_tools || meta.matches(&trial.tool);
+    let asked = loaded.filtered(matches);
+    let happening = Arc::new(P::happening(trial, scene));
+    let shaping = asked.filtered(|meta| meta.power == Power::Transform);
+    let shaped = scene.fire_on(&shaping, happening).await;
+    let mut ran = shaped.ran.clone();
+    let decided = match shaped.stop {
+        Some(_) => shaped,
+        None => {
+            let event = match shaped.replaced.is_empty() {
+                true => shaped.event,
+                false => P::looked_at_again(&shaped.event, scene),
+            };
+            let judging = asked.filtered(|meta| meta.power != Power::Transform);
+            scene.fire_on(&judging, event).await
+        }
+    };
+    if decided.stop.is_none() {
+        ran.extend(decided.ran.iter().cloned());
+    }
+    let hooks = rows(&loaded, scene, &matches, &ran);
+    Tried { hooks, ..concluded(&decided) }
+}
+
+/// What all of them come to.
+fn concluded<P: Foreign>(decided: &Decided<P>) -> Tried {
+    let said = match (&decided.stop, decided.strictest(), strictest(&decided.answers)) {
+        (Some((meta, Stop::Block(reason))), ..) => Some((meta, "block", reason.as_str())),
+        (Some((meta, Stop::Answer(_))), ..) => Some((meta, "answer", "")),
+        (None, Some((meta, verdict)), _) => {
+            Some((meta, verdict.word(), verdict.reason().unwrap_or_default()))
+        }
+        (None, None, Some((meta, answer))) => {
+            Some((meta, answer.word(), answer.reason().unwrap_or_default()))
+        }
+        (None, None, None) => None,
+    };
+    let (decided_by, verdict, reason) = match said {
+        Some((meta, verdict, reason)) => (meta.name.clone(), verdict, reason.to_owned()),
+        None => (SmolStr::default(), "pass", String::new()),
+    };
+    let text = match &decided.stop {
+        Some((_, Stop::Answer(output))) => Some(output.content.text().into_owned()),
+        _ => P::text(&decided.event),
+    };
+    let input = P::input(&decided.event).map_or(Value::Null, |input| Value::clone(&input));
+    let (notes, notices, hooks) = (vec![], vec![], vec![]);
+    Tried { verdict, reason, decided_by, input, text, notes, notices, hooks }
+}
+
+/// A row per hook, whichever of its sides was asked. Those that are asked about everything and had nothing
+/// to say are left out.
+fn rows<P: Foreign>(
+    loaded: &Chain<P>,
+    scene: &Scene,
+    matches: &impl Fn(&Meta) -> bool,
+    ran: &[Ran],
+) -> Vec<TriedHook> {
+    let sides = sides(scene.generation().metas().filter(|meta| loaded.has(meta.id)));
+    let rows = sides.iter().map(|sides| (sides, row(sides, matches(sides[0]), ran)));
+    rows.filter(|(sides, row)| !is_silent(sides, row)).map(|(_, row)| row).collect()
+}
+
+/// Hooks with all their sides: one that may change something is registered twice.
+pub(crate) fn sides<'a>(metas: impl Iterator<Item = &'a Arc<Meta>>) -> Vec<Vec<&'a Arc<Meta>>> {
+    let mut hooks: Vec<Vec<&Arc<Meta>>> = vec![];
+    for meta in metas {
+        match hooks.iter_mut().find(|sides| sides[0].is_side_of(meta)) {
+            Some(sides) => sides.push(meta),
+            None => hooks.push(vec![meta]),
+        }
+    }
+    hooks
+}
+
+/// Whether a hook is asked about everything and had nothing to say.
+pub(crate) fn is_silent(sides: &[&Arc<Meta>], row: &TriedHook) -> bool {
+    row.matched && row.verdict == NOT_REACHED && sides.iter().all(|meta| meta.quiet)
+}
+
+/// What one hook said, whichever of its sides did.
+pub(crate) fn row(sides: &[&Arc<Meta>], matched: bool, ran: &[Ran]) -> TriedHook {
+    let of_hook = |ran: &&Ran| sides.iter().any(|meta| meta.id == ran.handler);
+    let told: Vec<_> = ran.iter().filter(of_hook).collect();
+    let judges = sides.iter().any(|meta| meta.power == Power::Gate);
+    let verdict = match (matched, told.last().map(|ran| ran.word)) {
+        (false, _) => "pass",
+        (true, None) => NOT_REACHED,
+        // Its judgement was that nothing is the matter, or it would be told.
+        (true, Some("keep")) if judges => "pass",
+        (true, Some(word)) => word,
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a duration of a hook, for people")]
+    let ms = told.iter().map(|ran| ran.nanos).sum::<u64>() as f64 / 1e6;
+    let words =
+        |of: fn(&Ran) -> Option<&str>| told.iter().rev().find_map(|ran| of(ran)).map(str::to_owned);
+    TriedHook {
+        name: sides[0].name.clone(),
+        origin: sides[0].owner.origin.to_string(),
+        power: sides.iter().map(|meta| meta.power).max().unwrap_or(Power::Observe),
+        matched,
+        verdict,
+        ms,
+        reason: words(|ran| ran.reason.as_deref()),
+        stderr: words(|ran| ran.remark.as_deref()),
+        tools: sides[0].tools.as_ref().map(|filter| filter.globs.clone()),
+    }
+}
+
+fn noted(scene: &Scene) -> Vec<Noted> {
+    let waiting = scene.session().shared.notes.waiting();
+    let (_, sent) = notes::render(&waiting, scene.generation());
+    sent.into_iter().map(|sent| Noted { owner: sent.owner, text: sent.text }).collect()
+}
+
+fn notices(mut heard: Events) -> Vec<String> {
+    std::iter::from_fn(|| heard.try_next())
+        .filter_map(|event| match &event.kind {
+            EventKind::UiRequest { text, .. } => Some(text.clone()),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,410 @@
+//! The calls of one step, from decision to result. The only place that makes permits.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use futures_util::{FutureExt, StreamExt, future::join_all, stream};
+use smol_str::{SmolStr, format_smolstr};
+use tokio::time::Instant;
+
+use crate::{
+    agent::step_cx::Scene,
+    history::{
+        entry::{Body, Timestamp},
+        ledger::{DecisionRow, OutcomeRow, Record},
+        line_format::is_too_deep,
+        message::{Content, Message, ToolCall, ToolResultMessage},
+        outcome::Outcome,
+        store::StoreError,
+    },
+    hooks::{
+        dispatch::Ran,
+        events::EventKind,
+        points::{
+            PointId,
+            tool_post::{ToolPost, ToolRan},
+            tool_refused::Refused,
+        },
+    },
+    registry::generation::ToolRow,
+    run::agent_loop::Exit,
+};
+use crate::{
+    history::tool_error_kind::ErrorKind,
+    model::tools::{Output, ToolError},
+    pipeline::{
+        batch,
+        decide::{Judged, Stand, judge_again, prepare},
+        question as ask,
+    },
+    tool::{
+        cap::Cap,
+        permit::{Permit, spoken_by_tool},
+    },
+};
+
+/// The most calls of one step that run at the same time.
+const SIDE_BY_SIDE: usize = 32;
+
+/// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
+/// Of an interrupted step, those that were asked about go on.
+pub(crate) async fn run_step(
+    scene: &Scene,
+    calls: Vec<ToolCall>,
+    resumed: Option<Vec<SmolStr>>,
+) -> Result<(), Exit> {
+    let mut judged = decide(scene, calls, resumed).await?;
+    let question = format_smolstr!("{}.{}", scene.run_id(), scene.cx.step());
+    ask::one_question(scene, &mut judged, question).await?;
+    let parallel: Vec<_> = judged.iter().map(runs_beside_others).collect();
+    let mut judged = judged.into_iter();
+    for segment in batch::segments(&parallel) {
+        let together = judged.by_ref().take(segment.len()).collect();
+        scene.state().rest();
+        let (results, told) = run_segment(scene, together).await?;
+        // What ran has its result, also where the store failed meanwhile.
+        let stored = results.into_iter().map(|result| store_result(scene, result));
+        stored.fold(told, Result::and)?;
+    }
+    scene.state().commit_behind()?;
+    if scene.is_cancelled() { Err(Exit::aborted()) } else { Ok(()) }
+}
+
+/// Answers calls that were left open, so that history is always well paired.
+pub(crate) fn close_open_calls(scene: &Scene) {
+    // Providers reject a call without a result.
+    let open = scene.state().open_calls();
+    for call in open {
+        let at_work = scene.state().is_at_work(&call.id);
+        let (kind, words) = if at_work {
+            let words = "The outcome is unknown: the run failed while this call ran. \
+                         Look before you repeat it.";
+            (ErrorKind::Unavailable, words)
+        } else {
+            (ErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
+        };
+        scene.close_call(&call, kind, words);
+    }
+}
+
+async fn decide(
+    scene: &Scene,
+    calls: Vec<ToolCall>,
+    resumed: Option<Vec<SmolStr>>,
+) -> Result<Vec<Judged>, StoreError> {
+    let tools = &scene.face.tools;
+    let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
+    if calls.iter().any(watched) {
+        scene.state().commit()?;
+    }
+    let each = |call: ToolCall| {
+        let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
+        async move { if gone { Judged::cancelled(call) } else { prepare(scene, tools, call).await } }
+    };
+    let mut calls = calls;
+    if calls.len() == 1 {
+        let only = calls.remove(0);
+        return Ok(vec![each(only).await]);
+    }
+    Ok(join_all(calls.into_iter().map(each)).await)
+}
+
+fn runs_beside_others(judged: &Judged) -> bool {
+    match (&judged.stand, &judged.row, &judged.answer) {
+        // A tool that panics here runs alone.
+        (Stand::Pass, Some(row), None) => {
+            catch_unwind(AssertUnwindSafe(|| row.tool.parallel())).unwrap_or(false)
+        }
+        _ => true,
+    }
+}
+
+/// Runs calls side by side. Gives their results in call order, and whether all was stored and told.
+pub(crate) async fn run_segment(
+    scene: &Scene,
+    mut judged: Vec<Judged>,
+) -> Result<(Vec<ToolResultMessage>, Result<(), StoreError>), StoreError> {
+    for judged in &mut judged {
+        overtake(judged, scene).await;
+        store_decision(scene, decision(judged, scene));
+    }
+    let effects = |judged: &Judged| judged.runs() && judged.facts.has_effects();
+    if judged.iter().any(effects) {
+        let syncing = scene.state().commit_synced()?;
+        syncing.await?;
+    } else {
+        scene.state().commit()?;
+    }
+    let running = judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone());
+    scene.state().go_to_work(running);
+    if judged.len() == 1 {
+        let only = judged.remove(0);
+        let (result, told) = finish(scene, only).await.store(scene);
+        return Ok((vec![result], told));
+    }
+    let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
+    let works = judged.into_iter().enumerate();
+    let works: Vec<_> =
+        works.map(|(index, judged)| async move { (index, finish(scene, judged).await) }).collect();
+    let mut done = stream::iter(works).buffer_unordered(SIDE_BY_SIDE);
+    let mut told = Ok(());
+    while let Some((index, finished)) = done.next().await {
+        let (result, said) = finished.store(scene);
+        results[index] = Some(result);
+        told = told.and(said);
+    }
+    Ok((results.into_iter().flatten().collect(), told))
+}
+
+fn store_result(scene: &Scene, result: ToolResultMessage) -> Result<(), StoreError> {
+    let entry = scene.state().append(Body::Message(Message::ToolResult(result)));
+    scene.tell(|| EventKind::Message { entry })
+}
+
+impl Judged {
+    /// Whether its tool will run.
+    fn runs(&self) -> bool {
+        matches!(self.stand, Stand::Pass) && self.answer.is_none()
+    }
+}
+
+/// A call that passed may be overtaken until it runs: by an abort, or by a registry that has become
+/// stricter.
+async fn overtake(judged: &mut Judged, scene: &Scene) {
+    while matches!(judged.stand, Stand::Pass) {
+        if scene.is_cancelled() {
+            *judged = Judged::cancelled(judged.call.clone());
+        } else if scene.agent().live().number() != judged.generation || has_learnt(judged, scene) {
+            judge_again(judged, &scene.newest()).await;
+        } else {
+            return;
+        }
+    }
+}
+
+/// Whether another call has read a secret since this one was decided on.
+fn has_learnt(judged: &Judged, scene: &Scene) -> bool {
+    judged.facts.has_effects() && !judged.after_secret && scene.cx.has_read_secret()
+}
+
+/// The ledger row of a call: the decision and, where it passed, the start.
+fn decision(judged: &mut Judged, scene: &Scene) -> Box<DecisionRow> {
+    let (verdict, reason) = match &judged.stand {
+        Stand::Refused { reason, .. } => ("block", Some(reason.clone())),
+        _ if judged.answer.is_some() => ("answer", None),
+        _ => ("pass", None),
+    };
+    Box::new(DecisionRow {
+        at: Timestamp::now(),
+        run: scene.run_id().clone(),
+        step: scene.cx.step(),
+        call_id: judged.call.id.clone(),
+        tool: judged.call.name.clone(),
+        input: judged.input.clone(),
+        generation: scene.generation().number,
+        within: scene.within(),
+        verdict,
+        by: judged.by.clone(),
+        reason,
+        approved_by: judged.approved_by.clone(),
+        zone: judged.facts.zone.as_str(),
+        rewrites: judged.rewrites.clone(),
+        ran: std::mem::take(&mut judged.ran),
+    })
+}
+
+/// Stages a ledger row.
+fn store_decision(scene: &Scene, row: Box<DecisionRow>) {
+    if !row.ran.is_empty() {
+        scene.store_tables();
+    }
+    scene.state().record(Record::Ledger(row));
+}
+
+/// A call that is over.
+struct Finished {
+    call: ToolCall,
+    told: Told,
+    result: ToolResultMessage,
+    ran: Vec<Ran>,
+    /// The second row of a call that was overtaken after its first was stored.
+    overtaken: Option<Box<DecisionRow>>,
+}
+
+enum Told {
+    Ran { outcome: Outcome, ms: u64 },
+    Refused { by: SmolStr, reason: String },
+    Answered,
+}
+
+impl Finished {
+    /// Stores the outcome and tells it; the result follows in call order.
+    fn store(self, scene: &Scene) -> (ToolResultMessage, Result<(), StoreError>) {
+        let Finished { call, told, result, ran, overtaken } = self;
+        if let Some(row) = overtaken {
+            store_decision(scene, row);
+        }
+        let (call_id, name) = (call.id, call.name);
+        let error = result.error;
+        let told = match told {
+            Told::Ran { outcome, ms } => {
+                let run = scene.run_id().clone();
+                scene.state().record(Record::Outcome(OutcomeRow {
+                    at: Timestamp::now(),
+                    run,
+                    call_id: call_id.clone(),
+                    outcome: OutcomeRow::word(outcome),
+                    error,
+                    ms,
+                    ran,
+                }));
+                let output = || result.content.text().as_ref().into();
+                scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
+            }
+            Told::Refused { by, reason } => {
+                scene.tell(|| EventKind::ToolRefused { call_id, name, by, reason })
+            }
+            Told::Answered => {
+                let output = || result.content.text().as_ref().into();
+                let ms = 0;
+                scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
+            }
+        };
+        (result, told)
+    }
+}
+
+/// Runs a call that may run; answers one that may not.
+async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
+    let passed = matches!(judged.stand, Stand::Pass);
+    overtake(&mut judged, scene).await;
+    let refused = matches!(judged.stand, Stand::Refused { .. });
+    let overtaken = (passed && refused).then(|| decision(&mut judged, scene));
+    let cap = scene.agent().cap(&scene.cx);
+    let Judged { call, row, input, facts, stand, by, rewrites, answer, .. } = judged;
+    if let Stand::Refused { kind, reason, words } = stand {
+        let refused = refuse(scene, call, row, input, by, (kind, reason, words)).await;
+        return Finished { overtaken, ..refused };
+    }
+    let Some(row) = row else {
+        let words = "The tool is no longer there.".to_owned();
+        return refuse(scene, call, None, input, by, (ErrorKind::NotFound, words.clone(), words))
+            .await;
+    };
+    if let Some(output) = answer {
+        let result = result_of(&call, Ok(output), &cap);
+        return Finished { call, told: Told::Answered, result, ran: vec![], overtaken };
+    }
+    if scene.is_heard() {
+        let (call_id, name) = (call.id.clone(), call.name.clone());
+        scene.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
+    }
+    let (owner, cx) = (&row.owner, scene.cx.clone());
+    let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), owner, cx);
+    let started = Instant::now();
+    let output = work(&row, permit, scene).await;
+    let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let original = rewrites.first().map(|(_, before, _)| before.clone());
+    let outcome = output.as_ref().map_or_else(|error| Outcome::of(error.kind), |_| Outcome::Ok);
+    let told = Told::Ran { outcome, ms };
+    if row.post.is_empty() {
+        let result = result_of(&call, output, &cap);
+        return Finished { call, told, result, ran: vec![], overtaken };
+    }
+    let event = Arc::new(ToolRan {
+        call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        tool_input: input,
+        original_input: original,
+        facts,
+        result: text_of(&output),
+        is_error: output.is_err(),
+        outcome,
+        duration_ms: ms,
+        output: Arc::new(output),
+    });
+    let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
+    settle(&row, &call, &decided.event, scene).await;
+    let output = Result::clone(&decided.event.output);
+    let result = result_of(&call, output, &cap);
+    Finished { call, told, result, ran: decided.ran, overtaken }
+}
+
+/// The tool at work. A panic is its failure; an abort drops it.
+async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, ToolError> {
+    let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
+    tokio::select! {
+        biased;
+        done = work => done.unwrap_or_else(|panic| {
+            let words = crate::hooks::dispatch::panic_words(&*panic);
+            Err(ToolError::failed(format!("the tool panicked: {words}")))
+        }),
+        () = scene.cx.run.cancel.cancelled() => {
+            Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+        }
+    }
+}
+
+/// The tool looks after what the hooks did. A panic changes nothing.
+async fn settle(row: &ToolRow, call: &ToolCall, ran: &ToolRan, scene: &Scene) {
+    let cx = spoken_by_tool(call, &row.owner, &scene.cx);
+    let settling = async { row.tool.settled(ran, &cx).await };
+    let _ = AssertUnwindSafe(settling).catch_unwind().await;
+}
+
+async fn refuse(
+    scene: &Scene,
+    call: ToolCall,
+    row: Option<Arc<ToolRow>>,
+    tool_input: Arc<serde_json::Value>,
+    by: SmolStr,
+    (kind, reason, words): (ErrorKind, String, String),
+) -> Finished {
+    if scene.generation().has(PointId::ToolRefused) {
+        let event = Arc::new(Refused {
+            call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            tool_input,
+            by: by.clone(),
+            reason: reason.clone(),
+        });
+        let chain = scene.generation().chain::<crate::hooks::points::tool_refused::ToolRefused>();
+        let decided = match row {
+            Some(row) => scene.fire_on(&row.refused, event).await,
+            None => scene.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,
+        };
+        scene.store_ran(PointId::ToolRefused, Some(&call.id), decided.ran);
+    }
+    let result = ToolResultMessage {
+        call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content: Content::Text(crate::text::tags::escape(&words)),
+        error: Some(kind),
+        render_data: None,
+    };
+    Finished { call, told: Told::Refused { by, reason }, result, ran: vec![], overtaken: None }
+}
+
+fn text_of(output: &Result<Output, ToolError>) -> Arc<str> {
+    match output {
+        Ok(output) => output.content.text().as_ref().into(),
+        Err(error) => error.message.as_str().into(),
+    }
+}
+
+fn result_of(call: &ToolCall, output: Result<Output, ToolError>, cap: &Cap) -> ToolResultMessage {
+    let (content, error, render_data) = match output {
+        Ok(output) => (output.content, None, output.render_data),
+        Err(error) => (Content::Text(error.message), Some(error.kind), None),
+    };
+    let content = if content.is_empty() { "(no output)".into() } else { content };
+    ToolResultMessage {
+        call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content: cap.apply(content, &call.id),
+        error,
+        render_data: render_data.filter(|data| !is_too_deep(data)),
+    }
+}

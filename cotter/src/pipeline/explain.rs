@@ -1,0 +1,275 @@
+//! The whole decision about one call, without running it: what [`crate::agent::Agent::explain`] tells.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    agent::step_cx::Scene,
+    history::message::ToolCall,
+    hooks::{
+        chain::Meta,
+        points::{
+            Fold,
+            tool_pre::{ToolCalled, ToolPre},
+        },
+    },
+    permission::{
+        Asked, Ruling,
+        mode::Mode,
+        origin::Origin,
+        verdict::{Power, Verdict},
+    },
+    pipeline::dry_run as trial,
+    registry::generation::ToolRow,
+};
+use crate::{
+    permission::facts::Facts,
+    pipeline::{
+        decide as prepare,
+        decide::{Judged, Stand},
+    },
+};
+
+/// What would happen to a call, and why.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Explained {
+    /// `pass`, `ask` or `block`.
+    pub verdict: &'static str,
+    /// Why, where it does not simply pass.
+    pub reason: String,
+    /// What decided: a stage, a rule, a gate, the zone or the mode.
+    pub decided_by: String,
+    /// What the call touches.
+    pub facts: Facts,
+    /// The input as it would run, where hooks were asked and changed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// Everything that was looked at, in order.
+    pub considered: Vec<Considered>,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Considered {
+    /// Its name, or its words where it is a rule.
+    pub name: String,
+    /// Who registered it.
+    pub origin: String,
+    /// `scope`, `schema`, `transform`, `kernel`, `gate`, `rule`, `zone`, `mode` or `approval`.
+    pub kind: &'static str,
+    /// Whether it speaks about this call.
+    pub matched: bool,
+    /// What it says: `pass`, `ask`, `block`, or `would be asked` of a hook that is not asked here. Of one
+    /// that is, what it says to a call: `replace` and `answer`, too, or how it failed; `not reached` where
+    /// another had ended it.
+    pub verdict: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+impl Considered {
+    fn new(kind: &'static str, name: impl Into<String>, origin: &Origin, said: &Verdict) -> Self {
+        Considered {
+            name: name.into(),
+            origin: origin.to_string(),
+            kind,
+            matched: true,
+            verdict: said.word(),
+            reason: said.reason().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// What becomes of hooks that may do more than look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hooks {
+    /// They are named.
+    Listed,
+    /// They are asked, and told that it is a trial.
+    Asked,
+}
+
+/// Decides about a call as far as that can be done without asking a person or running anything. The
+/// kernel's gates are asked, and those that say that they only look; other hooks as `hooks` says.
+pub(crate) async fn explain(scene: &Scene, call: ToolCall, hooks: Hooks) -> Explained {
+    let tools = &scene.face.tools;
+    let mut judged = prepare::begin(scene, tools, call);
+    let mut considered = vec![];
+    let scope = stage(&judged, "scope", judged.row.is_some());
+    considered.push(scope);
+    let Some(row) = judged.row.clone() else { return told(judged, considered) };
+    let fits = prepare::check_schema(&mut judged, &row)
+        && prepare::look_at_effects(&mut judged, &row, scene);
+    considered.push(stage(&judged, "schema", fits));
+    if !fits {
+        return told(judged, considered);
+    }
+    if hooks == Hooks::Asked && !prepare::transform(&mut judged, &row, scene).await {
+        considered.extend(asked_or_listed(&judged, scene, hooks).map(|(_, one)| one));
+        if judged.by == "schema" {
+            considered.push(stage(&judged, "schema", false));
+        }
+        return told(judged, considered);
+    }
+    let ruling = prepare::rule(&judged, scene);
+    let mut gates = ask_pure_gates(&judged, &row, scene).await;
+    let kernel = gates.iter().map(|(meta, said)| {
+        Considered::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
+    });
+    let kernel: Vec<_> = kernel.collect();
+    if hooks == Hooks::Asked {
+        let others = row.judging.gates_only().filtered(|meta| !is_pure(meta));
+        let decided = scene.fire_on(&others, judged.event()).await;
+        judged.ran.extend(decided.ran);
+        gates.extend(decided.verdicts);
+    }
+    let (shaping, judging): (Vec<_>, Vec<_>) =
+        asked_or_listed(&judged, scene, hooks).partition(|(power, _)| *power == Power::Transform);
+    considered.extend(shaping.into_iter().map(|(_, one)| one));
+    considered.extend(kernel);
+    considered.extend(judging.into_iter().map(|(_, one)| one));
+    considered.extend(on_the_floor(&judged, scene, &ruling));
+    settle(&mut judged, scene, ruling, &gates);
+    told(judged, considered)
+}
+
+/// The hooks that may do more than look, a row each, with the most that each may do.
+fn asked_or_listed<'a>(
+    judged: &'a Judged,
+    scene: &'a Scene,
+    hooks: Hooks,
+) -> impl Iterator<Item = (Power, Considered)> + 'a {
+    let chain = scene.generation().chain::<ToolPre>();
+    let decides = |meta: &Meta| matches!(meta.power, Power::Transform | Power::Gate);
+    let metas = scene.generation().metas();
+    let metas = metas.filter(move |meta| chain.has(meta.id) && decides(meta) && !is_pure(meta));
+    trial::sides(metas).into_iter().filter_map(move |sides| {
+        let matched = sides[0].matches(&judged.call.name);
+        let said = trial::row(&sides, matched, &judged.ran);
+        let verdict = match hooks {
+            Hooks::Listed if matched => "would be asked",
+            Hooks::Asked if trial::is_silent(&sides, &said) => return None,
+            _ => said.verdict,
+        };
+        let kind = if said.power == Power::Transform { "transform" } else { "gate" };
+        let one = Considered {
+            name: said.name.to_string(),
+            origin: said.origin,
+            kind,
+            matched,
+            verdict,
+            reason: said.reason.unwrap_or_default(),
+        };
+        Some((said.power, one))
+    })
+}
+
+fn is_pure(meta: &Meta) -> bool {
+    meta.pure || meta.owner.origin == Origin::Kernel
+}
+
+fn kind_of(meta: &Meta) -> &'static str {
+    if meta.owner.origin == Origin::Kernel { "kernel" } else { "gate" }
+}
+
+async fn ask_pure_gates(
+    judged: &Judged,
+    row: &ToolRow,
+    scene: &Scene,
+) -> Vec<(Arc<Meta>, Verdict)> {
+    let chain = row.judging.gates_only().filtered(is_pure);
+    let mut said = vec![];
+    for gate in &chain.gates {
+        let one = chain.filtered(|meta| meta.id == gate.meta.id);
+        let event: Arc<ToolCalled> = judged.event();
+        let verdict = scene.fire_on(&one, event).await.verdicts.into_iter().next();
+        said.push((gate.meta.clone(), verdict.map_or(Verdict::Pass, |(_, verdict)| verdict)));
+    }
+    said
+}
+
+/// Rules, approvals, zone and mode, each with what it says.
+fn on_the_floor(judged: &Judged, scene: &Scene, ruling: &Ruling) -> Vec<Considered> {
+    let (policy, place) = (&scene.generation().policy, &scene.cx.run.place);
+    let approvals = scene.cx.root_session().approvals();
+    let tool = judged.call.name.as_str();
+    let (input, facts) = (&judged.input, &judged.facts);
+    let asked = Asked { tool, input, facts, place, approvals: &approvals };
+    let rules = policy.speaking(&asked).into_iter();
+    let mut considered: Vec<_> =
+        rules.map(|(text, origin, said)| Considered::new("rule", text, origin, &said)).collect();
+    let (zone, mode) = (facts.zone.as_str(), policy.mode());
+    let by_zone = policy.by_zone(facts).verdict;
+    let confined = if facts.confined { ", confined" } else { "" };
+    let zone = format!("{zone} at level {}{confined}", policy.level().as_str());
+    considered.push(Considered::new("zone", zone, &Origin::Kernel, &by_zone));
+    let by_mode = if ruling.by.kind() == "mode" { &ruling.verdict } else { &Verdict::Pass };
+    considered.push(Considered::new("mode", mode.as_str(), &Origin::Kernel, by_mode));
+    considered
+}
+
+/// The strictest of floor and gates, as a run would take it.
+fn settle(judged: &mut Judged, scene: &Scene, ruling: Ruling, gates: &[(Arc<Meta>, Verdict)]) {
+    let floor = [(ruling.by.to_string(), ruling.verdict)];
+    let gates = gates.iter().map(|(meta, verdict)| (meta.name.to_string(), verdict.clone()));
+    let all: Vec<_> = floor.into_iter().chain(gates).collect();
+    let strictest = all.iter().rev().max_by_key(|(_, verdict)| verdict.rank());
+    let Some((by, verdict)) = strictest else { return };
+    judged.by = by.into();
+    let auto = scene.generation().policy.mode() == Mode::Auto;
+    match verdict {
+        Verdict::Ask(reason) if auto => {
+            let reason = format!("{reason}, and mode `auto` asks nobody");
+            judged.refuse(
+                by.clone(),
+                crate::history::tool_error_kind::ErrorKind::Denied,
+                reason,
+                "",
+            );
+        }
+        Verdict::Block(reason) => judged.refuse(
+            by.clone(),
+            crate::history::tool_error_kind::ErrorKind::Denied,
+            reason,
+            "",
+        ),
+        Verdict::Ask(_) => {
+            let asks = all.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Ask(_)));
+            let asks = asks.map(|(by, verdict)| prepare::asks(by, verdict)).collect();
+            judged.stand = Stand::Ask { asks, open: false };
+        }
+        Verdict::Pass => {}
+    }
+}
+
+fn stage(judged: &Judged, kind: &'static str, passed: bool) -> Considered {
+    let said = match &judged.stand {
+        Stand::Refused { reason, .. } if !passed => Verdict::block(reason.clone()),
+        _ => Verdict::Pass,
+    };
+    Considered::new(kind, kind, &Origin::Kernel, &said)
+}
+
+fn told(judged: Judged, considered: Vec<Considered>) -> Explained {
+    let (verdict, reason) = match judged.stand {
+        Stand::Pass => ("pass", String::new()),
+        Stand::Ask { asks, .. } => {
+            let reasons: Vec<_> = asks.iter().map(|ask| ask.reason.as_str()).collect();
+            ("ask", reasons.join("; "))
+        }
+        Stand::Refused { reason, .. } => ("block", reason),
+    };
+    let facts = Facts::clone(&judged.facts);
+    let input = (!judged.rewrites.is_empty()).then(|| Value::clone(&judged.input));
+    Explained { verdict, reason, decided_by: judged.by.to_string(), facts, input, considered }
+}
+
+/// What somebody would ask the tool whose input is this, for one who writes it.
+pub(crate) fn call(tool: &str, input: Value) -> ToolCall {
+    ToolCall { id: "explain".into(), name: tool.into(), input: Arc::new(input) }
+}

@@ -1,0 +1,498 @@
+//! What one owner registers. Nothing takes effect until the whole unit is committed: a unit with an
+//! error changes nothing.
+
+pub(crate) mod change;
+pub(crate) mod generation;
+pub(crate) mod names;
+pub(crate) mod subsystem;
+pub(crate) mod tool_hook;
+
+use crate::permission::tool_glob::tool_globs;
+use std::{fmt, future::Future, sync::Arc};
+
+use globset::GlobSet;
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::{
+    agent::cx::Cx,
+    hooks::points::{
+        Answered, Chains, Gated, Hosted, Point, Transformed,
+        user_prompt_submit::{Prompt, PromptChange, UserPromptSubmit},
+    },
+    invoke::{
+        command::Command,
+        skill::Skill,
+        subagent::{Mention, Registered},
+    },
+    model::tools::ToolSpec,
+    permission::{
+        guard::Guard,
+        mode::{Level, Mode},
+        rule::Rule,
+        verdict::Power,
+    },
+    registry::{
+        subsystem as hook,
+        subsystem::{Hook, Installed},
+    },
+    tool::{Tool, schema::Schema},
+};
+use crate::{
+    hooks::{
+        chain::{Bound, Func, Meta, ToolFilter},
+        handler::{HandlerId, IntoHandler, Options},
+    },
+    invoke::{
+        directive_hook::{DirectiveHook, HookCx, IntoHookResult},
+        named_item::{Called, check_name},
+    },
+    permission::origin::{Origin, Owner},
+    registry::tool_hook::ToolHook,
+};
+
+/// The registrations of one owner, on their way into the registry.
+///
+/// An extension is anything that fills one: `fn(&mut Registry)`. Order matters only among
+/// transforms, which run as registered; gates fold to the strictest whatever the order. Errors are
+/// collected and reported when the unit is committed.
+pub struct Registry {
+    pub(crate) owner: Owner,
+    pub(crate) items: Vec<Item>,
+    pub(crate) error: Option<RegisterError>,
+}
+
+impl Registry {
+    /// An empty unit for an owner.
+    pub fn new(owner: Owner) -> Self {
+        Registry { owner, items: vec![], error: None }
+    }
+
+    /// Registers a gate. It is asked on what the transforms made; its failure blocks.
+    pub fn on<P: Gated, M>(
+        &mut self,
+        _: P,
+        handler: impl IntoHandler<P, P::Verdict, M>,
+    ) -> &mut Self {
+        let (options, func) = handler.bind();
+        self.bind_gate(options, func);
+        self
+    }
+
+    /// Registers an observer. Its failure changes nothing.
+    pub fn observe<P: Point, M>(&mut self, _: P, handler: impl IntoHandler<P, (), M>) -> &mut Self {
+        let (options, func) = handler.bind();
+        self.bind_observer(options, func);
+        self
+    }
+
+    /// Registers a transform. Each sees what the one before it made.
+    pub fn transform<P: Transformed, M>(
+        &mut self,
+        _: P,
+        handler: impl IntoHandler<P, P::Change, M>,
+    ) -> &mut Self {
+        let (options, func) = handler.bind();
+        self.bind_transform(options, func);
+        self
+    }
+
+    /// Registers a handler that may answer a question in the person's stead.
+    pub fn answer<P: Answered, M>(
+        &mut self,
+        _: P,
+        handler: impl IntoHandler<P, P::Answer, M>,
+    ) -> &mut Self {
+        let (options, func) = handler.bind();
+        self.bind_answer(options, func);
+        self
+    }
+
+    /// Registers a handler whose power is only known at run time. What its point does not take, or its
+    /// owner may not, is an error as everywhere.
+    pub(crate) fn bind_gate<P: Point>(&mut self, options: Options, func: Func<P, P::Verdict>) {
+        self.bind(Power::Gate, (options, func), |chains, bound| {
+            P::chain_mut(chains).gates.push(bound);
+        });
+    }
+
+    pub(crate) fn bind_transform<P: Point>(&mut self, options: Options, func: Func<P, P::Change>) {
+        self.bind(Power::Transform, (options, func), |chains, bound| {
+            P::chain_mut(chains).transforms.push(bound);
+        });
+    }
+
+    pub(crate) fn bind_answer<P: Point>(&mut self, options: Options, func: Func<P, P::Answer>) {
+        self.bind(Power::Answer, (options, func), |chains, bound| {
+            P::chain_mut(chains).answers.push(bound);
+        });
+    }
+
+    pub(crate) fn bind_observer<P: Point>(&mut self, options: Options, func: Func<P, ()>) {
+        self.bind(Power::Observe, (options, func), |chains, bound| {
+            P::chain_mut(chains).observers.push(bound);
+        });
+    }
+
+    /// Who registers.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Registers a hook round tool calls.
+    pub fn tool_hook(&mut self, hook: ToolHook) -> &mut Self {
+        hook.register(self);
+        self
+    }
+
+    /// Registers a tool. Its name must be free: tools are never shadowed.
+    pub fn tool(&mut self, tool: impl Tool) -> &mut Self {
+        self.shared_tool(Arc::new(tool))
+    }
+
+    /// Registers a tool that is shared already.
+    pub fn shared_tool(&mut self, tool: Arc<dyn Tool>) -> &mut Self {
+        let spec = Arc::new(tool.spec().clone());
+        if !is_tool_name(&spec.name) {
+            let shown = crate::text::show_line(&spec.name).into_owned();
+            self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAMES.into()));
+        }
+        match Schema::new(&spec.schema) {
+            Ok(schema) => {
+                self.items.push(Item::Tool { tool, spec, schema: Arc::new(schema), hook: None });
+            }
+            Err(cause) => self.fail(format!("tool `{}`: {cause}", spec.name), None),
+        }
+        self
+    }
+
+    /// Registers a tool that a hook owns.
+    pub(crate) fn hook_tool(&mut self, tool: Arc<dyn Tool>, hook: Arc<dyn Hook>) {
+        self.shared_tool(tool);
+        if let Some(Item::Tool { hook: owner, .. }) = self.items.last_mut() {
+            *owner = Some(hook);
+        }
+    }
+
+    /// Registers a hook on a directive: `/name` in a text a person typed runs it.
+    pub fn define_hook<F, Fut>(&mut self, name: impl Into<SmolStr>, function: F) -> &mut Self
+    where
+        F: Fn(HookCx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoHookResult> + Send + 'static,
+    {
+        self.call(Called::Hook(Arc::new(DirectiveHook::new(name.into(), function))))
+    }
+
+    /// Registers a skill.
+    pub fn define_skill(&mut self, skill: Skill) -> &mut Self {
+        self.call(Called::Skill(Arc::new(skill)))
+    }
+
+    /// Registers a subagent.
+    pub fn define_mention(&mut self, mention: Mention) -> &mut Self {
+        if let Some(config) = mention.registered().map(Registered::config)
+            && let Err(cause) = tool_globs(&config.tools)
+        {
+            self.fail(format!("subagent `{}`: {cause}", config.name), None);
+        }
+        self.call(Called::Subagent(Arc::new(mention)))
+    }
+
+    /// Registers a command.
+    pub fn define_command(&mut self, command: Command) -> &mut Self {
+        self.call(Called::Command(Arc::new(command)))
+    }
+
+    fn call(&mut self, called: Called) -> &mut Self {
+        if let Err(why) = check_name(called.kind(), called.name()) {
+            self.fail(
+                why,
+                Some("a name begins with a letter and has letters, digits, `_`, `-`".into()),
+            );
+        }
+        self.items.push(Item::Called(called));
+        self
+    }
+
+    /// Installs a [`Hook`]: each of its methods is registered where it belongs.
+    pub fn hook(&mut self, hook: impl Hook) -> &mut Self {
+        hook::install(self, hook);
+        self
+    }
+
+    pub(crate) fn installed(&mut self, installed: Installed) {
+        self.items.push(Item::Hook(Arc::new(installed)));
+    }
+
+    /// The hooks installed so far.
+    pub(crate) fn hooks(&self) -> Vec<Arc<Installed>> {
+        let hooks = self.items.iter().filter_map(|item| match item {
+            Item::Hook(installed) => Some(installed.clone()),
+            _ => None,
+        });
+        hooks.collect()
+    }
+
+    /// Registers what a hook makes of a person's text.
+    pub(crate) fn preprocess(
+        &mut self,
+        name: &SmolStr,
+        change: impl Fn(&Prompt, &Cx) -> PromptChange + Send + Sync + 'static,
+    ) {
+        let options = Options { suggested: Some(name.clone()), quiet: true, ..Options::default() };
+        let func = Func::Ready(Box::new(move |prompt: &Prompt, cx: &Cx| Ok(change(prompt, cx))));
+        self.bind(Power::Transform, (options, func), |chains, bound| {
+            UserPromptSubmit::chain_mut(chains).transforms.push(bound);
+        });
+    }
+
+    /// Adds standing words to every agent's system prompt, under a name.
+    pub fn section(&mut self, by: impl Into<SmolStr>, text: &str) -> &mut Self {
+        let text = crate::text::cut(text, SECTION_BYTES);
+        if !text.trim().is_empty() {
+            self.items.push(Item::Section(Arc::new((by.into(), text))));
+        }
+        self
+    }
+
+    /// Registers a rule of the permission floor.
+    pub fn rule(&mut self, rule: Rule) -> &mut Self {
+        if rule.loosens() && !self.owner.origin.may_loosen() {
+            self.fail(
+                format!("allow rule `{rule}` from {}, which may only tighten", self.owner),
+                Some("move it to the user's own settings".into()),
+            );
+        }
+        self.items.push(Item::Rule(Arc::new(rule)));
+        self
+    }
+
+    /// Registers a guard of the permission floor. Guards only reject, so everybody may have one.
+    pub fn guard(&mut self, guard: Guard) -> &mut Self {
+        self.items.push(Item::Guard(Arc::new(guard)));
+        self
+    }
+
+    /// Sets the permission mode this owner asks for.
+    pub fn mode(&mut self, mode: Mode) -> &mut Self {
+        self.items.push(Item::Mode(mode));
+        self
+    }
+
+    /// Sets the permission level this owner asks for.
+    pub fn level(&mut self, level: Level) -> &mut Self {
+        self.items.push(Item::Level(level));
+        self
+    }
+
+    /// Switches off the hooks of that name, or of that origin and name: `lint`, `project/lint`, whoever
+    /// registers them and whenever. The kernel's stay on.
+    pub fn switch_off(&mut self, name: impl Into<SmolStr>) -> &mut Self {
+        let name = name.into();
+        if !self.owner.origin.may_loosen() {
+            let message = format!("{} may only tighten, and not switch off `{name}`", self.owner);
+            self.fail(message, Some("move it to the user's own settings".into()));
+        }
+        self.items.push(Item::Off(name));
+        self
+    }
+
+    /// Leaves out the hooks of an owner that may only tighten: a project, a space, a profile. Gates are
+    /// not lost in silence: unless they are dropped by force, one makes the whole unit an error. Gives the
+    /// names of what is left out.
+    pub fn leave_out_hooks(&mut self, off: HooksOff) -> Vec<SmolStr> {
+        if self.owner.origin.may_loosen() {
+            return vec![];
+        }
+        let hooks = self.items.iter().filter_map(|item| match item {
+            Item::Handler { meta, .. } => Some(meta.clone()),
+            _ => None,
+        });
+        let hooks: Vec<_> = hooks.collect();
+        let gate = hooks.iter().find(|meta| meta.power != Power::Observe);
+        if let (HooksOff::Observers, Some(meta)) = (off, gate) {
+            let (owner, power, name) = (&self.owner, meta.power.as_str(), &meta.name);
+            self.fail(
+                format!(
+                    "hooks are switched off, and {owner} has the {power} `{name}`, which decides"
+                ),
+                Some("`COTTER_DISABLE_HOOKS=force` leaves out what decides, too".into()),
+            );
+        }
+        self.items.retain(|item| !matches!(item, Item::Handler { .. }));
+        let mut names: Vec<_> = hooks.iter().map(|meta| meta.name.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    fn bind<P: Point, R: Send + 'static>(
+        &mut self,
+        power: Power,
+        (options, func): (Options, Func<P, R>),
+        place: fn(&mut Chains, Arc<Bound<P, R>>),
+    ) -> &mut Self {
+        let point = P::ID;
+        let name = self.name_for(&options, point.name());
+        let row = point.row();
+        if !row.powers.contains(&power) {
+            self.fail(format!("hook `{name}`: `{point}` takes no {}", power.as_str()), None);
+        }
+        if !self.owner.may(power) {
+            let owner = &self.owner;
+            self.fail(
+                format!("hook `{name}`: {owner} may not {} at `{point}`", power.as_str()),
+                None,
+            );
+        }
+        if options.detached && power != Power::Observe {
+            self.fail(format!("hook `{name}`: only an observer can be detached"), None);
+        }
+        if options.tools.is_some() && !row.is_about_tools() {
+            self.fail(
+                format!("hook `{name}`: `{point}` is not about tools, so none can be named"),
+                None,
+            );
+        }
+        let tools = options.tools.as_deref().map(|globs| self.filter(&name, globs));
+        let meta = Arc::new(Meta {
+            id: HandlerId(0),
+            named: options.name.is_some() && !options.second,
+            name,
+            description: options.description,
+            definition: options.definition,
+            owner: self.owner.clone(),
+            point,
+            power,
+            limit: options.limit.unwrap_or(row.limit),
+            tools,
+            detached: options.detached,
+            pure: options.pure,
+            outside: options.outside,
+            beside: options.beside,
+            quiet: options.quiet || self.owner.origin == Origin::Kernel,
+        });
+        let func = Arc::new(func);
+        let install = Box::new(move |chains: &mut Chains, meta: Arc<Meta>| {
+            place(chains, Arc::new(Bound { meta, func: func.clone() }));
+        });
+        self.items.push(Item::Handler { meta, install: Arc::from(install as Box<Install>) });
+        self
+    }
+
+    /// A given name stands; a function lends its own; a closure is numbered.
+    fn name_for(&mut self, options: &Options, point: &str) -> SmolStr {
+        let taken = |name: &str, items: &[Item]| items.iter().any(|item| item.is_hook(name));
+        if let Some(name) = &options.name {
+            if !options.second && taken(name, &self.items) {
+                self.fail(format!("hook `{name}` is registered twice by {}", self.owner), None);
+            }
+            return name.clone();
+        }
+        let stem = options.suggested.clone().unwrap_or_else(|| point.into());
+        let numbered = (2..).map(|n| format_smolstr!("{stem}#{n}"));
+        std::iter::once(stem.clone())
+            .chain(numbered)
+            .find(|name| !taken(name, &self.items))
+            .unwrap_or(stem)
+    }
+
+    fn filter(&mut self, name: &str, globs: &[String]) -> ToolFilter {
+        if globs.is_empty() {
+            self.fail(format!("hook `{name}`: an empty list of tools would match none"), None);
+        }
+        // A filter that cannot be built would match nothing, and its gate guard nothing.
+        let set = tool_globs(globs).unwrap_or_else(|cause| {
+            self.fail(format!("hook `{name}`: {cause}"), None);
+            GlobSet::empty()
+        });
+        ToolFilter { globs: globs.to_vec(), set }
+    }
+
+    pub(crate) fn fail(&mut self, message: String, hint: Option<String>) {
+        self.error.get_or_insert(RegisterError { message, hint });
+    }
+}
+
+/// Which hooks of those who may only tighten are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HooksOff {
+    /// Those that only observe; one that decides is an error.
+    Observers,
+    /// All of them.
+    All,
+}
+
+/// The most bytes of one section of the system prompt.
+const SECTION_BYTES: usize = 128 * 1024;
+
+const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
+
+fn is_tool_name(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    (1..=128).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// Puts a handler into the chains of a generation that is being built.
+pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
+
+/// One thing an owner registered.
+#[derive(Clone)]
+pub(crate) enum Item {
+    Handler {
+        meta: Arc<Meta>,
+        install: Arc<Install>,
+    },
+    Tool {
+        tool: Arc<dyn Tool>,
+        /// How it presented itself when it was registered, which is how it stays.
+        spec: Arc<ToolSpec>,
+        schema: Arc<Schema>,
+        hook: Option<Arc<dyn Hook>>,
+    },
+    Called(Called),
+    Hook(Arc<Installed>),
+    /// Whose words, and the words.
+    Section(Arc<(SmolStr, String)>),
+    Rule(Arc<Rule>),
+    Guard(Arc<Guard>),
+    Mode(Mode),
+    Level(Level),
+    /// The name of hooks that are not to run.
+    Off(SmolStr),
+}
+
+impl Item {
+    pub(crate) fn is_hook(&self, name: &str) -> bool {
+        matches!(self, Item::Handler { meta, .. } if meta.name == name)
+    }
+}
+
+/// Why a unit was not registered. Nothing of it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterError {
+    message: String,
+    hint: Option<String>,
+}
+
+impl RegisterError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        RegisterError { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn with_hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The way out, where there is one.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RegisterError {}

@@ -1,0 +1,523 @@
+//! Everything that is registered, as one snapshot that never changes, and the place where the newest
+//! one is kept. A reader holds its generation and takes no lock; a writer builds a whole new one.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use smol_str::SmolStr;
+
+use crate::{
+    hooks::points::{
+        Chains, Hosted, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
+        tool_refused::ToolRefused,
+    },
+    invoke::{agent_config::Arriving, trigger::TriggerSet},
+    model::tools::ToolSpec,
+    permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
+    registry::subsystem::{Hook, Installed},
+    tool::{Tool, ToolSet, schema::Schema},
+};
+use crate::{
+    hooks::{
+        chain::{Chain, Meta},
+        handler::HandlerId,
+    },
+    invoke::named_item::{Called, Kind},
+    permission::origin::{Origin, Owner},
+    registry::{
+        Item, RegisterError, Registry,
+        change::{self, Change, Reload, is_called},
+        names::{Directory, is_built_in},
+    },
+};
+
+/// One snapshot of the registry.
+pub(crate) struct Generation {
+    /// Grows by one with every change of this registry.
+    pub(crate) number: u64,
+    /// The number of the last that was made by a program or a person, not by files that changed.
+    pub(crate) by_hand: u64,
+    mask: u32,
+    chains: Chains,
+    /// The tools in force, in the order in which they are shown to the model.
+    pub(crate) tools: Arc<ToolSet>,
+    /// The rules of the floor, compiled.
+    pub(crate) policy: Policy,
+    /// What can be called by name besides tools.
+    pub(crate) names: Directory,
+    /// What brings skills in by itself.
+    pub(crate) triggers: Arc<TriggerSet>,
+    /// The subsystems, in the order of registration.
+    pub(crate) hooks: Vec<Arc<Installed>>,
+    /// Standing words for the system prompt: whose, and the words.
+    pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
+    /// The handlers that are there and do not run.
+    off: Vec<HandlerId>,
+    units: Vec<Unit>,
+}
+
+/// What one owner registered.
+#[derive(Clone)]
+pub(crate) struct Unit {
+    pub(crate) owner: Owner,
+    pub(crate) items: Vec<Item>,
+}
+
+/// A tool and the handlers that apply to it, matched once per generation.
+pub(crate) struct ToolRow {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) spec: Arc<ToolSpec>,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) owner: Owner,
+    /// The subsystem that owns it.
+    pub(crate) hook: Option<Arc<dyn Hook>>,
+    /// The transforms at `tool.pre`: what they make is checked before anybody judges it.
+    pub(crate) shaping: Chain<ToolPre>,
+    /// The gates and observers at `tool.pre`.
+    pub(crate) judging: Chain<ToolPre>,
+    /// Whether anybody but the kernel looks at its calls beforehand.
+    pub(crate) watched: bool,
+    pub(crate) post: Chain<ToolPost>,
+    pub(crate) refused: Chain<ToolRefused>,
+}
+
+/// A registered hook, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookInfo {
+    /// Its number.
+    pub id: HandlerId,
+    /// Its name.
+    pub name: SmolStr,
+    /// What it is for.
+    pub description: SmolStr,
+    /// Where it is bound.
+    pub point: PointId,
+    /// What it may do.
+    pub power: Power,
+    /// Who registered it.
+    pub owner: Owner,
+    /// The tools it is limited to; `None` for all.
+    pub tools: Option<Vec<String>>,
+    /// Whether it runs.
+    pub enabled: bool,
+}
+
+impl HookInfo {
+    /// Whether this is a hook that somebody calls by its name, or its origin and name: `lint`,
+    /// `project/lint`.
+    pub fn is_called(&self, typed: &str) -> bool {
+        is_called(&self.name, &self.owner.origin, typed)
+    }
+}
+
+impl Generation {
+    /// Whether a point has a handler: one load and a bit test.
+    pub(crate) fn has(&self, point: PointId) -> bool {
+        self.mask & point.bit() != 0
+    }
+
+    /// The handlers of a point.
+    pub(crate) fn chain<P: Point + Hosted>(&self) -> &Chain<P> {
+        P::chain(&self.chains)
+    }
+
+    /// The handler of that number, where it is still there.
+    pub(crate) fn meta(&self, id: HandlerId) -> Option<&Arc<Meta>> {
+        self.metas().find(|meta| meta.id == id)
+    }
+
+    /// Every handler, in the order of origins and registration.
+    pub(crate) fn metas(&self) -> impl Iterator<Item = &Arc<Meta>> {
+        self.units.iter().flat_map(|unit| &unit.items).filter_map(|item| match item {
+            Item::Handler { meta, .. } => Some(meta),
+            _ => None,
+        })
+    }
+
+    /// Whether a handler runs.
+    pub(crate) fn is_enabled(&self, id: HandlerId) -> bool {
+        !self.off.contains(&id)
+    }
+
+    /// The row of a tool: the handlers that apply to it.
+    pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolRow> {
+        let spec = Arc::new(tool.spec().clone());
+        let schema = Arc::new(Schema::of_our_own(&spec.schema));
+        let item = Item::Tool { tool, spec, schema, hook: None };
+        Arc::new(ToolRow::new(&self.chains, &item, crate::builtin::owner()).expect("it is a tool"))
+    }
+
+    fn build(
+        number: u64,
+        mut units: Vec<Unit>,
+        off: &[HandlerId],
+        before: Option<&Generation>,
+    ) -> Self {
+        units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
+        let off = switched_off(&units, off);
+        let mut chains = Chains::default();
+        let mut tools = vec![];
+        let mut policy = Policy::default();
+        let (mut names, mut hooks, mut sections) = (Directory::default(), vec![], vec![]);
+        for unit in &units {
+            for item in &unit.items {
+                match item {
+                    Item::Handler { meta, .. } if off.contains(&meta.id) => {}
+                    Item::Handler { meta, install } => install(&mut chains, meta.clone()),
+                    Item::Tool { .. } => tools.push((item, &unit.owner)),
+                    Item::Called(called) => names.add(&unit.owner, called),
+                    Item::Hook(installed) => hooks.push(installed.clone()),
+                    Item::Section(section) => sections.push(section.clone()),
+                    Item::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
+                    Item::Guard(guard) => policy.add_guard(Guard::clone(guard), &unit.owner.origin),
+                    Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
+                    Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
+                    Item::Off(_) => {}
+                }
+            }
+        }
+        let row = |(item, owner): (_, &Owner)| ToolRow::new(&chains, item, owner.clone());
+        let rows = tools.into_iter().filter_map(row).map(Arc::new);
+        let tools = Arc::new(ToolSet::new(rows.collect()));
+        let triggers = triggers_of(&names, before);
+        let mask = chains.mask();
+        Generation {
+            number,
+            by_hand: number,
+            mask,
+            chains,
+            tools,
+            policy,
+            names,
+            triggers,
+            hooks,
+            sections,
+            off,
+            units,
+        }
+    }
+}
+
+/// The handlers that do not run: those of the given numbers, and those that somebody switched off by
+/// name. The kernel's stay.
+fn switched_off(units: &[Unit], numbers: &[HandlerId]) -> Vec<HandlerId> {
+    let items = || units.iter().flat_map(|unit| &unit.items);
+    let names = items().filter_map(|item| match item {
+        Item::Off(name) => Some(name),
+        _ => None,
+    });
+    let names: Vec<_> = names.collect();
+    let is_off = |meta: &Meta| {
+        numbers.contains(&meta.id)
+            || names.iter().any(|name| is_called(&meta.name, &meta.owner.origin, name))
+    };
+    let off = items().filter_map(|item| match item {
+        Item::Handler { meta, .. } if meta.owner.origin != Origin::Kernel => {
+            is_off(meta).then_some(meta.id)
+        }
+        _ => None,
+    });
+    off.collect()
+}
+
+/// The triggers of the skills in force. What was compiled before is kept while nothing of it changed.
+fn triggers_of(names: &Directory, before: Option<&Generation>) -> Arc<TriggerSet> {
+    let skills = names.in_force().filter_map(|(_, called)| match called {
+        Called::Skill(skill) => Some(skill),
+        _ => None,
+    });
+    let triggers = TriggerSet::new(skills);
+    let before = before.map(|before| &before.triggers);
+    match before.filter(|before| before.is_same(&triggers)) {
+        Some(before) => before.clone(),
+        None => Arc::new(triggers),
+    }
+}
+
+impl ToolRow {
+    /// The row of an item, where that is a tool.
+    fn new(chains: &Chains, item: &Item, owner: Owner) -> Option<Self> {
+        let Item::Tool { tool, spec, schema, hook } = item else { return None };
+        let name = &spec.name;
+        let pre = ToolPre::chain(chains).filtered(|meta| meta.matches(name));
+        Some(ToolRow {
+            tool: tool.clone(),
+            spec: spec.clone(),
+            schema: schema.clone(),
+            owner,
+            hook: hook.clone(),
+            watched: !pre.filtered(|meta| meta.owner.origin != Origin::Kernel).is_empty(),
+            shaping: pre.filtered(|meta| meta.power == Power::Transform),
+            judging: pre.filtered(|meta| meta.power != Power::Transform),
+            post: ToolPost::chain(chains).filtered(|meta| meta.matches(name)),
+            refused: ToolRefused::chain(chains).filtered(|meta| meta.matches(name)),
+        })
+    }
+
+    /// Whether it is still the tool a call was decided on. Of the runtime's own, the description tells
+    /// what there is just now.
+    pub(crate) fn is_same_tool(&self, other: &ToolRow) -> bool {
+        let (ours, theirs) = (&self.spec, &other.spec);
+        let is_own = |row: &ToolRow| row.owner.origin == Origin::Kernel;
+        ours == theirs || (is_own(self) && is_own(other) && ours.schema == theirs.schema)
+    }
+
+    /// The same without the hooks of one owner: for a call that owner makes itself. The kernel's stay.
+    pub(crate) fn without(&self, owner: &Owner) -> Self {
+        let kept = |meta: &Meta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);
+        ToolRow {
+            tool: self.tool.clone(),
+            spec: self.spec.clone(),
+            schema: self.schema.clone(),
+            owner: self.owner.clone(),
+            hook: self.hook.clone(),
+            watched: self.watched,
+            shaping: self.shaping.filtered(kept),
+            judging: self.judging.filtered(kept),
+            post: self.post.filtered(kept),
+            refused: self.refused.filtered(kept),
+        }
+    }
+}
+
+/// The newest generation and the way to a newer one.
+pub(crate) struct Live {
+    /// Names no tool may have: those of the runtime's own.
+    reserved: Vec<SmolStr>,
+    number: AtomicU64,
+    current: RwLock<Arc<Generation>>,
+    writing: Mutex<Writing>,
+    pub(crate) arriving: Arriving,
+}
+
+#[derive(Default)]
+struct Writing {
+    next_handler: u32,
+    off: Vec<HandlerId>,
+}
+
+impl Live {
+    pub(crate) fn new(reserved: Vec<SmolStr>) -> Self {
+        Live {
+            reserved,
+            number: AtomicU64::new(0),
+            current: RwLock::new(Arc::new(Generation::build(0, vec![], &[], None))),
+            writing: Mutex::new(Writing::default()),
+            arriving: Arriving::default(),
+        }
+    }
+
+    /// The newest generation.
+    pub(crate) fn current(&self) -> Arc<Generation> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest generation's number: what a step compares instead of taking a lock.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Adds a unit, whole or not at all.
+    pub(crate) fn commit(&self, unit: Registry) -> Result<Vec<HandlerId>, RegisterError> {
+        if let Some(error) = unit.error {
+            return Err(error);
+        }
+        // Dropped after the lock where it is refused: what it held may use the registry as it goes.
+        let mut unit = Unit { owner: unit.owner, items: unit.items };
+        self.publish(|writing, units| {
+            let ids = writing.number_handlers(&mut unit.items);
+            units.push(unit.clone());
+            self.check_names(units)?;
+            Ok(ids)
+        })
+    }
+
+    /// Puts units in the place of what their owners had, all of them or none. What would loosen and
+    /// nobody agreed to is held.
+    pub(crate) fn apply(&self, change: Change) -> Result<Reload, RegisterError> {
+        let (by_hand, agreed_to) = (!change.of_files, change.agreed_to.clone());
+        let mut changed = change::units(change)?;
+        let looser = self.publish_by(by_hand, |writing, units| {
+            for (new, _) in &mut changed {
+                writing.number_handlers(&mut new.items);
+            }
+            let looser = change::apply(&changed, &agreed_to, units);
+            self.check_names(units)?;
+            Ok(looser)
+        })?;
+        Ok(if looser.is_empty() { Reload::Applied } else { Reload::Held { looser } })
+    }
+
+    /// Drops what an owner registered; whether there was anything.
+    pub(crate) fn unload(&self, gone: impl Fn(&Owner) -> bool) -> bool {
+        self.retain(|owner, _| !gone(owner))
+    }
+
+    /// Drops one handler; whether it was there.
+    pub(crate) fn remove(&self, id: HandlerId) -> bool {
+        self.retain(|_, item| !matches!(item, Item::Handler { meta, .. } if meta.id == id))
+    }
+
+    /// Drops what a program gave a name; whether there was anything.
+    pub(crate) fn remove_called(&self, kind: Kind, name: &str) -> bool {
+        self.retain(|owner, item| match item {
+            Item::Called(called) => {
+                owner.origin != Origin::Embedder || called.kind() != kind || called.name() != name
+            }
+            _ => true,
+        })
+    }
+
+    /// Drops one tool; whether it was there.
+    pub(crate) fn remove_tool(&self, name: &str) -> bool {
+        self.retain(|_, item| !matches!(item, Item::Tool { spec, .. } if spec.name == name))
+    }
+
+    /// Switches a handler off or on; whether it is there. Kernel gates stay on.
+    pub(crate) fn set_enabled(&self, id: HandlerId, enabled: bool) -> bool {
+        let known = self.current().meta(id).map(|meta| meta.owner.origin.clone());
+        if known.is_none_or(|origin| origin == Origin::Kernel) {
+            return false;
+        }
+        self.publish(|writing, _| {
+            writing.off.retain(|off| *off != id);
+            if !enabled {
+                writing.off.push(id);
+            }
+            Ok(true)
+        })
+        .unwrap_or(false)
+    }
+
+    /// Every hook, as lists show it.
+    pub(crate) fn hooks(&self) -> Vec<HookInfo> {
+        let current = self.current();
+        let info = |meta: &Arc<Meta>| HookInfo {
+            id: meta.id,
+            name: meta.name.clone(),
+            description: meta.description.clone(),
+            point: meta.point,
+            power: meta.power,
+            owner: meta.owner.clone(),
+            tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
+            enabled: !current.off.contains(&meta.id),
+        };
+        current.metas().map(info).collect()
+    }
+
+    fn retain(&self, keep: impl Fn(&Owner, &Item) -> bool) -> bool {
+        self.publish(|_, units| {
+            let count = |units: &[Unit]| units.iter().map(|unit| unit.items.len()).sum::<usize>();
+            let before = count(units);
+            for unit in units.iter_mut() {
+                let owner = unit.owner.clone();
+                unit.items.retain(|item| keep(&owner, item));
+            }
+            units.retain(|unit| !unit.items.is_empty());
+            if count(units) == before {
+                Err(RegisterError::new("nothing to drop"))
+            } else {
+                Ok(true)
+            }
+        })
+        .unwrap_or(false)
+    }
+
+    fn check_names(&self, units: &[Unit]) -> Result<(), RegisterError> {
+        let reserved = units.iter().flat_map(|unit| &unit.items).find_map(|item| match item {
+            Item::Tool { spec, .. } => self.reserved.iter().find(|name| **name == spec.name),
+            _ => None,
+        });
+        match reserved {
+            Some(name) => Err(RegisterError::new(format!("tool `{name}` is the runtime's own"))),
+            None => check_names(units),
+        }
+    }
+
+    /// One writer at a time makes the next generation from the current one. An `Err` publishes none.
+    fn publish<T>(
+        &self,
+        change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
+    ) -> Result<T, RegisterError> {
+        self.publish_by(true, change)
+    }
+
+    fn publish_by<T>(
+        &self,
+        by_hand: bool,
+        change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
+    ) -> Result<T, RegisterError> {
+        // Dropped after the lock: what only the old generation held may use the registry as it goes.
+        let current;
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        current = self.current();
+        let mut units = current.units.clone();
+        let answer = change(&mut writing, &mut units)?;
+        let mut next = Generation::build(current.number + 1, units, &writing.off, Some(&current));
+        next.by_hand = if by_hand { next.number } else { current.by_hand };
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.number.store(current.number + 1, Ordering::Release);
+        Ok(answer)
+    }
+}
+
+impl Writing {
+    fn number_handlers(&mut self, items: &mut [Item]) -> Vec<HandlerId> {
+        let mut ids = vec![];
+        for item in items {
+            if let Item::Handler { meta, .. } = item {
+                self.next_handler += 1;
+                let id = HandlerId(self.next_handler);
+                let fresh = Arc::get_mut(meta).expect("a unit on its way in is not shared");
+                fresh.id = id;
+                ids.push(id);
+            }
+        }
+        ids
+    }
+}
+
+/// Within one origin the second of a name is refused; tools are never shadowed.
+fn check_names(units: &[Unit]) -> Result<(), RegisterError> {
+    let mut tools = BTreeMap::new();
+    let mut hooks = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    for unit in units {
+        for item in &unit.items {
+            let clash = match item {
+                Item::Tool { spec, .. } => tools
+                    .insert(spec.name.clone(), &unit.owner)
+                    .map(|owner| ("tool", spec.name.clone(), owner)),
+                Item::Called(called) => {
+                    let key = (called.kind(), called.name().clone());
+                    let by_origin = names.entry(key).or_insert_with(BTreeMap::new);
+                    let clash = by_origin.insert(unit.owner.origin.clone(), &unit.owner);
+                    let built_in = by_origin
+                        .iter()
+                        .find(|(origin, _)| is_built_in(origin) && **origin != unit.owner.origin)
+                        .map(|(_, owner)| *owner)
+                        .filter(|_| called.kind() == Kind::Command);
+                    clash
+                        .or(built_in)
+                        .map(|owner| (called.kind().as_str(), called.name().clone(), owner))
+                }
+                Item::Handler { meta, .. } if meta.named => hooks
+                    .insert((unit.owner.origin.clone(), meta.name.clone()), &unit.owner)
+                    .map(|owner| ("hook", meta.name.clone(), owner)),
+                _ => None,
+            };
+            if let Some((kind, name, owner)) = clash {
+                let message = format!("{kind} `{name}` is already registered by {owner}");
+                let error = RegisterError::new(message);
+                return Err(error.with_hint("give one of them another name"));
+            }
+        }
+    }
+    Ok(())
+}

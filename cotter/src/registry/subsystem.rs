@@ -1,0 +1,240 @@
+//! The [`Hook`] trait: what a subsystem implements that owns tools and state.
+//!
+//! Installing a hook registers each of its methods where it belongs, in the one registry; there is
+//! no composite that could forget one. Its tools are tools like others, so scope, schema, floor, gates
+//! and ledger hold for them; `preprocess` is a transform at `user.prompt.submit`. It is told of an agent
+//! before anybody can see it, and before it leaves.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Mutex;
+//! use cotter::{Agent, Hook, Permit, ToolSpec, permission::Zone, cx::Place};
+//! use cotter::tool::{Facts, Working};
+//! use cotter_test::{Recording, Scripted, Step};
+//! use serde_json::{Value, json};
+//!
+//! /// Remembers one thing.
+//! #[derive(Default)]
+//! struct Slate(Mutex<String>);
+//!
+//! impl Hook for Slate {
+//!     fn schema(&self) -> Vec<ToolSpec> {
+//!         let schema = json!({"type": "object", "properties": {"words": {"type": "string"}}});
+//!         vec![ToolSpec::new("chalk", "Writes on the slate.", schema)]
+//!     }
+//!
+//!     fn system_prompt(&self) -> Option<String> {
+//!         Some("There is a slate to write on.".into())
+//!     }
+//!
+//!     fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+//!         Facts::zone(Zone::Safe)
+//!     }
+//!
+//!     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
+//!         (name == "chalk").then(|| -> Working<'a> {
+//!             Box::pin(async move {
+//!                 *self.0.lock().expect("nobody panics") = call.input()["words"].to_string();
+//!                 Ok("written".into())
+//!             })
+//!         })
+//!     }
+//! }
+//!
+//! let step = Step::call("chalk", json!({"words": "buy milk"}));
+//! let model = Recording::new(Scripted::new([step, Step::text("I wrote it down.")]));
+//! let agent = Agent::builder(model.clone()).hook(Slate::default()).build()?;
+//! agent.process_request("Remember the milk.").await?;
+//! assert!(model.shown().contains("result c1.1: written\n"));
+//! assert_eq!(&*model.requests()[0].system, "There is a slate to write on.");
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{
+    future::{Future, ready},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+};
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::{
+    agent::cx::Cx,
+    fs::workspace::Place,
+    history::tool_error_kind::ErrorKind,
+    hooks::{
+        dispatch::panic_words,
+        events::Event,
+        points::user_prompt_submit::{Prompt, PromptChange},
+    },
+    invoke::agent_config::AgentConfig,
+    model::tools::{ToolError, ToolSpec},
+    permission::facts::Facts,
+    registry::Registry,
+    text,
+    tool::{Tool, Working, permit::Permit},
+};
+
+/// A hook's future.
+pub type Hooking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A subsystem: tools it owns, words for the system prompt, state it keeps per agent.
+///
+/// Every method has a default that does nothing; `()` is a hook that does nothing at all. `schema` and
+/// `system_prompt` are asked when the hook is installed; `schema` also by `scoped_tools`, unless that
+/// is written anew. A method that panics counts as having
+/// done nothing, but for tools, whose calls fail, for a person's text, which is refused, and for
+/// installing the hook and registering an agent, which fail.
+pub trait Hook: Send + Sync + 'static {
+    /// The tools this hook owns. Nobody else can have a tool of the same name.
+    fn schema(&self) -> Vec<ToolSpec> {
+        vec![]
+    }
+
+    /// Standing words for every agent's system prompt.
+    fn system_prompt(&self) -> Option<String> {
+        None
+    }
+
+    /// Changes an agent's config before it is registered. Hooks are asked in the order of
+    /// registration, each on what the one before it made.
+    fn on_build_agent(&self, config: AgentConfig) -> Hooking<'_, AgentConfig> {
+        Box::pin(ready(config))
+    }
+
+    /// An agent is about to be visible: what the hook keeps for it is to be in place afterwards.
+    fn on_register_agent<'a>(&'a self, name: &'a str, config: &'a AgentConfig) -> Hooking<'a, ()> {
+        let _ = (name, config);
+        Box::pin(ready(()))
+    }
+
+    /// An agent is about to be invisible, and no run of it is under way.
+    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> Hooking<'a, ()> {
+        let _ = name;
+        Box::pin(ready(()))
+    }
+
+    /// Something happened in a session: every event of every run, live and in order. A slow hook
+    /// cannot slow the run; text that waits for it is joined, nothing else is dropped.
+    fn on_event(&self, agent: &str, session: &str, event: &Event) {
+        let _ = (agent, session, event);
+    }
+
+    /// What becomes of a person's text before it is stored; `None` leaves it. Hooks are asked one
+    /// after the other, each on what the one before it made.
+    fn preprocess(&self, agent: &str, content: &str) -> Option<String> {
+        let _ = (agent, content);
+        None
+    }
+
+    /// Which of this hook's tools an agent may call, and a line on it for its `<scope>`.
+    fn scoped_tools(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
+        let _ = config;
+        (self.schema().into_iter().map(|spec| spec.name.into()).collect(), None)
+    }
+
+    /// Runs a call of one of this hook's tools; `None` where it is not this hook's.
+    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
+        let _ = (name, call);
+        None
+    }
+
+    /// What a call of one of this hook's tools touches. A hook that does not say is taken to run
+    /// unknown code.
+    fn effects(&self, name: &str, input: &Value, place: &Place) -> Facts {
+        let _ = (name, input, place);
+        Facts::unknown()
+    }
+
+    /// Whether calls of that tool may run beside others of the same step.
+    fn parallel(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+}
+
+impl Hook for () {}
+
+/// The most bytes of one hook's words in a system prompt.
+const FRAGMENT_BYTES: usize = 64 * 1024;
+
+/// A hook in the registry.
+pub(crate) struct Installed {
+    pub(crate) name: SmolStr,
+    pub(crate) hook: Arc<dyn Hook>,
+    /// Its words for the system prompt.
+    pub(crate) fragment: Option<String>,
+}
+
+/// Registers each method of a hook where it belongs.
+pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
+    let path = std::any::type_name::<H>();
+    let name =
+        SmolStr::from(path.split('<').next().and_then(|p| p.rsplit("::").next()).unwrap_or(path));
+    let hook: Arc<dyn Hook> = Arc::new(hook);
+    let asked = AssertUnwindSafe(|| (hook.schema(), hook.system_prompt()));
+    let (specs, fragment) = catch_unwind(asked).unwrap_or_else(|panic| {
+        let words = panic_words(&*panic);
+        unit.fail(format!("hook `{name}` panicked: {words}"), None);
+        Default::default()
+    });
+    for spec in specs {
+        let tool = Arc::new(HookTool { spec, hook: hook.clone() });
+        unit.hook_tool(tool, hook.clone());
+    }
+    let fragment = fragment.filter(|words| !words.trim().is_empty());
+    let fragment = fragment.map(|words| text::cut(&words, FRAGMENT_BYTES));
+    let preprocessing = hook.clone();
+    unit.preprocess(&name, move |prompt: &Prompt, cx: &Cx| {
+        match preprocessing.preprocess(cx.agent_id(), &prompt.prompt) {
+            Some(text) if text != prompt.prompt => PromptChange::Prompt(text),
+            _ => PromptChange::Keep,
+        }
+    });
+    unit.installed(Installed { name, hook, fragment });
+}
+
+/// A tool that a hook owns.
+struct HookTool {
+    spec: ToolSpec,
+    hook: Arc<dyn Hook>,
+}
+
+impl Tool for HookTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        self.hook.effects(&self.spec.name, input, place)
+    }
+
+    fn parallel(&self) -> bool {
+        self.hook.parallel(&self.spec.name)
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        self.hook.dispatch(&self.spec.name, permit).unwrap_or_else(|| {
+            let why = format!("`{}` was declared by a hook that does not run it", self.spec.name);
+            Box::pin(ready(Err(ToolError::new(ErrorKind::Unavailable, why))))
+        })
+    }
+}
+
+impl Installed {
+    /// Which of its tools an agent may call; a hook that panics lets it call none.
+    pub(crate) fn scoped(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
+        catch_unwind(AssertUnwindSafe(|| self.hook.scoped_tools(config))).unwrap_or_default()
+    }
+
+    /// Tells of an event; a hook that panics has missed it.
+    pub(crate) fn tell(&self, event: &Event) {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            self.hook.on_event(&event.agent_id, &event.session_id, event);
+        }));
+    }
+}

@@ -1,0 +1,97 @@
+//! Hooks round tool calls in one piece: an id, the tools it applies to, a phase and a function.
+//! A constructor for registrations at `tool.pre` and `tool.post`, nothing more.
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::hooks::points::{
+    tool_post::{ToolPost, ToolRan},
+    tool_pre::{CallChange, ToolCalled, ToolPre},
+};
+use crate::{hooks::handler::named, registry::Registry};
+
+/// What a check before a tool says.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Checked {
+    /// Nothing against it.
+    Pass,
+    /// The call does not run, for this reason.
+    Block(String),
+    /// The call runs with this input instead.
+    Modified(Value),
+}
+
+/// A hook before or after tools.
+///
+/// Hooks before a tool run in the order of registration; the first block ends the chain, and each
+/// sees the input the one before it made. Hooks after a tool watch; they cannot block.
+pub struct ToolHook {
+    id: SmolStr,
+    description: SmolStr,
+    tools: Option<Vec<String>>,
+    phase: Phase,
+}
+
+type Check = dyn Fn(&str, &Value) -> Checked + Send + Sync;
+type Look = dyn Fn(&str, &Value, &str) + Send + Sync;
+
+enum Phase {
+    Pre(Box<Check>),
+    Post(Box<Look>),
+}
+
+impl ToolHook {
+    /// A check of tool and input before the tool runs.
+    pub fn pre(
+        id: impl Into<SmolStr>,
+        check: impl Fn(&str, &Value) -> Checked + Send + Sync + 'static,
+    ) -> Self {
+        ToolHook::new(id, Phase::Pre(Box::new(check)))
+    }
+
+    /// A look at tool, input and result after the tool ran.
+    pub fn post(
+        id: impl Into<SmolStr>,
+        look: impl Fn(&str, &Value, &str) + Send + Sync + 'static,
+    ) -> Self {
+        ToolHook::new(id, Phase::Post(Box::new(look)))
+    }
+
+    fn new(id: impl Into<SmolStr>, phase: Phase) -> Self {
+        ToolHook { id: id.into(), description: SmolStr::default(), tools: None, phase }
+    }
+
+    /// Only for tools whose name matches one of these globs; `"*"` is every tool.
+    pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
+        self.tools = Some(globs.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// What the hook is for, in one sentence.
+    pub fn description(mut self, description: impl Into<SmolStr>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    pub(crate) fn register(self, registry: &mut Registry) {
+        let tools = self.tools.unwrap_or_else(|| vec!["*".into()]);
+        match self.phase {
+            Phase::Pre(check) => {
+                let change = move |call: &ToolCalled| match check(&call.tool_name, &call.tool_input)
+                {
+                    Checked::Pass => CallChange::Keep,
+                    Checked::Block(reason) => CallChange::Block(reason),
+                    Checked::Modified(input) => CallChange::Input(input),
+                };
+                let hook = named(self.id, change).tools(tools).description(self.description);
+                registry.transform(ToolPre, hook);
+            }
+            Phase::Post(look) => {
+                let look = move |ran: &ToolRan| look(&ran.tool_name, &ran.tool_input, &ran.result);
+                let hook = named(self.id, look).tools(tools).description(self.description);
+                registry.observe(ToolPost, hook);
+            }
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! The loop. Everything hangs on [`Turn::go`]: prompt, then request, tools, request, … until the
+//! model stops, a limit is reached or somebody aborts. One entrance, one exit.
+
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
+
+use futures_util::FutureExt;
+use smol_str::{SmolStr, format_smolstr};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::{
+        Agent, Limits,
+        session::{
+            Session,
+            budget::{self, Spent},
+            recovery::Interrupted,
+        },
+        step_cx::Scene,
+    },
+    history::{
+        end_reason::Reason,
+        entry::{Entry, Timestamp},
+        ledger::Record,
+        message::{Message, StopReason, ToolCall},
+        store::StoreError,
+        tool_error_kind::ErrorKind,
+    },
+    hooks::{
+        dispatch::{Decided, panic_words},
+        events::EventKind,
+        points::{
+            Point,
+            error::{Error, RunFailed},
+            session::{SessionEnd, SessionEnded, SessionStart, SessionStarted},
+            turn_end::{TurnEnd, TurnEnding, TurnVerdict},
+        },
+    },
+    model::Model,
+    run::{
+        Reply,
+        prompt::{self, Input, Staged},
+    },
+    tool,
+};
+
+/// How often in a row a gate may send the model on, or a reply may be cut off.
+const GO_ON: u32 = 8;
+const CUT_OFF: u32 = 3;
+
+/// How a run begins.
+pub(crate) enum Begin {
+    Prompt(Input),
+    Resume(Interrupted),
+}
+
+/// A run from its entrance to its single exit. It gets its `id` when its turn comes.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` would keep each argument twice")]
+pub(crate) fn run(
+    session: Session,
+    mut begin: Begin,
+    cancel: CancellationToken,
+    id: Arc<OnceLock<SmolStr>>,
+) -> impl Future<Output = Reply> + Send + 'static {
+    async move {
+        if let Begin::Prompt(input) = &mut begin
+            && prompt::may_be_command(input)
+            && let Err(reply) = Box::pin(prompt::run_command(&session, input, &cancel)).await
+        {
+            return reply;
+        }
+        let _turn = session.shared.turn.lock().await;
+        // Boxed, so that a run's future stays small enough for the allocator's quick way.
+        let mut turn = Box::new(Turn::new(&session, begin, cancel));
+        id.get_or_init(|| turn.scene.run_id().clone());
+        // A model, a store or a person's ui that panics ends the run; it does not leave it open.
+        let exit = match AssertUnwindSafe(turn.go()).catch_unwind().await {
+            Ok(Ok(never)) => match never {},
+            Ok(Err(exit)) => exit,
+            Err(panic) => {
+                let words = format!("something panicked: {}", panic_words(&*panic));
+                Exit::coded(Reason::Error, "panic", words)
+            }
+        };
+        turn.end(exit).await
+    }
+}
+
+/// One run under way.
+pub(crate) struct Turn {
+    pub(crate) scene: Scene,
+    /// Taken at the start.
+    begin: Option<Begin>,
+    /// The models the next request may go to, in order.
+    pub(crate) models: Arc<[Arc<dyn Model>]>,
+    /// The models that others had to answer for in this run: they are not asked again.
+    pub(crate) given_up: Vec<SmolStr>,
+    step: u32,
+    /// How often a gate sent the model on.
+    sent_on: u32,
+    /// The calls a taken-up question was about; its other calls are gone.
+    resumed: Option<Vec<SmolStr>>,
+    /// Whether `session.start` was told.
+    started: bool,
+    pub(crate) replies: Vec<Arc<Entry>>,
+}
+
+/// Why the loop was left.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    pub(crate) reason: Reason,
+    pub(crate) failed: Option<RunFailed>,
+}
+
+impl Turn {
+    /// The loop.
+    async fn go(&mut self) -> Result<Never, Exit> {
+        let mut patience = Patience::default();
+        let mut calls = self.start().await?;
+        loop {
+            if calls.is_empty() {
+                self.check_limits()?;
+                self.next_step().await?;
+                let reply = self.request().await?;
+                calls = called_by(&reply);
+                if calls.is_empty() {
+                    self.stop_or_go_on(&reply, &mut patience).await?;
+                    continue;
+                }
+            }
+            patience = Patience::default();
+            let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
+            Box::pin(tool::run_step(&self.scene, calls, resumed)).await?;
+        }
+    }
+
+    /// Stores the start and the prompt, or takes up an interrupted step: the calls still open.
+    async fn start(&mut self) -> Result<Vec<ToolCall>, Exit> {
+        match self.begin.take() {
+            None => Ok(vec![]),
+            Some(Begin::Resume(interrupted)) => {
+                self.scene.state().check_writable()?;
+                self.started = true;
+                self.step = interrupted.step;
+                self.scene.cx.run.set_step(self.step);
+                self.take_up(&interrupted)
+            }
+            Some(Begin::Prompt(input)) => {
+                self.close_what_is_open().await?;
+                let (at, model) = (Timestamp::now(), self.models[0].name().clone());
+                let (run, agent) = (self.scene.run_id().clone(), self.agent().id().clone());
+                let record = Record::RunStart { run, at, model: model.clone(), agent };
+                self.scene.state().record(record);
+                self.scene.tell(|| EventKind::SessionStart { model: model.clone() })?;
+                self.scene.fire_stored::<SessionStart>(|| SessionStarted { model }).await?;
+                self.started = true;
+                if self.scene.is_cancelled() {
+                    return Err(Exit::aborted());
+                }
+                match prompt::stage(&self.scene, input).await? {
+                    Staged::Asked => Ok(vec![]),
+                    Staged::Answered(replies) => {
+                        self.replies = replies;
+                        Err(Exit::plain(Reason::ShortCircuit))
+                    }
+                }
+            }
+        }
+    }
+
+    /// A step is one request and the calls it led to; it reads one generation from start to end. What
+    /// others have for the conversation is added before it.
+    async fn next_step(&mut self) -> Result<(), Exit> {
+        self.step = self.step.saturating_add(1);
+        self.scene.cx.run.set_step(self.step);
+        let (settled, steering) = {
+            let mut state = self.scene.state();
+            (state.settle(), state.take_steering())
+        };
+        if !self.scene.session().still_shows(&self.scene.face) {
+            self.scene = self.scene.newest();
+        }
+        self.models = self.scene.session().models();
+        let is_left = |model: &&Arc<dyn Model>| !self.given_up.contains(model.name());
+        if !self.given_up.is_empty() && self.models.iter().any(|model| is_left(&model)) {
+            self.models = self.models.iter().filter(is_left).cloned().collect();
+        }
+        if let Some(news) = self.scene.session().news(&self.scene.face) {
+            self.scene.session().shared.notes.say(news);
+        }
+        for entry in settled {
+            self.scene.tell(|| EventKind::Message { entry })?;
+        }
+        for content in steering {
+            Box::pin(prompt::steer(&self.scene, content)).await?;
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self) -> Result<(), Exit> {
+        let Limits { max_steps, .. } = *self.agent().limits();
+        if self.scene.is_cancelled() {
+            return Err(Exit::aborted());
+        }
+        if max_steps.is_some_and(|max| self.step >= max) {
+            let message = format!("the run took as many steps as it may: {}", self.step);
+            return Err(Exit::failed(Reason::MaxTurns, message));
+        }
+        match budget::exhausted(&self.scene.cx) {
+            Some(why) => Err(Exit::failed(Reason::BudgetExceeded, why)),
+            None => Ok(()),
+        }
+    }
+
+    /// The model called nothing: it is done, was cut off, or is sent on.
+    async fn stop_or_go_on(&mut self, reply: &Entry, patience: &mut Patience) -> Result<(), Exit> {
+        let Some(Message::Assistant(reply)) = reply.message() else { return Ok(()) };
+        match reply.stop_reason {
+            StopReason::Refusal => return Err(Exit::plain(Reason::Refusal)),
+            StopReason::Aborted => return Err(Exit::aborted()),
+            StopReason::MaxTokens if patience.cut_off < CUT_OFF => {
+                patience.cut_off += 1;
+                for call in reply.calls() {
+                    let words = "Not run: the reply reached its length limit; send complete \
+                                 arguments, smaller if they were cut off.";
+                    self.scene.close_call(call, ErrorKind::InvalidArgs, words);
+                }
+                let words = "Your reply was cut off at its length limit. Go on where it stopped.";
+                self.say(words.into());
+                return Ok(());
+            }
+            StopReason::MaxTokens => {
+                let message = "the reply did not fit into its length limit";
+                return Err(Exit::failed(Reason::MaxTokens, message));
+            }
+            StopReason::EndTurn | StopReason::ToolUse => {}
+        }
+        if self.scene.state().is_steered() {
+            return Ok(());
+        }
+        let gone_on = patience.gone_on;
+        let sent_on = self.sent_on;
+        let text = || TurnEnding { text: reply.text(), gone_on, sent_on };
+        let decided = self.scene.fire_stored::<TurnEnd>(text).await?;
+        match decided.as_ref().and_then(Decided::strictest) {
+            Some((meta, TurnVerdict::GoOn(why))) if gone_on < GO_ON => {
+                patience.gone_on += 1;
+                self.sent_on += 1;
+                self.say(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
+                Ok(())
+            }
+            _ if self.scene.is_cancelled() => Err(Exit::aborted()),
+            // Somebody who was just asked had something to say.
+            _ if self.scene.state().is_steered() => Ok(()),
+            _ => Err(Exit::plain(Reason::EndTurn)),
+        }
+    }
+
+    /// The single exit.
+    async fn end(mut self: Box<Self>, mut exit: Exit) -> Reply {
+        let is_aborted = exit.reason == Reason::Aborted;
+        if let (true, Some(why)) = (is_aborted, self.scene.state().ended()) {
+            exit = Exit::failed(Reason::Blocked, why);
+        }
+        // History is always well paired, whatever happened.
+        tool::close_open_calls(&self.scene);
+        let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
+        let Spent { usage, cost, .. } = self.scene.cx.run.budget.spent();
+        let gone = self.scene.state().take_gone_models();
+        drop(gone);
+        let (reason, steps) = (exit.reason, self.step);
+        let stored = self.scene.state().finish_run(|| Record::RunEnd {
+            run,
+            at,
+            reason,
+            steps,
+            usage,
+            cost,
+        });
+        match stored {
+            Ok(settled) => {
+                let told = settled.into_iter().map(|entry| EventKind::Message { entry });
+                told.for_each(|event| self.scene.emit(event));
+            }
+            Err(error) => exit = Exit::from(error),
+        }
+        let reason = exit.reason;
+        self.tell_end(reason, exit.failed.as_ref()).await;
+        self.send_on(is_aborted);
+        self.scene.cx.run.end();
+        Reply {
+            session_id: self.scene.session().id().clone(),
+            run_id: self.scene.run_id().clone(),
+            messages: std::mem::take(&mut self.replies),
+            status: None,
+            reason,
+            error: exit.failed,
+            steps,
+            usage,
+            cost_usd: cost,
+        }
+    }
+}
+
+impl Turn {
+    /// What came too late for this run is the next prompt; whoever aborted it wants none of it.
+    fn send_on(&self, is_aborted: bool) {
+        let late = self.scene.state().take_steering();
+        if !is_aborted {
+            late.into_iter().for_each(|text| self.scene.session().prompt_plain(text).detach());
+        }
+    }
+
+    /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
+    async fn tell_end(&mut self, reason: Reason, failed: Option<&RunFailed>) {
+        let scene = &self.scene;
+        let heard = scene.is_heard();
+        let points = [Error::ID, SessionEnd::ID];
+        if !heard && !points.iter().any(|point| scene.generation().has(*point)) {
+            return;
+        }
+        if let Some(failed) = failed {
+            scene.emit(EventKind::Error(failed.clone()));
+            if self.started {
+                scene.fire::<Error>(|| failed.clone()).await;
+            }
+        }
+        if self.started {
+            scene.fire::<SessionEnd>(|| SessionEnded { reason }).await;
+        }
+        scene.emit(EventKind::SessionEnd { reason });
+    }
+}
+
+/// What the loop has put up with since the last tool call.
+#[derive(Default)]
+struct Patience {
+    gone_on: u32,
+    cut_off: u32,
+}
+
+/// The calls of a reply, in order.
+fn called_by(reply: &Entry) -> Vec<ToolCall> {
+    match reply.message() {
+        // Of a reply that was cut off or taken back, nobody knows what the calls would have been.
+        Some(Message::Assistant(reply)) => match reply.stop_reason {
+            StopReason::MaxTokens | StopReason::Refusal => vec![],
+            _ => reply.calls().cloned().collect(),
+        },
+        _ => vec![],
+    }
+}
+
+/// The loop is only ever left by an [`Exit`].
+enum Never {}
+
+impl Turn {
+    fn new(session: &Session, begin: Begin, cancel: CancellationToken) -> Self {
+        let run_id = match &begin {
+            Begin::Resume(interrupted) => interrupted.run.clone(),
+            Begin::Prompt(_) => session.next_run_id(),
+        };
+        session.state().begin_run(cancel.clone());
+        let models = session.models();
+        let scene = Scene::of(&session.cx(run_id, cancel));
+        scene.watch();
+        let begin = Some(begin);
+        Turn {
+            scene,
+            begin,
+            models,
+            given_up: vec![],
+            step: 0,
+            sent_on: 0,
+            resumed: None,
+            started: false,
+            replies: vec![],
+        }
+    }
+
+    /// Closes what a run before this one left open: a question that waited for its answer, calls whose
+    /// results a move of the leaf left on another branch.
+    async fn close_what_is_open(&mut self) -> Result<(), StoreError> {
+        let (pending, open) = {
+            let mut state = self.scene.state();
+            state.check_writable()?;
+            let pending = state.pending.take();
+            if let Some(interrupted) = &pending {
+                state.abandon(interrupted);
+                state.commit()?;
+            }
+            (pending, state.open_calls())
+        };
+        if let Some(interrupted) = pending {
+            let crashed = || SessionEnded { reason: Reason::Crashed };
+            self.scene.session().scene(interrupted.run).fire::<SessionEnd>(crashed).await;
+        }
+        for call in open {
+            let words = "The result of this call is not on this branch of the session.";
+            self.scene.close_call(&call, ErrorKind::Unavailable, words);
+        }
+        Ok(())
+    }
+
+    /// The calls of an interrupted step: those that were asked about go on, the others are closed.
+    fn take_up(&mut self, interrupted: &Interrupted) -> Result<Vec<ToolCall>, Exit> {
+        let open = self.scene.state().open_calls();
+        let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
+        if Timestamp::now() >= interrupted.deadline || !open.iter().any(asked) {
+            return Err(Exit::aborted());
+        }
+        self.resumed = Some(interrupted.asked.clone());
+        Ok(open)
+    }
+
+    fn agent(&self) -> &Agent {
+        self.scene.agent()
+    }
+
+    fn say(&self, words: String) {
+        self.scene.session().shared.notes.say(words);
+    }
+}
+
+impl Scene {
+    /// Answers a call that will get no answer of its own. A store that fails is told elsewhere.
+    pub(crate) fn close_call(&self, call: &ToolCall, kind: ErrorKind, words: &str) {
+        let entry = self.state().close_call(call, kind, words);
+        let _ = self.tell(|| EventKind::Message { entry });
+    }
+}
+
+impl Session {
+    /// The id of a run about to begin: `r3`, or `r3/1` for the first that works for it.
+    fn next_run_id(&self) -> SmolStr {
+        if let Some(parent) = self.agent.parent() {
+            let run = &parent.cx.run;
+            return format_smolstr!("{}/{}", run.run_id, run.next_started());
+        }
+        let mut state = self.state();
+        state.next_run += 1;
+        format_smolstr!("r{}", state.next_run - 1)
+    }
+}
+
+impl Exit {
+    pub(crate) fn plain(reason: Reason) -> Self {
+        Exit { reason, failed: None }
+    }
+
+    pub(crate) fn aborted() -> Self {
+        Exit::plain(Reason::Aborted)
+    }
+
+    pub(crate) fn failed(reason: Reason, message: impl Into<String>) -> Self {
+        Exit::coded(reason, reason.as_str(), message)
+    }
+
+    pub(crate) fn coded(reason: Reason, code: &str, message: impl Into<String>) -> Self {
+        let failed = RunFailed { code: code.into(), message: message.into() };
+        Exit { reason, failed: Some(failed) }
+    }
+}
+
+impl From<StoreError> for Exit {
+    fn from(error: StoreError) -> Self {
+        Exit::from(&error)
+    }
+}
+
+impl From<&StoreError> for Exit {
+    fn from(error: &StoreError) -> Self {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        let message = format!("{error}{}", cause.unwrap_or_default());
+        Exit::coded(Reason::Error, "store", message)
+    }
+}

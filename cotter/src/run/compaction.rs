@@ -1,0 +1,445 @@
+//! Compaction: a summary takes the place of what came before it. Asked for by a hook or a command,
+//! due near the end of the model's window, or needed when a request did not fit: one body for all.
+//!
+//! History itself is kept; what changes is what the model gets.
+
+use crate::agent::session::estimate::Left;
+use std::sync::Arc;
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::{
+    agent::{session::Session, step_cx::Scene},
+    history::{
+        end_reason::Reason,
+        entry::{Body, Compaction, Entry},
+        message::{AssistantPart, Content, Mark, Message, Part, UserMessage},
+        message_list::Messages,
+    },
+    hooks::{
+        events::EventKind,
+        points::{
+            Admit, Stop,
+            compact::{CompactPost, CompactPre, Compacted, Compacting},
+        },
+    },
+    invoke::directives::{escape_skill_tags, format_skill_message},
+    model::{Model, ModelErrorKind, Request, Thinking},
+    run::agent_loop::Exit,
+};
+
+const FORCED: &str = "forced";
+const THRESHOLD: &str = "threshold";
+const OVERFLOW: &str = "overflow";
+
+/// The code of a failure that is none: everything was summed up already.
+pub(crate) const NOTHING: &str = "empty";
+
+/// The most tokens of recent messages that are kept beside a summary.
+const KEEP_TOKENS: u64 = 20_000;
+/// The most bytes of active skills that are attached to a summary again.
+const SKILL_BYTES: usize = 64 * 1024;
+/// The most bytes of one tool result that the summary's author gets to read.
+const RESULT_BYTES: usize = 4 * 1024;
+
+const SUMMARISE: &str = "You sum up conversations between a person and an agent so that the agent \
+    can go on from your summary alone. Keep what was asked, what was decided and why, what was done \
+    (files, commands, results that still matter), what is under way and what is left to do. Leave \
+    out what no longer matters. Write plain text, no preamble.";
+
+/// How far back a reply that was counted is looked for.
+const RECENT: usize = 256;
+
+/// What stands round a summary: attached skills follow the end.
+const SUMMARY_START: &str = "[Summary of the conversation so far]";
+const SUMMARY_END: &str = "[End of the summary; the conversation goes on from here]";
+
+/// Why the conversation is to be summed up, and what its author is told besides.
+pub(crate) struct Cause {
+    trigger: &'static str,
+    words: String,
+}
+
+impl Cause {
+    /// Somebody wants it, with words for its author or without.
+    pub(crate) fn forced(words: &str) -> Self {
+        Cause { trigger: FORCED, words: words.trim().to_owned() }
+    }
+
+    /// A request did not fit.
+    pub(crate) fn overflow() -> Self {
+        Cause { trigger: OVERFLOW, words: String::new() }
+    }
+}
+
+/// Why the conversation is to be summed up before the next request, if it is.
+pub(crate) fn due(scene: &Scene, model: &Arc<dyn Model>) -> Option<Cause> {
+    if let Some(words) = scene.state().take_compact() {
+        return Some(Cause::forced(&words));
+    }
+    is_near_the_end(scene, model).then(|| Cause { trigger: THRESHOLD, words: String::new() })
+}
+
+fn is_near_the_end(scene: &Scene, model: &Arc<dyn Model>) -> bool {
+    let agent = scene.agent();
+    let Some(share) = agent.limits().compact_at else { return false };
+    let Some(window) = model.context_window() else { return false };
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a window, in tokens"
+    )]
+    let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
+    let tokens = context_tokens(scene.session());
+    let is_near = tokens > limit;
+    let last = scene.state().choices().summed_up;
+    match last {
+        None => is_near,
+        Some(Left::Unknown) => {
+            scene.state().choose().summed_up = is_near.then_some(Left::TooMuch(tokens));
+            if is_near {
+                scene
+                    .cx
+                    .notify("the conversation is near the end of the window, summed up as it is");
+            }
+            false
+        }
+        // It has to grow by a quarter before it is worth another try.
+        Some(Left::TooMuch(left)) => is_near && tokens.saturating_mul(4) > left.saturating_mul(5),
+    }
+}
+
+/// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
+/// it is.
+pub(crate) async fn before_request(scene: &Scene, cause: Cause) -> Result<bool, Exit> {
+    match compact(scene, cause).await {
+        Ok(()) => Ok(true),
+        Err(exit) if exit.reason == Reason::Aborted || exit.reason == Reason::BudgetExceeded => {
+            Err(exit)
+        }
+        Err(exit) => {
+            let why = exit.failed.map_or_else(String::new, |failed| failed.message);
+            scene.cx.notify(&why);
+            Ok(false)
+        }
+    }
+}
+
+/// Sums up the conversation. Nothing changes unless all of it succeeds.
+pub(crate) async fn compact(scene: &Scene, cause: Cause) -> Result<(), Exit> {
+    scene.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
+    let done = Box::pin(summed_up(scene, cause)).await;
+    let status = match &done {
+        Ok(_) => "success",
+        Err(exit) if exit.reason == Reason::Blocked => "refused",
+        Err(exit) if exit.reason == Reason::Aborted => "cancelled",
+        Err(_) => "failed",
+    };
+    scene.tell(|| EventKind::CompactionEnd { status })?;
+    let compacted = done?;
+    scene.state().choose().summed_up = Some(Left::Unknown);
+    scene.fire_stored::<CompactPost>(|| compacted).await?;
+    Ok(())
+}
+
+async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
+    let Cause { trigger, words } = cause;
+    let context = scene.context().await?.messages;
+    let tokens_before = context_tokens(scene.session());
+    let keep =
+        scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
+    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
+        .ok_or_else(|| Exit::coded(Reason::Error, NOTHING, "there is nothing to sum up"))?;
+    let event = || Compacting { trigger, tokens_before, messages, first_kept_id, summary: None };
+    let (event, by) = ask_hooks(scene, event()).await?;
+    let summary = match event.summary.clone() {
+        Some(summary) => summary,
+        None => ask_model(scene, &event.messages, &words).await?,
+    };
+    if scene.is_cancelled() {
+        return Err(Exit::aborted());
+    }
+    let attached = active_skills(&event.messages, &scene.agent().invoking_tools()[0]);
+    let summary = plain_words(summary.trim());
+    let attached = crate::text::tags::escape(&attached);
+    let stored = format!("{SUMMARY_START}\n\n{summary}\n\n{SUMMARY_END}{attached}");
+    let compaction =
+        Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
+    let entry = {
+        let mut state = scene.state();
+        let entry = state.append(Body::Compaction(Box::new(compaction)));
+        state.commit()?;
+        // What is before the conversation may change with it.
+        state.shown = None;
+        entry
+    };
+    scene.tell(|| EventKind::Message { entry })?;
+    let first_kept_id = event.first_kept_id.clone();
+    Ok(Compacted {
+        trigger,
+        tokens_before: event.tokens_before,
+        first_kept_id,
+        summary: stored,
+        by,
+    })
+}
+
+/// A summary whose words are only words: no end of the summary, no skill, no note. Its author has read
+/// what tools brought in.
+fn plain_words(summary: &str) -> String {
+    let words = summary.replace(SUMMARY_END, "[End of a summary]");
+    crate::text::tags::escape(&escape_skill_tags(&words))
+}
+
+/// Lets hooks refuse the summing-up or give the summary; who gave it, where one did.
+async fn ask_hooks(
+    scene: &Scene,
+    event: Compacting,
+) -> Result<(Arc<Compacting>, Option<SmolStr>), Exit> {
+    let untouched = Arc::new(event);
+    let event = || Compacting::clone(&untouched);
+    let Some(decided) = scene.fire_stored::<CompactPre>(event).await? else {
+        return Ok((untouched, None));
+    };
+    let stopped = match (&decided.stop, decided.strictest()) {
+        (Some((meta, Stop::Block(reason))), _) | (None, Some((meta, Admit::Block(reason)))) => {
+            Some((meta, reason))
+        }
+        _ => None,
+    };
+    if let Some((meta, reason)) = stopped {
+        if scene.is_cancelled() {
+            return Err(Exit::aborted());
+        }
+        let message = format!("hook \"{}\" refused the compaction: {reason}", meta.name);
+        return Err(Exit::coded(Reason::Blocked, "compaction", message));
+    }
+    let by = decided.replaced.last().map(|(meta, _)| meta.name.clone());
+    Ok((decided.event.clone(), by))
+}
+
+/// The built-in summary: the model is asked for one.
+async fn ask_model(scene: &Scene, messages: &Messages, words: &str) -> Result<String, Exit> {
+    let conversation = serialise(messages);
+    let mut ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
+    if !words.is_empty() {
+        ask += &format!(" Mind this above all: {words}");
+    }
+    let request = Request {
+        system: SUMMARISE.into(),
+        messages: std::iter::once(Message::user(ask)).collect(),
+        notes: 0,
+        tools: Arc::default(),
+        thinking: Thinking::Off,
+        max_tokens: None,
+    };
+    let models = scene.session().models();
+    let reply = scene.ask_aside(models, request).await?;
+    let text = reply.map(|reply| reply.text());
+    match text {
+        Ok(text) if !text.trim().is_empty() => Ok(text),
+        Ok(_) => Err(Exit::coded(Reason::Error, "compaction", "the model gave no summary")),
+        Err(error) if error.kind == ModelErrorKind::Cancelled => Err(Exit::aborted()),
+        Err(error) => {
+            let message = format!("the conversation could not be summed up: {}", error.message);
+            Err(Exit::coded(Reason::Error, error.kind.as_str(), message))
+        }
+    }
+}
+
+/// Where a conversation is cut in two.
+struct Cut {
+    messages: Messages,
+    first_kept_id: SmolStr,
+}
+
+/// What a summary is to stand for: all but recent messages of about so many tokens. A call stays
+/// with its results. Where all of it is recent: forced, everything; else as much as leaves the newest
+/// message, since what fills the window is not always the conversation.
+fn cut(context: &Messages, keep: u64, trigger: &'static str) -> Option<Cut> {
+    let forced = trigger == FORCED;
+    let entries: Vec<_> = context.entries().collect();
+    let is_summary = |entry: &&Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
+    let nothing_before = |first: usize| entries[..first].iter().all(is_summary);
+    let mut keep = keep;
+    let mut first = first_kept(&entries, keep, trigger);
+    while !forced && nothing_before(first) && keep > 0 {
+        keep /= 2;
+        first = first_kept(&entries, keep, trigger);
+    }
+    if forced && nothing_before(first) {
+        first = entries.len();
+    }
+    if nothing_before(first) {
+        return None;
+    }
+    let older = &entries[..first];
+    let mut messages = Messages::default();
+    older.iter().for_each(|entry| messages.push_entry(Arc::clone(entry)));
+    let first_kept_id = entries.get(first).map(|entry| entry.id().clone()).unwrap_or_default();
+    Some(Cut { messages, first_kept_id })
+}
+
+/// The first of the recent messages that have so many tokens together. Where a request did not fit they
+/// have at most so many; the newest is one of them in any case.
+fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usize {
+    let mut kept = 0;
+    let mut first = entries.len();
+    for (index, entry) in entries.iter().enumerate().rev() {
+        let Some(message) = entry.in_context() else { continue };
+        kept += message_tokens(message);
+        if trigger == OVERFLOW && kept > keep && first < entries.len() {
+            break;
+        }
+        if entry.stored_id().is_some() && !matches!(message, Message::ToolResult(_)) {
+            first = index;
+            if kept >= keep {
+                break;
+            }
+        }
+    }
+    first
+}
+
+/// How many tokens a session's context has: what the provider of a recent reply counted and an estimate
+/// of what came after, or an estimate of all of it.
+pub(crate) fn context_tokens(session: &Session) -> u64 {
+    let messages = session.messages();
+    counted(&messages).unwrap_or_else(|| session.state().choose().estimate(messages))
+}
+
+/// What the last reply's provider counted and an estimate of what came after. A reply from before a
+/// summary counts nothing; where none of the last has a count, none is looked for.
+fn counted(messages: &Messages) -> Option<u64> {
+    let mut after = 0;
+    for entry in messages.entries().rev().take(RECENT) {
+        match entry.in_context() {
+            Some(Message::Assistant(reply))
+                if reply.usage.total() > 0 && !is_before_summary(messages, entry) =>
+            {
+                return Some(reply.usage.total() + after);
+            }
+            Some(message) => after += message_tokens(message),
+            None => {}
+        }
+    }
+    None
+}
+
+/// Whether an entry was kept beside a summary that was made after it.
+fn is_before_summary(messages: &Messages, entry: &Arc<Entry>) -> bool {
+    let summary =
+        messages.entries().next().filter(|first| matches!(first.body(), Body::Compaction(_)));
+    summary.is_some_and(|summary| entry.id().as_str() < summary.id().as_str())
+}
+
+/// About four bytes are a token; a picture is as many as a page of text.
+pub(crate) fn message_tokens(message: &Message) -> u64 {
+    let of_content = |content: &Content| match content {
+        Content::Text(text) => text.len(),
+        Content::Parts(parts) => parts
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) | Part::Data(text) => text.len(),
+                Part::Image { .. } => 4800,
+            })
+            .sum(),
+    };
+    let bytes = match message {
+        Message::User(user) => of_content(&user.content),
+        Message::ToolResult(result) => of_content(&result.content),
+        Message::Assistant(reply) => reply
+            .parts
+            .iter()
+            .map(|part| match part {
+                AssistantPart::Text(text) | AssistantPart::Thinking { text, .. } => text.len(),
+                AssistantPart::ToolCall(call) => call.name.len() + call.input.to_string().len(),
+            })
+            .sum(),
+    };
+    (bytes as u64).div_ceil(4)
+}
+
+/// A conversation as text, for whoever sums it up.
+fn serialise(messages: &Messages) -> String {
+    let mut lines = vec![];
+    for message in messages.iter() {
+        match message {
+            Message::User(user) if user.mark == Mark::SkillInjection => {}
+            Message::User(user) if user.mark == Mark::Compaction => {
+                let text = user.content.text();
+                let end = text.find(SUMMARY_END).unwrap_or(text.len());
+                lines.push(text[..end].trim_end().to_owned());
+            }
+            Message::User(user) => lines.push(format!("[Person]: {}", user.content.text())),
+            Message::Assistant(reply) => {
+                let text = reply.text();
+                if !text.is_empty() {
+                    lines.push(format!("[Agent]: {text}"));
+                }
+                let calls =
+                    reply.calls().map(|call| format!("[Call]: {} {}", call.name, call.input));
+                lines.extend(calls);
+            }
+            Message::ToolResult(result) => {
+                let text = result.content.text();
+                let end = text.floor_char_boundary(RESULT_BYTES);
+                let more = match text.len() - end {
+                    0 => String::new(),
+                    more => format!("\n[… {more} more bytes]"),
+                };
+                lines.push(format!("[Result]: {}{more}", &text[..end]));
+            }
+        }
+    }
+    lines.join("\n\n")
+}
+
+/// The skills that were part of what is summed up, whoever called for them, the newest of each name,
+/// within a budget.
+fn active_skills(messages: &Messages, invoking: &str) -> String {
+    let mut seen = vec![];
+    let mut attached = vec![];
+    let mut room = SKILL_BYTES;
+    for message in messages.iter().rev() {
+        for text in skill_texts(message, invoking).into_iter().rev() {
+            let name = text.lines().next().unwrap_or_default().to_owned();
+            if text.len() < room && !seen.contains(&name) {
+                room -= text.len();
+                seen.push(name);
+                attached.push(text);
+            }
+        }
+    }
+    attached.iter().rev().map(|text| format!("\n\n{text}")).collect()
+}
+
+/// The skills a message brought, each as the text that brings it.
+fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
+    match message {
+        Message::User(UserMessage { mark: Mark::SkillInjection, content, .. }) => {
+            vec![content.text().into_owned()]
+        }
+        Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
+            attached_to(&content.text())
+        }
+        Message::ToolResult(result) if result.tool_name == invoking => {
+            let shaped: Value = serde_json::from_str(&result.content.text()).unwrap_or_default();
+            let (name, text) = (&shaped["data"]["skill"], &shaped["data"]["content"]);
+            let both = name.as_str().zip(text.as_str());
+            both.map(|(name, text)| format_skill_message(name, text)).into_iter().collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// The skills attached to a summary. A skill's text cannot hold its own end.
+fn attached_to(summary: &str) -> Vec<String> {
+    let Some((_, attached)) = summary.split_once(&format!("{SUMMARY_END}\n\n")) else {
+        return vec![];
+    };
+    let texts = attached.split_inclusive("\n</skill>").map(|text| text.trim_start_matches('\n'));
+    texts.filter(|text| text.starts_with("<skill name=\"")).map(str::to_owned).collect()
+}

@@ -1,0 +1,486 @@
+//! The prompt's way into the session: directives, hooks on them, `user.prompt.submit`, skills; then
+//! the whole turn is stored at once. Whatever fails on the way leaves nothing of the turn behind; a
+//! compaction that a hook made stands by itself.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::{Value, json};
+use smol_str::{SmolStr, format_smolstr};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::{session::Session, step_cx::Scene},
+    history::{
+        end_reason::Reason,
+        entry::{Body, Entry},
+        message::{
+            AssistantMessage, AssistantPart, Content, Message, Part, Rewrite, Rewritten,
+            StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
+        },
+        tool_error_kind::ErrorKind,
+    },
+    hooks::{
+        dispatch::Decided,
+        events::EventKind,
+        handler::Failure,
+        notes::Speaker,
+        points::{
+            Admit, Stop,
+            error::RunFailed,
+            user_prompt_submit::{Prompt, UserPromptSubmit},
+        },
+    },
+    invoke::{
+        command::{self, CommandResult},
+        directive_hook::{HookCx, HookResult, ShortCircuit},
+        directives::{Token, leading::leading_mention, parse_tokens},
+        named_item::{Called, Kind},
+        skill::{self, Triggered},
+        subagent::MentionMode,
+    },
+    permission::{origin::Owner, verdict::Power},
+    run::{Reply, agent_loop::Exit, request::with_ids},
+    tool,
+};
+
+/// What a run begins with.
+pub(crate) enum Input {
+    /// What a person typed: `/name` binds in it.
+    Typed(Content),
+    /// What a program or a model gave: nothing binds in it.
+    Plain(Content),
+}
+
+/// What became of it.
+pub(crate) enum Staged {
+    /// It is stored, and the model is to be asked.
+    Asked,
+    /// It is stored with an answer in the model's stead.
+    Answered(Vec<Arc<Entry>>),
+}
+
+/// Whether a prompt may begin with a command. Most do not begin with a slash.
+pub(crate) fn may_be_command(input: &Input) -> bool {
+    let begins = |text: &str| text.trim_start().starts_with('/');
+    match input {
+        Input::Typed(Content::Text(text)) => begins(text),
+        Input::Typed(Content::Parts(parts)) => {
+            matches!(parts.first(), Some(Part::Text(text)) if begins(text))
+        }
+        Input::Plain(_) => false,
+    }
+}
+
+/// Runs the command a prompt begins with, where it is one, and puts in its place what the model is to
+/// be asked. The error is what came of it without a run.
+pub(crate) async fn run_command(
+    session: &Session,
+    input: &mut Input,
+    cancel: &CancellationToken,
+) -> Result<(), Reply> {
+    let Input::Typed(prompt) = &*input else { return Ok(()) };
+    let Some((command, given)) = command::led_by(session, prompt) else { return Ok(()) };
+    let reply = Reply::without_a_run(session.id().clone(), Reason::EndTurn);
+    match command::invoke(session, &command, given, cancel).await {
+        Ok(CommandResult::Prompt(prompt)) => {
+            *input = Input::Plain(prompt);
+            Ok(())
+        }
+        Ok(CommandResult::Status(status)) => Err(Reply { status: Some(status), ..reply }),
+        Ok(CommandResult::Nothing) => Err(reply),
+        Err(Failure::Cancelled) => Err(Reply { reason: Reason::Aborted, ..reply }),
+        Err(failure) => {
+            let message = format!("command \"/{}\" failed: {failure}", command.name);
+            let error = Some(RunFailed { code: "command".into(), message });
+            Err(Reply { reason: Reason::Error, error, ..reply })
+        }
+    }
+}
+
+/// Takes a prompt into the session, whole or not at all.
+pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
+    let staged = match input {
+        Input::Typed(content) if scene.has_directives() => {
+            Box::pin(stage_typed(scene, content)).await
+        }
+        Input::Plain(content) if scene.is_given_tasks() => {
+            Box::pin(stage_task(scene, content)).await.map(|()| Staged::Asked)
+        }
+        Input::Typed(content) | Input::Plain(content) => {
+            stage_plain(scene, content).await.map(|()| Staged::Asked)
+        }
+    };
+    if staged.is_err() {
+        scene.state().forget_prompt();
+    }
+    staged
+}
+
+/// Tells the model something within a run. A prompt that is refused is not told.
+pub(crate) async fn steer(scene: &Scene, content: Content) -> Result<(), Exit> {
+    match stage_plain(scene, content).await {
+        Err(Exit { reason: Reason::Blocked, failed: Some(why) }) => {
+            scene.cx.notify(&why.message);
+            Ok(())
+        }
+        staged => staged,
+    }
+}
+
+async fn stage_plain(scene: &Scene, content: Content) -> Result<(), Exit> {
+    let mut message = UserMessage::new(content);
+    admit(scene, &mut message).await?;
+    store(scene, [Body::Message(Message::User(message))]).map(drop)
+}
+
+/// What an agent that works for another is given: nothing binds in it, and skills may be for it.
+async fn stage_task(scene: &Scene, content: Content) -> Result<(), Exit> {
+    let mut message = UserMessage::new(content);
+    let task = typed_text(&message.content).into_owned();
+    admit(scene, &mut message).await?;
+    let mut stored = triggered(scene, &task, &[]).await;
+    if scene.is_cancelled() {
+        return Err(Exit::aborted());
+    }
+    stored.push(Body::Message(Message::User(message)));
+    store(scene, stored).map(drop)
+}
+
+impl Scene {
+    /// Whether a prompt is a task that may bring skills in.
+    fn is_given_tasks(&self) -> bool {
+        self.agent().parent().is_some() && !self.generation().triggers.is_empty()
+    }
+
+    /// Whether anything could bind in a person's text.
+    fn has_directives(&self) -> bool {
+        let names = &self.generation().names;
+        let dispatches = self.agent().mention_mode() == MentionMode::Dispatch;
+        names.has(Kind::Hook) || names.has(Kind::Skill) || (dispatches && names.has(Kind::Subagent))
+    }
+}
+
+async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
+    let raw = typed_text(&content).into_owned();
+    let parsed = parse_tokens(&raw, |name| {
+        scene.face.find(Kind::Hook, name).is_some() || scene.face.skill(name).is_some()
+    });
+    let mention = called_mention(scene, &parsed.text);
+    let mut message = UserMessage::new(content);
+    if let Cow::Owned(text) = &parsed.text {
+        replace_typed(&mut message, text.clone());
+        message.rewritten = Some(Box::new(Rewritten { raw: raw.clone(), rewrites: vec![] }));
+    }
+    let answer = run_hooks(scene, &raw, &parsed.tokens, &mut message).await?;
+    // What came as data matches no trigger, also where a transform made one text of it all.
+    let may_trigger = !scene.generation().triggers.is_empty();
+    let task = may_trigger.then(|| typed_text(&message.content).into_owned());
+    admit(scene, &mut message).await?;
+    if let Some(answer) = answer {
+        return answered(scene, message, answer);
+    }
+    let text = typed_text(&message.content).into_owned();
+    let mut stored = vec![];
+    if let Some(task) = task {
+        stored = triggered(scene, &task, &parsed.tokens).await;
+    }
+    for Token { name, .. } in &parsed.tokens {
+        if scene.face.find(Kind::Hook, name).is_some() {
+            continue;
+        }
+        match skill::materialise(scene, name, &text).await {
+            Some(Ok(message)) => stored.push(Body::Message(Message::User(message))),
+            Some(Err(failure)) => return Err(failed(scene, "skill", name, &failure)),
+            None => {}
+        }
+    }
+    if scene.is_cancelled() {
+        return Err(Exit::aborted());
+    }
+    // What came as data is part of the task.
+    let called = mention.map(|name| {
+        let prompt = prompt_for(&name, &message.content.text()).to_owned();
+        (name, prompt)
+    });
+    stored.push(Body::Message(Message::User(message)));
+    match called {
+        None => store(scene, stored).map(|_| Staged::Asked),
+        Some((name, prompt)) => dispatch_mention(scene, stored, &name, &prompt).await,
+    }
+}
+
+/// The skills that a task brings in: at the end of the system prompt while nothing was said yet, else as
+/// messages, so that what a provider keeps of the conversation stays true.
+async fn triggered(scene: &Scene, task: &str, tokens: &[Token]) -> Vec<Body> {
+    let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
+    let brought = skill::triggered(scene, task, &named).await;
+    let is_first = scene.state().tree.messages().is_empty();
+    let mut stored = vec![];
+    for Triggered { name, content } in brought {
+        let in_system = |message: &UserMessage| matches!(message.content, Content::Text(_));
+        match content {
+            Some(message) if is_first && in_system(&message) => {
+                let text = message.content.text().into_owned();
+                stored.push(Body::SkillActive { name, text });
+            }
+            content => {
+                stored.push(Body::SkillActive { name, text: String::new() });
+                stored.extend(content.map(|message| Body::Message(Message::User(message))));
+            }
+        }
+    }
+    stored
+}
+
+/// The text a person typed, without data and pictures.
+fn typed_text(content: &Content) -> Cow<'_, str> {
+    match content {
+        Content::Text(text) => Cow::Borrowed(text),
+        Content::Parts(parts) => {
+            let typed = parts.iter().filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            Cow::Owned(typed.collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
+
+/// Puts another text in place of the typed one; other parts follow in order.
+fn replace_typed(message: &mut UserMessage, text: String) {
+    let content = std::mem::replace(&mut message.content, Content::Text(String::new()));
+    message.content = match content {
+        Content::Text(_) => Content::Text(text),
+        Content::Parts(parts) => {
+            let others = parts.into_iter().filter(|part| !matches!(part, Part::Text(_)));
+            Content::Parts(std::iter::once(Part::Text(text)).chain(others).collect())
+        }
+    };
+}
+
+/// Runs the hooks on directives in text order, each on what the one before it left; the first answer
+/// in the model's stead ends it.
+async fn run_hooks(
+    scene: &Scene,
+    raw: &str,
+    tokens: &[Token],
+    message: &mut UserMessage,
+) -> Result<Option<ShortCircuit>, Exit> {
+    for Token { name, args } in tokens {
+        let Some(Called::Hook(hook)) = scene.face.find(Kind::Hook, name) else { continue };
+        let owner = scene.face.owner_of(Kind::Hook, name);
+        let origin = owner.origin.to_string();
+        let cx = scene.cx.spoken_by(Speaker::called("hook", name, owner.clone()));
+        let told = HookCx {
+            name: name.clone(),
+            raw_text: raw.to_owned(),
+            parsed_text: typed_text(&message.content).into_owned(),
+            args: args.as_str().into(),
+            controls: cx.controls(),
+        };
+        let started = Instant::now();
+        let done = hook.function.call(told, &scene.cx.run.cancel).await;
+        let done = done.and_then(|result| within_its_power(result, &owner));
+        let (verdict, reason) = match &done {
+            Ok(HookResult { short_circuit: Some(_), .. }) => ("short_circuit", None),
+            Ok(HookResult { rewrite: Some(_), .. }) => ("rewrite", None),
+            Ok(_) => ("pass", None),
+            Err(failure) => (failure.word(), Some(failure.to_string())),
+        };
+        scene.emit(EventKind::Hook {
+            point: "directive",
+            name: name.clone(),
+            origin,
+            power: Power::Transform,
+            verdict,
+            reason,
+            stderr: None,
+            ms: started.elapsed().as_secs_f64() * 1e3,
+        });
+        let HookResult { rewrite, short_circuit } =
+            done.map_err(|failure| failed(scene, "hook", name, &failure))?;
+        if let Some(text) = rewrite {
+            rewritten(message, raw, name.clone(), &text);
+            replace_typed(message, text);
+        }
+        if short_circuit.is_some() {
+            return Ok(short_circuit);
+        }
+    }
+    Ok(None)
+}
+
+/// Whoever may not transform may not change or answer a prompt either; it may do all else.
+fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, Failure> {
+    let changes = result.rewrite.is_some() || result.short_circuit.is_some();
+    if changes && !owner.may(Power::Transform) {
+        return Err(Failure::Error(format!("{owner} may not change or answer a prompt")));
+    }
+    Ok(result)
+}
+
+/// The raw text stays beside the rewritten one, with the name of who rewrote it.
+fn rewritten(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
+    let kept = message
+        .rewritten
+        .get_or_insert_with(|| Box::new(Rewritten { raw: raw.to_owned(), rewrites: vec![] }));
+    kept.rewrites.push(Rewrite { by, text: text.to_owned() });
+}
+
+fn failed(scene: &Scene, what: &str, name: &str, failure: &Failure) -> Exit {
+    if scene.is_cancelled() {
+        return Exit::aborted();
+    }
+    let message = format!("{what} \"{name}\" failed: {failure}");
+    Exit::coded(Reason::Error, what, message)
+}
+
+/// Lets gates and transforms see the prompt; whoever refuses it ends the turn.
+async fn admit(scene: &Scene, message: &mut UserMessage) -> Result<(), Exit> {
+    let content = &message.content;
+    let raw = || match &message.rewritten {
+        Some(rewritten) => rewritten.raw.clone(),
+        None => content.text().into_owned(),
+    };
+    let event = || Prompt { prompt: content.text().into_owned(), raw_prompt: raw() };
+    let Some(decided) = scene.fire_stored::<UserPromptSubmit>(event).await? else { return Ok(()) };
+    if let Some((name, reason)) = refused(&decided) {
+        if scene.is_cancelled() {
+            return Err(Exit::aborted());
+        }
+        let message = format!("hook \"{name}\" refused the prompt: {reason}");
+        return Err(Exit::coded(Reason::Blocked, "blocked", message));
+    }
+    if decided.replaced.is_empty() {
+        return Ok(());
+    }
+    let after = decided.replaced.iter().skip(1).map(|(_, event)| event).chain([&decided.event]);
+    for ((meta, _), event) in decided.replaced.iter().zip(after) {
+        rewritten(message, &event.raw_prompt, meta.name.clone(), &event.prompt);
+    }
+    let parts = match std::mem::replace(&mut message.content, Content::Text(String::new())) {
+        Content::Text(_) => vec![],
+        // What was data was part of the text they were shown.
+        Content::Parts(parts) => {
+            parts.into_iter().filter(|part| part.as_text().is_none()).collect()
+        }
+    };
+    let text = decided.event.prompt.clone();
+    message.content = if parts.is_empty() {
+        Content::Text(text)
+    } else {
+        Content::Parts(std::iter::once(Part::Text(text)).chain(parts).collect())
+    };
+    Ok(())
+}
+
+fn refused(decided: &Decided<UserPromptSubmit>) -> Option<(&str, &str)> {
+    if let Some((meta, Stop::Block(reason))) = &decided.stop {
+        return Some((&meta.name, reason));
+    }
+    match decided.strictest()? {
+        (meta, Admit::Block(reason)) => Some((&meta.name, reason)),
+        (_, Admit::Pass) => None,
+    }
+}
+
+/// Stores the turn in one append, after what hooks had for it.
+fn store(scene: &Scene, bodies: impl IntoIterator<Item = Body>) -> Result<Vec<Arc<Entry>>, Exit> {
+    let entries: Vec<_> = {
+        let mut state = scene.state();
+        let settled = state.settle();
+        let stored: Vec<_> = bodies.into_iter().map(|body| state.append(body)).collect();
+        settled.into_iter().chain(stored).collect()
+    };
+    for entry in &entries {
+        scene.tell(|| EventKind::Message { entry: entry.clone() })?;
+    }
+    Ok(entries)
+}
+
+/// Stores the prompt with a hook's answer.
+fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result<Staged, Exit> {
+    crate::agent::session::budget::book(&scene.cx, answer.usage, Some(0.0));
+    let numbered = (0..).zip(answer.messages);
+    let replies = numbered.flat_map(|(number, reply)| paired(scene, number, reply));
+    let replies: Vec<_> = replies.collect();
+    let count = replies.len();
+    let bodies = std::iter::once(Message::User(message)).chain(replies).map(Body::Message);
+    let mut entries = store(scene, bodies)?;
+    let mut entries = entries.split_off(entries.len() - count);
+    entries.retain(|entry| matches!(entry.message(), Some(Message::Assistant(_))));
+    Ok(Staged::Answered(entries))
+}
+
+/// A hook's reply, and a result for each call in it: nobody runs what no model called for.
+fn paired(scene: &Scene, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
+    reply.parts = with_ids(reply.parts, scene, number);
+    let words = "Not run: it was part of a hook's answer.";
+    let results = reply.calls().map(|call| {
+        Message::ToolResult(ToolResultMessage::closing(call, ErrorKind::Cancelled, words))
+    });
+    let results: Vec<_> = results.collect();
+    std::iter::once(Message::Assistant(reply)).chain(results).collect()
+}
+
+/// The subagent a leading `@name` calls without asking the model, where that is wanted.
+fn called_mention(scene: &Scene, text: &str) -> Option<SmolStr> {
+    if scene.agent().mention_mode() != MentionMode::Dispatch {
+        return None;
+    }
+    let (name, _) = leading_mention(text)?;
+    scene.face.subagent(name)?;
+    Some(name.into())
+}
+
+/// What a subagent called by `@name` is given: the prompt as it is stored, without the name.
+fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
+    match leading_mention(text) {
+        Some((led, prompt)) if led == name => prompt,
+        _ => text,
+    }
+}
+
+/// Calls a subagent as the model would, and takes its answer for the model's.
+async fn dispatch_mention(
+    scene: &Scene,
+    mut stored: Vec<Body>,
+    name: &str,
+    prompt: &str,
+) -> Result<Staged, Exit> {
+    let call = ToolCall {
+        id: format_smolstr!("mention_{}", scene.run_id()),
+        name: scene.agent().invoking_tools()[1].clone(),
+        input: Arc::new(json!({"name": name, "prompt": prompt})),
+    };
+    let reply = |part, stop_reason| {
+        Body::Message(Message::Assistant(AssistantMessage {
+            parts: vec![part],
+            model: "mention".into(),
+            usage: Usage::default(),
+            stop_reason,
+        }))
+    };
+    stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
+    store(scene, stored)?;
+    tool::run_step(scene, vec![call.clone()], None).await?;
+    let answer = reply(AssistantPart::Text(mention_answer(scene)), StopReason::EndTurn);
+    let mut entries = store(scene, [answer])?;
+    Ok(Staged::Answered(entries.split_off(entries.len() - 1)))
+}
+
+/// What a subagent answered, or why it did not: the words in the result that was stored last.
+fn mention_answer(scene: &Scene) -> String {
+    let messages = scene.session().messages();
+    let Some(Message::ToolResult(result)) = messages.last() else { return String::new() };
+    let parts = result.render_data.as_ref().and_then(|data| data["parts"].as_array());
+    if let Some(parts) = parts {
+        let texts: Vec<_> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+        return texts.join("\n");
+    }
+    let text = result.content.text();
+    let shaped: Value = serde_json::from_str(&text).unwrap_or_default();
+    let said = shaped["data"]["content"].as_str().or_else(|| shaped["message"].as_str());
+    said.map_or_else(|| text.to_string(), str::to_owned)
+}

@@ -1,0 +1,398 @@
+//! Asking a model: one stream heard to its end, and again after a passing failure, then with the
+//! fallback models. Adapters only say what went wrong.
+
+use std::{collections::HashSet, future::poll_fn, sync::Arc, time::Duration};
+
+use smol_str::{SmolStr, format_smolstr};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::{
+        Limits,
+        session::budget::{self, Leave},
+        step_cx::Scene,
+    },
+    history::{
+        end_reason::Reason,
+        line_format::is_too_deep,
+        message::{AssistantMessage, AssistantPart, StopReason, ToolCall, Usage},
+    },
+    hooks::{
+        events::EventKind,
+        points::{
+            Point,
+            model::{CacheBreak, ModelPost, ModelPre, Replied, Requesting},
+        },
+    },
+    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
+    run::agent_loop::Exit,
+};
+
+/// Nobody is made to wait longer, whatever the provider asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// Whose a conversation is that does not fit a model: the caller's, who may sum it up, or the next
+/// model's.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Overflow {
+    ToTheCaller,
+    ToTheNext,
+}
+
+impl Scene {
+    /// Waits for the leave to send a request to a model.
+    pub(crate) async fn leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
+        match budget::free_leave(&self.cx) {
+            Some(leave) => Ok(leave),
+            None => Box::pin(self.wait_for_leave(model)).await,
+        }
+    }
+
+    async fn wait_for_leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
+        let asked = budget::leave(&self.cx, model);
+        let leave = tokio::select! {
+            biased;
+            () = self.cx.run.cancel.cancelled() => return Err(Exit::aborted()),
+            leave = asked => leave,
+        };
+        leave.map_err(|why| Exit::failed(Reason::BudgetExceeded, why))
+    }
+
+    /// Waits until the next attempt may be made.
+    pub(crate) async fn wait_before_retry(
+        &self,
+        tries: &mut Tries,
+        wait: Duration,
+    ) -> Result<(), Exit> {
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let (attempt, kind) = (tries.number, tries.last.kind.as_str());
+        let model = tries.has_moved_on.then(|| tries.model().name().clone());
+        self.tell(|| EventKind::Retry { attempt, kind, wait_ms, model })?;
+        tries.number += 1;
+        tokio::select! {
+            () = tokio::time::sleep(wait) => Ok(()),
+            () = self.cx.run.cancel.cancelled() => Err(Exit::aborted()),
+        }
+    }
+
+    /// Whether anybody hears of replies.
+    pub(crate) fn is_told_of_replies(&self) -> bool {
+        self.is_heard() || self.generation().has(ModelPost::ID)
+    }
+
+    /// Tells of a reply that was booked, whoever listens and the hooks at `model.post`.
+    pub(crate) async fn tell_reply(
+        &self,
+        reply: &AssistantMessage,
+        cost: Option<f64>,
+        cache_break: Option<CacheBreak>,
+    ) -> Result<(), Exit> {
+        if !self.is_told_of_replies() {
+            return Ok(());
+        }
+        let replied = Box::new(Replied { cache_break, ..Replied::of(reply, cost) });
+        self.tell(|| EventKind::ModelPost(Replied::clone(&replied)))?;
+        self.fire_stored::<ModelPost>(|| *replied).await?;
+        Ok(())
+    }
+
+    /// A request beside the conversation: told to `model.pre` and `model.post`, booked like any other.
+    pub(crate) async fn ask_aside(
+        &self,
+        models: Arc<[Arc<dyn Model>]>,
+        request: Request,
+    ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
+        let mut tries = Tries::new(models, self.agent().limits(), Overflow::ToTheNext);
+        loop {
+            match self.try_aside(&tries, request.clone()).await? {
+                Ok(reply) => return Ok(Ok(reply)),
+                Err(error) => match tries.after(error) {
+                    Ok(wait) => self.wait_before_retry(&mut tries, wait).await?,
+                    Err(error) => return Ok(Err(error)),
+                },
+            }
+        }
+    }
+
+    async fn try_aside(
+        &self,
+        tries: &Tries,
+        request: Request,
+    ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
+        let (model, attempt) = (tries.model(), tries.number);
+        let message_count = request.messages.len();
+        let pre = || Requesting { model: model.name().clone(), message_count, attempt };
+        self.fire_stored::<ModelPre>(pre).await?;
+        let leave = self.leave(model).await?;
+        self.state().commit()?;
+        let mut hearing = Hearing::new(None);
+        match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
+            Ended::Failed(error) => {
+                hearing.settle_broken(leave, model);
+                return Ok(Err(error));
+            }
+            Ended::Cancelled => {
+                hearing.settle_broken(leave, model);
+                return Err(Exit::aborted());
+            }
+            Ended::Whole => {}
+        }
+        let reply = hearing.reply(model, self);
+        let cost = budget::cost_of(model, &reply.usage);
+        leave.settle(reply.usage, cost);
+        self.tell_reply(&reply, cost, None).await?;
+        Ok(Ok(reply))
+    }
+}
+
+/// Which model is tried next, and when: each again after passing failures, then the ones behind it.
+pub(crate) struct Tries {
+    models: Arc<[Arc<dyn Model>]>,
+    retries: u32,
+    backoff: Duration,
+    overflow: Overflow,
+    index: usize,
+    retry: u32,
+    /// The attempt under way, from 1.
+    pub(crate) number: u32,
+    last: ModelError,
+    /// Whether the next attempt is another model's than the last.
+    has_moved_on: bool,
+}
+
+impl Tries {
+    /// At least one model is always there.
+    pub(crate) fn new(models: Arc<[Arc<dyn Model>]>, limits: &Limits, overflow: Overflow) -> Self {
+        let last = ModelError::new(ModelErrorKind::Other, "nothing was tried yet");
+        let (retries, backoff) = (limits.retries, limits.backoff);
+        Tries {
+            models,
+            retries,
+            backoff,
+            overflow,
+            index: 0,
+            retry: 0,
+            number: 1,
+            last,
+            has_moved_on: false,
+        }
+    }
+
+    pub(crate) fn model(&self) -> &Arc<dyn Model> {
+        &self.models[self.index]
+    }
+
+    /// Those that were given up.
+    pub(crate) fn given_up(&self) -> impl Iterator<Item = &SmolStr> {
+        self.models[..self.index].iter().map(|model| model.name())
+    }
+
+    /// How long to wait after a failed attempt before the next, or the failure where there is none.
+    pub(crate) fn after(&mut self, error: ModelError) -> Result<Duration, ModelError> {
+        self.last = error.clone();
+        self.has_moved_on = false;
+        let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
+        let wait = error.retry_after.unwrap_or_else(doubled);
+        // Who is asked to wait for longer than anybody should comes no sooner by waiting less.
+        let may_wait = wait <= LONGEST_WAIT && self.retry < self.retries;
+        let wait = if error.kind.is_passing() && may_wait {
+            self.retry += 1;
+            wait
+        } else {
+            let does_not_fit = error.kind == ModelErrorKind::ContextOverflow;
+            let is_callers = does_not_fit && self.overflow == Overflow::ToTheCaller;
+            if is_callers || self.index + 1 >= self.models.len() {
+                return Err(error);
+            }
+            (self.index, self.retry, self.has_moved_on) = (self.index + 1, 0, true);
+            Duration::ZERO
+        };
+        Ok(wait)
+    }
+}
+
+impl Replied {
+    /// What `model.post` tells of a reply.
+    pub(crate) fn of(reply: &AssistantMessage, cost_usd: Option<f64>) -> Self {
+        let Usage { input_tokens, output_tokens, cache_read, cache_write } = reply.usage;
+        Replied {
+            model: reply.model.clone(),
+            stop_reason: reply.stop_reason,
+            input_tokens,
+            output_tokens,
+            cache_read,
+            cache_write,
+            cost_usd,
+            tool_call_count: reply.calls().count(),
+            cache_break: None,
+        }
+    }
+}
+
+/// Every call has an id of its own, whatever the provider gave, and an input that can be read again.
+/// Some give the same ids in every reply, and others refuse a conversation in which one comes twice.
+pub(crate) fn with_ids(
+    mut parts: Vec<AssistantPart>,
+    scene: &Scene,
+    step: u32,
+) -> Vec<AssistantPart> {
+    let run = scene.run_id();
+    let mut seen = HashSet::new();
+    let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
+    let is_used = |id: &SmolStr| scene.state().tree.has_call(id);
+    for part in &mut parts {
+        let AssistantPart::ToolCall(call) = part else { continue };
+        if is_too_deep(&call.input) {
+            call.input = Arc::new("(nested too deep)".into());
+        }
+        // What is made may be what the provider gave another call.
+        while call.id.is_empty() || is_used(&call.id) || !seen.insert(call.id.clone()) {
+            call.id = made.next().unwrap_or_default();
+        }
+    }
+    parts
+}
+
+/// How a stream ended.
+pub(crate) enum Ended {
+    Whole,
+    Failed(ModelError),
+    Cancelled,
+}
+
+/// A reply as it comes in. At most one of text and thinking is open at a time.
+pub(crate) struct Hearing<'a> {
+    /// Where pieces are told, where anybody listens.
+    heard: Option<&'a Scene>,
+    pub(crate) parts: Vec<AssistantPart>,
+    done: Option<(StopReason, Usage)>,
+    /// What was used so far, as far as it was told.
+    counted: Usage,
+    open: Option<Open>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Open {
+    Text,
+    Thinking,
+}
+
+impl<'a> Hearing<'a> {
+    pub(crate) fn new(heard: Option<&'a Scene>) -> Self {
+        Hearing { heard, parts: vec![], done: None, counted: Usage::default(), open: None }
+    }
+
+    /// The reply that was heard to its end.
+    pub(crate) fn reply(self, model: &Arc<dyn Model>, scene: &Scene) -> AssistantMessage {
+        let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
+        let parts = with_ids(self.parts, scene, scene.cx.step());
+        AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
+    }
+
+    /// Books what a stream that broke off is known to have used.
+    pub(crate) fn settle_broken(&self, leave: Leave, model: &Arc<dyn Model>) {
+        if self.counted != Usage::default() {
+            leave.settle(self.counted, model.cost_usd(&self.counted));
+        }
+    }
+
+    pub(crate) async fn listen(
+        &mut self,
+        mut stream: Streaming,
+        cancel: &CancellationToken,
+    ) -> Ended {
+        let ended = loop {
+            if cancel.is_cancelled() {
+                break Ended::Cancelled;
+            }
+            let delta = tokio::select! {
+                biased;
+                delta = poll_fn(|task| stream.as_mut().poll_next(task)) => delta,
+                () = cancel.cancelled() => break Ended::Cancelled,
+            };
+            match delta {
+                Some(Ok(delta)) => self.take(delta),
+                Some(Err(error)) if error.kind == ModelErrorKind::Cancelled => {
+                    break Ended::Cancelled;
+                }
+                Some(Err(error)) => break Ended::Failed(error),
+                None if self.done.is_some() => break Ended::Whole,
+                None => {
+                    let message = "the stream ended before the reply did";
+                    break Ended::Failed(ModelError::new(ModelErrorKind::Network, message));
+                }
+            }
+        };
+        self.close();
+        ended
+    }
+
+    fn take(&mut self, delta: Delta) {
+        match delta {
+            Delta::Text(text) => {
+                self.open(Open::Text);
+                self.tell(|| EventKind::TextDelta { text: text.clone() });
+                match self.parts.last_mut() {
+                    Some(AssistantPart::Text(so_far)) => so_far.push_str(&text),
+                    _ => self.parts.push(AssistantPart::Text(text)),
+                }
+            }
+            Delta::Thinking(text) => {
+                self.open(Open::Thinking);
+                self.tell(|| EventKind::ThinkingDelta { text: text.clone() });
+                match self.parts.last_mut() {
+                    Some(AssistantPart::Thinking { text: so_far, signature: None }) => {
+                        so_far.push_str(&text);
+                    }
+                    _ => self.parts.push(AssistantPart::Thinking { text, signature: None }),
+                }
+            }
+            Delta::Signature(signed) if signed.is_empty() => {}
+            Delta::Signature(signed) => {
+                self.close();
+                match self.parts.last_mut() {
+                    Some(AssistantPart::Thinking { signature: signature @ None, .. }) => {
+                        *signature = Some(signed);
+                    }
+                    _ => {
+                        let text = String::new();
+                        self.parts.push(AssistantPart::Thinking { text, signature: Some(signed) });
+                    }
+                }
+            }
+            Delta::Call { id, name, input } => {
+                self.close();
+                let input = Arc::new(input);
+                self.parts.push(AssistantPart::ToolCall(ToolCall { id, name, input }));
+            }
+            Delta::Counted(usage) => self.counted = usage,
+            Delta::Done { stop_reason, usage } => self.done = Some((stop_reason, usage)),
+        }
+    }
+
+    fn open(&mut self, kind: Open) {
+        if self.open == Some(kind) {
+            return;
+        }
+        self.close();
+        self.open = Some(kind);
+        self.tell(|| match kind {
+            Open::Text => EventKind::TextStart,
+            Open::Thinking => EventKind::ThinkingStart,
+        });
+    }
+
+    fn close(&mut self) {
+        match self.open.take() {
+            None => {}
+            Some(Open::Text) => self.tell(|| EventKind::TextEnd),
+            Some(Open::Thinking) => self.tell(|| EventKind::ThinkingEnd),
+        }
+    }
+
+    fn tell(&self, kind: impl FnOnce() -> EventKind) {
+        if let Some(scene) = self.heard {
+            scene.emit(kind());
+        }
+    }
+}
