@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter_files::files::{Diagnostic, Severity};
+use cotter_files::extensions::{Diagnostic, Severity};
 
 use crate::{style::count, trust::shown};
 

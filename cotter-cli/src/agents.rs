@@ -9,10 +9,11 @@ use std::{
 use cotter::{Agent, AgentConfig, Origin, Place, redact::Redactor, text};
 use cotter_files::{
     command_hook::{Base, is_confined},
-    files::{self, AgentFile, Diagnostic, Loading, Severity},
+    document::{Document, location::SettingsError},
+    extensions::{self, Diagnostic, Loading, Severity, agents::AgentFile},
     profile::{Leave, Means, Profile},
-    settings::{self, Document, SettingsError, Written},
-    trust::Standing,
+    settings::{self, Written},
+    trust::store::Standing,
 };
 use cotter_models::Rehearsal;
 
@@ -228,7 +229,7 @@ fn by_name(
     for Shelf { folder, read, origin } in places(standings, own.as_deref()) {
         let path = folder.join("agents").join(name).join(FILE);
         let found = read.join("agents").join(name).join(FILE);
-        let agents = files::load(read, &Loading::trusted(origin.clone())).agents;
+        let agents = extensions::load(read, &Loading::trusted(origin.clone())).agents;
         let file = agents.iter().find(|agent| agent.config.name == name);
         match (found.is_file(), file) {
             (true, Some(file)) => {

@@ -19,13 +19,16 @@ use std::{
 
 use cotter::{Origin, Owner, Place};
 use cotter_files::{
+    claude::{self, pinned::Pinned, plugin::Plugin},
     command_hook::{
-        self, CommandHook, Dialect, OnFailure,
-        claude::{self, Pinned},
+        self,
+        dialect::Dialect,
+        entry::{CommandHook, OnFailure},
     },
-    files::{Diagnostic, Loading, plugin::Plugin},
-    settings::{Document, Settings, Written},
-    trust::Standing,
+    document::Document,
+    extensions::{Diagnostic, Loading},
+    settings::{Settings, Written},
+    trust::store::Standing,
 };
 
 use cotter_tools::mcp::Servers;

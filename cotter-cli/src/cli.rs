@@ -6,7 +6,7 @@ use clap::{
     Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
 };
 use cotter::{ext::Kind, permission::Mode, text};
-use cotter_files::{files::FileKind, trust::Hash};
+use cotter_files::{extensions::FileKind, trust::snapshot::Hash};
 
 use crate::{commands::explain::Hooks, failure::Failure, style::When};
 

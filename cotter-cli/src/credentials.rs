@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter_files::settings::{Document, MAX_BYTES, Node, SettingsError};
+use cotter_files::document::{Document, MAX_BYTES, Node, location::SettingsError};
 use cotter_models::ApiKey;
 use serde_json::{Value, json};
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use cotter::{Origin, Owner, Place, tool::Facts};
 use cotter_files::{
-    files::{
+    extensions::{
         self, Diagnostic, Loaded, Loading,
         memory::{self, Memory},
     },
-    trust::Standing,
+    trust::store::Standing,
 };
 
 use crate::{claude::Brings, files::Files, home, reload::Units, trust::Standings};
@@ -50,7 +50,7 @@ impl Extensions {
         let mut folders = vec![];
         if let Some(folder) = &own {
             let owner = Owner::new(Origin::User, folder.display().to_string());
-            let loaded = files::load(folder, &Loading::trusted(Origin::User));
+            let loaded = extensions::load(folder, &Loading::trusted(Origin::User));
             folders.push(Folder { owner, loaded, from: (folder.clone(), folder.clone()) });
         }
         folders.extend(files.brings(Origin::User).map(of_others));
@@ -63,7 +63,7 @@ impl Extensions {
                 _ => (&found.source, Loading::untrusted(Origin::Project)),
             };
             let unit = format!("{} ({})", found.source.display(), number + 1);
-            let loaded = files::load(folder, &loading);
+            let loaded = extensions::load(folder, &loading);
             let from = (folder.clone(), found.source.clone());
             folders.push(Folder { owner: Owner::new(Origin::Project, unit), loaded, from });
         }
@@ -112,7 +112,7 @@ fn of_others((owner, brings): (&Owner, &Brings)) -> Folder {
     let Brings { folder, shown, loading, plugin } = brings;
     let loaded = match plugin {
         Some(plugin) => plugin.extensions(folder, loading),
-        None => files::load(folder, loading),
+        None => extensions::load(folder, loading),
     };
     let unit = format!("{}{OF_OTHERS}", shown.display());
     let from = (folder.clone(), shown.clone());

@@ -9,7 +9,8 @@ use std::{
 
 use cotter::{ext::RegisterError, session::StoreError, text};
 use cotter_files::{
-    files::BrokenHooks, settings::SettingsError, space::BrokenSpace, trust::TrustError,
+    command_hook::hook_files::BrokenHooks, document::location::SettingsError, space::BrokenSpace,
+    trust::TrustError,
 };
 use cotter_test::ScriptError;
 

@@ -17,10 +17,17 @@ use cotter::{
     text,
 };
 use cotter_files::{
-    command_hook::{self, Base, CommandHook, Dialect, OnFailure},
-    files::{Diagnostic, HookFiles, Severity, load_hooks, load_own_hooks, plugin::Plugin},
-    settings::{Document, Permissions, Settings, SettingsError, Source, Values, Written},
-    trust::{Grants, Standing},
+    claude::plugin::Plugin,
+    command_hook::{
+        self, Base,
+        dialect::Dialect,
+        entry::{CommandHook, OnFailure},
+        hook_files::{HookFiles, load_hooks, load_own_hooks},
+    },
+    document::{Document, location::SettingsError},
+    extensions::{Diagnostic, Severity},
+    settings::{Settings, Source, Values, Written, permissions::Permissions},
+    trust::store::{Grants, Standing},
 };
 use cotter_tools::mcp::Servers;
 

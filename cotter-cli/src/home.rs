@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter_files::trust::TrustStore;
+use cotter_files::trust::store::TrustStore;
 
 use crate::failure::Failure;
 

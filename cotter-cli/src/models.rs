@@ -23,8 +23,12 @@ use cotter::{
     redact::Redactor,
     text,
 };
-use cotter_files::settings::{
-    ModelSettings, Place, ProviderSettings, SettingsError, Values, Written,
+use cotter_files::{
+    document::location::{Place, SettingsError},
+    settings::{
+        Values, Written,
+        models::{ModelSettings, ProviderSettings},
+    },
 };
 use cotter_models::{
     ApiKey, Http, Override, Player, Provider, Providers, READY, Ready, Recorder, Rehearsal, Speaks,

@@ -6,7 +6,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use cotter_files::settings::{Document, Settings, Source, Written};
+use cotter_files::{
+    document::Document,
+    settings::{Settings, Source, Written},
+};
 use jsonc_parser::{
     ParseOptions,
     cst::{CstArray, CstInputValue, CstNode, CstRootNode},

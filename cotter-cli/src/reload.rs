@@ -18,9 +18,13 @@ use cotter::{
 };
 use cotter_files::{
     command_hook::Starts,
-    files::{Diagnostic, TakenNames, Watch},
+    extensions::{Diagnostic, TakenNames},
     settings::Values,
-    trust::{Hash, Record, Standing},
+    trust::{
+        snapshot::Hash,
+        store::{Record, Standing},
+        watch::Watch,
+    },
 };
 
 use crate::{

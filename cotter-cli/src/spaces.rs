@@ -20,9 +20,12 @@ use cotter::{
 };
 use cotter_files::{
     command_hook::Starts,
-    files::{Diagnostic, TakenNames},
+    extensions::{Diagnostic, TakenNames},
     space::{self, MANIFEST, Space},
-    trust::{Grants, Hash, Standing, TrustStore},
+    trust::{
+        snapshot::Hash,
+        store::{Grants, Standing, TrustStore},
+    },
 };
 use smol_str::SmolStr;
 

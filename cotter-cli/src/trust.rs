@@ -8,13 +8,19 @@ use std::{
 
 use cotter::{Place, text};
 use cotter_files::{
-    command_hook::{CommandHook, CommandLine},
-    files::{HookFile, hooks_of},
+    command_hook::{
+        entry::{CommandHook, CommandLine},
+        hook_files::{HookFile, hooks_of},
+    },
+    document::{Document, Node, location::SettingsError},
     profile::{Does, Leave, Profile},
-    settings::{Document, Node, Settings, SettingsError, Source},
+    settings::{Settings, Source},
     space::{self, Space},
     trust::{
-        Declared, Grants, Hash, Invocation, Item, Snapshot, Standing, TrustStore, texts, view,
+        declared::{Declared, Invocation},
+        snapshot::{Hash, Item, Snapshot},
+        store::{Grants, Standing, TrustStore},
+        view::{texts, view},
     },
 };
 

@@ -16,11 +16,11 @@
 //! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
 //! and a list are executed as they are.
 
-pub mod claude;
-mod dialect;
-mod entry;
-mod names;
-mod warm;
+pub mod dialect;
+pub mod entry;
+pub mod hook_files;
+pub(crate) mod names;
+pub(crate) mod resident;
 
 use std::{
     ffi::OsString,
@@ -33,9 +33,9 @@ use std::{
 
 use smol_str::{SmolStr, format_smolstr};
 
-pub(crate) use self::entry::{MAX_LIMIT_MS, command};
-use self::warm::Warm;
-pub use self::{
+pub(crate) use crate::command_hook::entry::command;
+use crate::command_hook::resident::Warm;
+pub use crate::command_hook::{
     dialect::Dialect,
     entry::{CommandHook, CommandLine, OnFailure},
     names::name_apart_in_origin,
@@ -56,7 +56,7 @@ pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The most that is kept of what a hook says on standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
 /// How much longer than its limit a hook is waited for whose failure passes.
-const SLACK: Duration = Duration::from_secs(1);
+pub(crate) const SLACK: Duration = Duration::from_secs(1);
 
 /// Makes the processes of hooks. The library starts none by itself.
 pub trait Starts: Send + Sync + 'static {
@@ -199,7 +199,7 @@ impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &Base) {
         if let Dialect::Claude(entry) = &self.dialect {
-            return claude::register(self, entry, unit, base);
+            return crate::claude::hook::register(self, entry, unit, base);
         }
         let hook: Arc<dyn Outside> = match self.serve {
             true => Arc::new(Warm::new(self.clone(), base.clone())),
@@ -216,7 +216,7 @@ impl CommandHook {
 
     /// What it runs, for people, and on a line below everything else that decides what it refuses, but for what
     /// its programs say: another definition is another gate.
-    fn definition(&self, base: &Base) -> SmolStr {
+    pub(crate) fn definition(&self, base: &Base) -> SmolStr {
         let passes = match self.on_failure {
             OnFailure::Pass => ", its failure passes",
             OnFailure::Block => "",
@@ -252,11 +252,11 @@ impl CommandHook {
     }
 
     /// How long it may take.
-    fn limit(&self) -> Duration {
+    pub(crate) fn limit(&self) -> Duration {
         self.declared.limit.unwrap_or(self.point.row().limit)
     }
 
-    fn job(&self, base: &Base, asked: &Asked, stdin: Vec<u8>) -> Job {
+    pub(crate) fn job(&self, base: &Base, asked: &Asked, stdin: Vec<u8>) -> Job {
         let place = asked.cx.place().clone();
         let project = place.project().as_os_str().to_owned();
         let mut variables = vec![("COTTER_PROJECT_DIR".into(), project)];
@@ -293,7 +293,11 @@ impl CommandHook {
 
     /// What it said; nothing, where its failure passes, and the person is told: once of a call, also where
     /// it was asked again about what others made of it.
-    fn passing<T: Default>(&self, asked: &Asked, said: Result<T, String>) -> Result<T, String> {
+    pub(crate) fn passing<T: Default>(
+        &self,
+        asked: &Asked,
+        said: Result<T, String>,
+    ) -> Result<T, String> {
         match (said, self.on_failure) {
             (Err(why), OnFailure::Pass) => {
                 let Asked { cx, point, payload, .. } = asked;
@@ -308,7 +312,7 @@ impl CommandHook {
 }
 
 /// Why a hook failed that took too long, with its last words.
-fn late(limit: Duration, said: &str) -> String {
+pub(crate) fn late(limit: Duration, said: &str) -> String {
     match text::last_words(said) {
         said if said.is_empty() => format!("it took longer than {limit:?}"),
         said => format!("it took longer than {limit:?}; its last words: {said}"),
@@ -316,7 +320,7 @@ fn late(limit: Duration, said: &str) -> String {
 }
 
 /// Why a hook failed that ended with a code that says nothing, with its last words.
-fn exited(code: i32, stderr: &[u8]) -> String {
+pub(crate) fn exited(code: i32, stderr: &[u8]) -> String {
     match text::last_words(&String::from_utf8_lossy(stderr)) {
         said if said.is_empty() => format!("it exited with code {code}"),
         said => format!("it exited with code {code}: {said}"),
@@ -325,7 +329,11 @@ fn exited(code: i32, stderr: &[u8]) -> String {
 
 /// What a hook said, with what was closed to it: the reason of a failure has it, everything else leaves it
 /// to be told beside.
-fn with_refused<T>(said: Result<T, String>, ran: &Ran, tell: impl Fn(&str)) -> Result<T, String> {
+pub(crate) fn with_refused<T>(
+    said: Result<T, String>,
+    ran: &Ran,
+    tell: impl Fn(&str),
+) -> Result<T, String> {
     match said {
         Err(why) if !ran.refused.is_empty() => Err(format!("{why}; {}", ran.refused.join("; "))),
         said => {

@@ -5,11 +5,12 @@
 //! person: a host passes in a [`Starts`](command_hook::Starts) for the one and calls
 //! [`TrustStore`](trust::TrustStore) after the other.
 
-pub mod settings;
-pub mod files;
+pub mod claude;
 pub mod command_hook;
+pub mod document;
+pub mod extensions;
+pub mod folder;
 pub mod profile;
-#[cfg(unix)]
-pub mod trust;
-#[cfg(unix)]
+pub mod settings;
 pub mod space;
+pub mod trust;

@@ -14,19 +14,22 @@
 //! A profile may watch, ask and forbid. Nothing it says makes anything looser or changes what a tool is
 //! given: whatever it registers has an origin that may not.
 
-mod action;
-mod line;
-mod read;
-mod runs;
+pub(crate) mod action;
+pub(crate) mod event_line;
+pub mod read;
+pub(crate) mod run_files;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use smol_str::SmolStr;
 
-pub use self::read::BUCKETS;
+pub use crate::profile::read::BUCKETS;
 use crate::{
-    command_hook::{Base, CommandLine},
-    settings::{Permissions, Place, SettingsError, Written},
+    command_hook::{Base, entry::CommandLine},
+    document::location::{Place, SettingsError},
+    settings::{Written, permissions::Permissions},
 };
 use cotter::{
     AgentConfig,
@@ -207,7 +210,7 @@ impl Profile {
         for ((what, is_looser), place) in is_looser.into_iter().zip(&self.stand) {
             if let (true, Some(place)) = (is_looser, place) {
                 let words = format!("the {what} of the profile is looser than yours");
-                return Err(place.error(words).with_hint(read::TIGHTEN));
+                return Err(place.error(words).with_hint(crate::profile::read::TIGHTEN));
             }
         }
         Ok(())
@@ -233,6 +236,3 @@ impl fmt::Debug for Leave<'_> {
         f.debug_struct("Leave").field("commands", &self.commands).finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

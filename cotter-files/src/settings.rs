@@ -5,26 +5,21 @@
 //! function from [`Node`] to the section's type, and, where the nearest file wins, a line in [`Settings::merge`].
 //! Nothing here prints, reads the environment or looks for files: the caller says which file is whose.
 
-mod document;
-mod error;
-mod models;
-mod permissions;
-mod scan;
+pub mod models;
+pub mod permissions;
 
-pub use document::{Document, MAX_BYTES, Node, Object};
-pub use error::{Place, SettingsError};
-pub use models::{ModelSettings, ProviderSettings};
-pub use permissions::{Permissions, RuleExample};
+pub use crate::document::location::{Place, SettingsError};
+pub use crate::document::{Document, MAX_BYTES, Node, Object};
+pub use crate::settings::models::{ModelSettings, ProviderSettings};
+pub use crate::settings::permissions::{Permissions, RuleExample};
 
 /// Sections that other files have too.
 pub(crate) mod sections {
-    pub(crate) use super::{
-        count, one_text,
-        permissions::{permissions, policy, rule},
-    };
+    pub(crate) use super::{count, one_text};
+    pub(crate) use crate::settings::permissions::{permissions, policy, rule};
 }
 
-use crate::command_hook::{CommandHook, OnFailure};
+use crate::command_hook::entry::{CommandHook, OnFailure};
 use cotter::permission::Sandbox;
 
 use std::{
@@ -197,13 +192,17 @@ impl Settings {
             fallback_models: object.get("fallbackModels").map(texts).transpose()?,
             providers: object
                 .get("providers")
-                .map(models::providers)
+                .map(crate::settings::models::providers)
                 .transpose()?
                 .unwrap_or_default(),
-            models: object.get("models").map(models::models).transpose()?.unwrap_or_default(),
+            models: object
+                .get("models")
+                .map(crate::settings::models::models)
+                .transpose()?
+                .unwrap_or_default(),
             permissions: object
                 .get("permissions")
-                .map(permissions::permissions)
+                .map(crate::settings::permissions::permissions)
                 .transpose()?
                 .unwrap_or_default(),
             limits: object.get("limits").map(limits).transpose()?.unwrap_or_default(),
@@ -302,7 +301,7 @@ impl Values {
 impl Document {
     /// Reads and parses a file; a file that does not exist is `None`, one that cannot be read is an error.
     pub fn load(path: &Path) -> Result<Option<Document>, SettingsError> {
-        let file = document::file_name(path);
+        let file = crate::document::file_name(path);
         let bytes = read(path, &file)?;
         bytes.map(|bytes| Document::parse_bytes(&file, &bytes)).transpose()
     }
@@ -396,7 +395,8 @@ fn missing(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsErro
         return Ok(None);
     }
     let target = fs::read_link(path).unwrap_or_default();
-    let message = format!("link to `{}`, which does not exist", document::file_name(&target));
+    let message =
+        format!("link to `{}`, which does not exist", crate::document::file_name(&target));
     Err(SettingsError::of_file(file, message).with_hint("remove the link or create its target"))
 }
 

@@ -12,7 +12,7 @@
 //!
 //! ```no_run
 //! # use std::{path::Path, sync::Arc};
-//! # use cotter::Agent; use cotter_files::{command_hook::Starts, space::{self, Space}, trust::{Standing, TrustStore}};
+//! # use cotter::Agent; use cotter_files::{command_hook::Starts, space::{self, Space}, trust::store::{Standing, TrustStore}};
 //! # fn go(agent: &Agent, starts: Arc<dyn Starts>) -> Result<(), Box<dyn std::error::Error>> {
 //! let folder = Path::new("/srv/spaces/deploy");
 //! if let Standing::Trusted { copy, grants, .. } = TrustStore::open("/srv/trust").look(folder)? {
@@ -34,13 +34,18 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
-    command_hook::{Base, Starts, is_confined},
-    files::{
-        self, BrokenHooks, CheckedFile, Diagnostic, FileKind, HookFiles, Loaded, Loading, Severity,
-        TakenNames,
+    command_hook::{
+        Base, Starts,
+        hook_files::{BrokenHooks, HookFiles},
+        is_confined,
     },
-    settings::{Document, Node, SettingsError},
-    trust::{Grants, Item, Snapshot},
+    document::{Document, Node, location::SettingsError},
+    extensions as files,
+    extensions::{CheckedFile, Diagnostic, FileKind, Loaded, Loading, Severity, TakenNames},
+    trust::{
+        snapshot::{Item, Snapshot},
+        store::Grants,
+    },
 };
 use cotter::{
     Agent,

@@ -8,20 +8,21 @@
 //! This prints nothing, asks nobody and finds no home folder: a caller names the store's folder and puts
 //! the question.
 
-mod snapshot;
-mod store;
-mod copy;
-mod difference;
-mod declared;
-mod view;
+pub(crate) mod copies;
+pub mod declared;
+pub(crate) mod diff;
+pub mod snapshot;
+pub mod store;
+pub mod view;
+pub mod watch;
 
 use std::{error::Error, fmt, io, path::Path};
 
 use cotter::text;
 
-pub use self::{
+pub use crate::trust::{
     declared::{Declared, Invocation, Pinning},
-    difference::{Change, ChangeKind, Difference, Line},
+    diff::{Change, ChangeKind, Difference, Line},
     snapshot::{Hash, Item, MOST_BYTES, MOST_ITEMS, Snapshot},
     store::{Grants, Record, Standing, TrustStore},
     view::{texts, view},

@@ -11,7 +11,7 @@ use cotter::{
     message::{StopReason, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
 };
-use cotter_files::settings::{Document, Node, Object, SettingsError};
+use cotter_files::document::{Document, Node, Object, location::SettingsError};
 use futures_util::stream;
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};

@@ -23,8 +23,8 @@ mod linux {
 
     use cotter::{Agent, FnTool, Origin, Owner, Place, ToolSpec, permission::Zone, tool::Facts};
     use cotter_files::{
-        command_hook::{self, Base, CommandHook},
-        settings::Document,
+        command_hook::{self, Base, entry::CommandHook},
+        document::Document,
     };
     use cotter_test::{Scripted, Step};
     use cotter_tools::{hooks::HookRunner, process::Runner};

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use cotter_files::files::front_matter;
+use cotter_files::folder::front_matter;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| front_matter::probe(bytes));

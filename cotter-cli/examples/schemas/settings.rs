@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cotter::permission::{Level, Mode, Sandbox};
-use cotter_files::command_hook::OnFailure;
+use cotter_files::command_hook::entry::OnFailure;
 use cotter_models::Speaks;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Value, json};

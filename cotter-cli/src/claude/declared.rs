@@ -3,10 +3,19 @@
 use std::{ffi::OsString, path::Path};
 
 use cotter_files::{
-    command_hook::{CommandHook, CommandLine, Dialect, claude},
-    files::plugin::{Brought, Plugin},
-    settings::Document,
-    trust::{Declared, Invocation, Snapshot},
+    claude::{
+        self,
+        plugin::{Brought, Plugin},
+    },
+    command_hook::{
+        dialect::Dialect,
+        entry::{CommandHook, CommandLine},
+    },
+    document::Document,
+    trust::{
+        declared::{Declared, Invocation},
+        snapshot::Snapshot,
+    },
 };
 
 use super::{

@@ -2,8 +2,11 @@
 
 use cotter::{Place, text};
 use cotter_files::{
-    command_hook::{CommandHook, CommandLine, Dialect},
-    files,
+    command_hook::{
+        dialect::Dialect,
+        entry::{CommandHook, CommandLine},
+    },
+    extensions,
 };
 
 use super::{Brings, Part, of_person};
@@ -72,7 +75,7 @@ impl Numbers {
         for Brings { folder, loading, plugin, .. } in &part.brings {
             let loaded = match plugin {
                 Some(plugin) => plugin.extensions(folder, loading),
-                None => files::load(folder, loading),
+                None => extensions::load(folder, loading),
             };
             let found = [loaded.skills.len(), loaded.agents.len(), loaded.commands.len()];
             self.texts.iter_mut().zip(found).for_each(|(number, found)| *number += found);

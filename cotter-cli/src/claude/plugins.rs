@@ -8,9 +8,10 @@ use std::{
 
 use cotter::{Origin, Place, text};
 use cotter_files::{
-    command_hook::claude,
-    files::{Diagnostic, Loading, Severity, plugin::Plugin},
-    settings::{Document, Node, Written},
+    claude::{self, plugin::Plugin},
+    document::{Document, Node},
+    extensions::{Diagnostic, Loading, Severity},
+    settings::Written,
 };
 use cotter_tools::mcp::{McpServer, Servers};
 

@@ -7,9 +7,10 @@ use cotter::{
     text,
 };
 use cotter_files::{
-    command_hook::claude,
-    files::{Diagnostic, Severity},
-    settings::{Document, Node, Object, Permissions, SettingsError, Source, Written},
+    claude,
+    document::{Document, Node, Object, location::SettingsError},
+    extensions::{Diagnostic, Severity},
+    settings::{Source, Written, permissions::Permissions},
 };
 
 use super::Part;

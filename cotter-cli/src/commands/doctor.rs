@@ -15,9 +15,9 @@ use cotter::{
     points::PointId,
 };
 use cotter_files::{
-    command_hook::{CommandLine, Dialect},
-    files::{Diagnostic, Severity},
-    trust::Standing,
+    command_hook::{dialect::Dialect, entry::CommandLine},
+    extensions::{Diagnostic, Severity},
+    trust::store::Standing,
 };
 use cotter_tools::confine::confines;
 use serde_json::{Value, json};

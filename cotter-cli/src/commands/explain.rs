@@ -11,7 +11,7 @@ use cotter::{
     Agent, text,
     tool::{Considered, Explained, ToolSet},
 };
-use cotter_files::command_hook::claude;
+use cotter_files::claude;
 use serde_json::{Value, json};
 
 use super::run::unless_aborted;

@@ -21,7 +21,7 @@ use cotter::{
     session::StoreError,
     text,
 };
-use cotter_files::files::Watch;
+use cotter_files::trust::watch::Watch;
 use smol_str::SmolStr;
 use tokio::{
     signal::unix::{SignalKind, signal},

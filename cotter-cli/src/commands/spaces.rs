@@ -6,7 +6,11 @@ use std::{fs, io, path::Path, process::ExitCode};
 use cotter::text;
 use cotter_files::{
     space::{self, Space},
-    trust::{Grants, Hash, Snapshot, Standing, TrustStore, view},
+    trust::{
+        snapshot::{Hash, Snapshot},
+        store::{Grants, Standing, TrustStore},
+        view::view,
+    },
 };
 use serde_json::json;
 

@@ -5,7 +5,11 @@ use std::{
     process::ExitCode,
 };
 
-use cotter_files::trust::{Grants, Record, Snapshot, Standing, TrustStore, texts, view};
+use cotter_files::trust::{
+    snapshot::Snapshot,
+    store::{Grants, Record, Standing, TrustStore},
+    view::{texts, view},
+};
 use serde_json::json;
 
 use crate::{

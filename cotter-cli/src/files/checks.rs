@@ -9,8 +9,9 @@ use cotter::{
     text,
 };
 use cotter_files::{
+    document::location::SettingsError,
     profile::Profile,
-    settings::{Permissions, RuleExample, SettingsError},
+    settings::permissions::{Permissions, RuleExample},
 };
 
 /// Tools that are there only with something else: with skills, with subagents, with a home folder.

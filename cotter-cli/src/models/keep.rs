@@ -39,7 +39,7 @@ fn root(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cotter_files::settings::{Document, Source};
+    use cotter_files::{document::Document, settings::Source};
 
     use super::*;
 

@@ -18,7 +18,7 @@ use std::{
 };
 
 use cotter::text;
-use cotter_files::trust::{Item, MOST_BYTES, MOST_ITEMS};
+use cotter_files::trust::snapshot::{Item, MOST_BYTES, MOST_ITEMS};
 
 use crate::failure::Failure;
 

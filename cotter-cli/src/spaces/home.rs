@@ -11,9 +11,9 @@ use std::{
 };
 
 use cotter_files::{
-    settings::{Document, Object, SettingsError},
+    document::{Document, Object, location::SettingsError},
     space,
-    trust::{Hash, Item, Snapshot},
+    trust::snapshot::{Hash, Item, Snapshot},
 };
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::fs;
 use cotter::{Session, ext::Kind};
 use cotter_files::{
     command_hook::{Job, Ran, Server},
-    trust::Snapshot,
+    trust::snapshot::Snapshot,
 };
 use cotter_test::Scripted;
 

@@ -14,9 +14,10 @@ use cotter::{
     points::{POINTS, PointId, Power},
 };
 use cotter_files::{
-    files::{self, FileKind, Severity, keys},
+    document::{Document, location::SettingsError},
+    extensions::{self, FileKind, Severity, keys},
     profile::{Leave, Profile},
-    settings::{Document, Settings, SettingsError, Source},
+    settings::{Settings, Source},
     space::Manifest,
 };
 use cotter_models::Speaks;
@@ -652,7 +653,7 @@ fn checked(kind: FileKind, fields: &Value) -> (Severity, String) {
     let path = folder.path().join("sample.md");
     let lines = fields.as_object().unwrap().iter().map(|(key, value)| format!("{key}: {value}\n"));
     fs::write(&path, format!("---\n{}---\nText.\n", lines.collect::<String>())).unwrap();
-    let [file] = &files::check(&path, kind)[..] else { panic!("one file, one answer") };
+    let [file] = &extensions::check(&path, kind)[..] else { panic!("one file, one answer") };
     let told = file.diagnostics.iter().map(|told| told.message.clone()).collect::<Vec<_>>();
     (file.status, told.join("; "))
 }
@@ -718,7 +719,9 @@ fn hook_file(fields: &Value) -> (Severity, String) {
     }
     let path = path.join("sample.yaml");
     fs::write(&path, fields.to_string()).unwrap();
-    let [file] = &files::check(&path, FileKind::Hooks)[..] else { panic!("one file, one answer") };
+    let [file] = &extensions::check(&path, FileKind::Hooks)[..] else {
+        panic!("one file, one answer")
+    };
     let told = file.diagnostics.iter().map(|told| told.message.clone()).collect::<Vec<_>>();
     (file.status, told.join("; "))
 }

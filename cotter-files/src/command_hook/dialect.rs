@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Exit, MAX_OUTPUT, Ran, claude, exited};
+use crate::{
+    claude,
+    command_hook::{Exit, MAX_OUTPUT, Ran, exited},
+};
 use cotter::{
     ext::foreign::{Answer, Change},
     host::is_yes,
@@ -27,7 +30,7 @@ pub enum Dialect {
 }
 
 /// The most of standard error that becomes a reason.
-pub(super) const REASON_CHARS: usize = 4000;
+pub(crate) const REASON_CHARS: usize = 4000;
 
 impl Dialect {
     /// What the command reads. What is told in Claude Code's words depends on more than the payload, and is

@@ -4,8 +4,8 @@ use std::{ffi::OsString, time::Duration};
 
 use smol_str::SmolStr;
 
-use super::{Dialect, names::name_apart, point_named};
-use crate::settings::{Node, SettingsError};
+use crate::command_hook::{dialect::Dialect, names::name_apart, point_named};
+use crate::document::{Node, location::SettingsError};
 use cotter::{
     ext::foreign::Declared,
     points::{POINTS, PointId, Power},
@@ -78,7 +78,7 @@ impl CommandLine {
     }
 
     /// The name of what is run, for a hook that has none.
-    pub(super) fn stem(&self) -> Option<SmolStr> {
+    pub(crate) fn stem(&self) -> Option<SmolStr> {
         let first = match self {
             CommandLine::Words(words) => words.first()?.as_str(),
             CommandLine::Shell(line) => line.split_whitespace().next()?,
@@ -214,7 +214,7 @@ fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     }
     let shown = text::show_line(name);
     let error = node.error(format!("there is no point `{shown}`"));
-    if let Some(point) = super::claude::point_of(name) {
+    if let Some(point) = crate::claude::point_of(name) {
         return error.with_hint(format!("what Claude Code calls so is `{point}` here"));
     }
     match text::nearest(name, names()) {

@@ -7,7 +7,10 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{CommandHook, CommandLine, Dialect};
+use crate::command_hook::{
+    dialect::Dialect,
+    entry::{CommandHook, CommandLine},
+};
 use cotter::place;
 
 /// Where the name of a hook comes from.
@@ -38,7 +41,7 @@ impl Named {
 }
 
 /// Names those of one file.
-pub(super) fn name_apart(hooks: &mut [CommandHook]) {
+pub(crate) fn name_apart(hooks: &mut [CommandHook]) {
     let mut hooks: Vec<_> = hooks.iter_mut().collect();
     name(&mut hooks, |_| true);
 }

@@ -4,8 +4,13 @@ use std::{path::PathBuf, sync::Arc};
 
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{Action, Does, LogLevel, Means, Posts, line, read::host_of, runs};
-use crate::command_hook::{CommandHook, Dialect, OnFailure};
+use crate::command_hook::{
+    dialect::Dialect,
+    entry::{CommandHook, OnFailure},
+};
+use crate::profile::{
+    Action, Does, LogLevel, Means, Posts, event_line as line, read::host_of, run_files as runs,
+};
 use cotter::{
     cx::Cx,
     ext::{
@@ -18,7 +23,7 @@ use cotter::{
 };
 
 impl Action {
-    pub(super) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &Means) {
+    pub(crate) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &Means) {
         let Means { folder, commands, posts, redactor } = means;
         let (profile_name, action) = (profile.clone(), self.name.clone());
         let letter = Letter { profile: profile_name, action, redactor: redactor.clone() };

@@ -4,10 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{Action, Does, Leave, LogLevel, Profile};
+use crate::profile::{Action, Does, Leave, LogLevel, Profile};
 use crate::{
-    command_hook::{self, MAX_LIMIT_MS, claude::our_tools},
-    settings::{Document, Node, Object, Permissions, SettingsError, Written, sections},
+    claude::tool_mapping::our_tools,
+    command_hook::{self, entry::MAX_LIMIT_MS},
+    document::{Document, Node, Object, location::SettingsError},
+    settings::{Written, permissions::Permissions, sections},
 };
 use cotter::{
     ext::Kind,
@@ -54,7 +56,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("command", &["command", "timeoutMs"]),
 ];
 
-pub(super) const TIGHTEN: &str = "a profile may only tighten: this belongs in your own settings";
+pub(crate) const TIGHTEN: &str = "a profile may only tighten: this belongs in your own settings";
 
 /// The longest path of a file below `runs/`.
 const MAX_PATH: usize = 200;
@@ -322,7 +324,7 @@ fn address(node: Node<'_>, leave: Leave<'_>) -> Result<Written, SettingsError> {
 }
 
 /// The host of an https address, with its port where it has one; or what is wrong with the address.
-pub(super) fn host_of(url: &str) -> Result<String, &'static str> {
+pub(crate) fn host_of(url: &str) -> Result<String, &'static str> {
     let is_strange =
         |c: char| c.is_whitespace() || c.is_control() || text::is_hidden(c) || c == '\\';
     if url.len() > MAX_URL || url.contains(is_strange) {

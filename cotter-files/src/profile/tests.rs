@@ -6,8 +6,8 @@ use std::{future::ready, sync::Arc};
 
 use expect_test::{Expect, expect};
 
-use super::*;
-use crate::settings::Document;
+use crate::document::Document;
+use crate::profile::*;
 
 /// An operator who lists one host.
 struct OneHost;

@@ -4,12 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{Node, Place, SettingsError, Written, one_text};
+use crate::{
+    document::{
+        Node,
+        location::{Place, SettingsError},
+    },
+    settings::{Written, one_text},
+};
 use cotter::{model::Price, redact::Redactor};
 
-pub(super) const PROVIDER_KEYS: &[&str] = &["speaks", "baseUrl", "apiKeyVariable", "idleTimeoutMs"];
-pub(super) const MODEL_KEYS: &[&str] = &["contextWindow", "maxOutput", "price"];
-pub(super) const PRICE_KEYS: &[&str] = &["input", "output", "cacheRead", "cacheWrite"];
+pub(crate) const PROVIDER_KEYS: &[&str] = &["speaks", "baseUrl", "apiKeyVariable", "idleTimeoutMs"];
+pub(crate) const MODEL_KEYS: &[&str] = &["contextWindow", "maxOutput", "price"];
+pub(crate) const PRICE_KEYS: &[&str] = &["input", "output", "cacheRead", "cacheWrite"];
 
 /// An entry of the section `providers`. What it leaves out is as whoever knows the name knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +45,7 @@ pub struct ModelSettings {
     pub price: Option<Price>,
 }
 
-pub(super) fn providers(
+pub(crate) fn providers(
     node: Node<'_>,
 ) -> Result<BTreeMap<String, ProviderSettings>, SettingsError> {
     let object = node.object()?;
@@ -94,7 +100,7 @@ fn is_variable(name: &str) -> bool {
     name.len() <= 64 && starts(name) && name.chars().all(allowed) && !is_secret()
 }
 
-pub(super) fn models(node: Node<'_>) -> Result<BTreeMap<String, ModelSettings>, SettingsError> {
+pub(crate) fn models(node: Node<'_>) -> Result<BTreeMap<String, ModelSettings>, SettingsError> {
     let object = node.object()?;
     let named = |(key, node): (Written, Node<'_>)| {
         let halves = key.text.split_once('/');

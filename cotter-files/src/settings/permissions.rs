@@ -1,9 +1,12 @@
 //! The section `permissions`: mode, level, rules with their examples, and policies.
 
-use super::{Node, SettingsError, Written, one_text, texts};
+use crate::{
+    document::{Node, location::SettingsError},
+    settings::{Written, one_text, texts},
+};
 use cotter::permission::{Guard, Level, Mode, RuleKind};
 
-pub(super) const KEYS: &[&str] = &["mode", "level", "allow", "ask", "deny", "policies"];
+pub(crate) const KEYS: &[&str] = &["mode", "level", "allow", "ask", "deny", "policies"];
 const RULE_KEYS: &[&str] = &["rule", "match", "not_match"];
 const POLICY_KEYS: &[&str] = &["name", "tools", "allow", "deny", "fields"];
 

@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::snapshot::Snapshot;
+use crate::trust::snapshot::Snapshot;
 
 /// A command that a folder declares.
 #[derive(Clone, Debug, PartialEq, Eq)]

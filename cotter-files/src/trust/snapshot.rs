@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::FileType;
 use sha2::{Digest, Sha256};
 
-use super::TrustError;
+use crate::trust::TrustError;
 use cotter::open::Folder;
 
 /// The most files, folders and links in a snapshot.
@@ -136,7 +136,8 @@ impl Snapshot {
             let fits = path.components().all(is_plain)
                 && (1..=DEEPEST).contains(&path.components().count());
             if !fits || is_below_file {
-                let what = format!("has a file whose path cannot be one: {}", super::shown(path));
+                let what =
+                    format!("has a file whose path cannot be one: {}", crate::trust::shown(path));
                 return Err(TrustError::new(&source, what));
             }
         }
@@ -187,7 +188,7 @@ impl Snapshot {
     }
 
     /// What stands under a path below the source; a link is a link.
-    pub(super) fn item(&self, path: &Path) -> Option<&Item> {
+    pub(crate) fn item(&self, path: &Path) -> Option<&Item> {
         self.items.get(path)
     }
 
@@ -266,7 +267,7 @@ impl FromStr for Hash {
 }
 
 /// The path by which a source is known: its folder without links, its own name as it is.
-pub(super) fn canonical(source: &Path) -> Result<PathBuf, TrustError> {
+pub(crate) fn canonical(source: &Path) -> Result<PathBuf, TrustError> {
     let (parent, name) = split(source)?;
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     let folder = parent.canonicalize().map_err(|cause| TrustError::io("find", parent, cause))?;
@@ -366,7 +367,7 @@ impl Walk<'_> {
             let what = format!("has more than {most} MB in it, too much to look at");
             return Err(TrustError::new(
                 self.source,
-                format_args!("{what} ({})", super::shown(&at)),
+                format_args!("{what} ({})", crate::trust::shown(&at)),
             ));
         }
         self.bytes += bytes.len() as u64;
@@ -391,7 +392,7 @@ fn check_links(source: &Path, items: &BTreeMap<PathBuf, Item>) -> Result<(), Tru
         let Item::Link(target) = item else { continue };
         let (folder, target) = (path.parent().unwrap_or(Path::new("")), Path::new(target));
         if follow(items, folder, target).is_none() {
-            let what = format!("is a link that leads out, to {}", super::shown(target));
+            let what = format!("is a link that leads out, to {}", crate::trust::shown(target));
             return Err(TrustError::new(&source.join(path), what)
                 .with_hint("put what it leads to into the folder: all that runs is looked at"));
         }

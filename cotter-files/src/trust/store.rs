@@ -18,10 +18,10 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{
+use crate::trust::{
     TrustError,
-    copy::{Copies, private_folder, sync_folder},
-    difference::Difference,
+    copies::{Copies, private_folder, sync_folder},
+    diff::Difference,
     snapshot::{self, Hash, Snapshot},
 };
 use cotter::{git, open, session::Timestamp};

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use super::{
+use crate::trust::{
     declared::{Declared, Invocation, Pinning},
-    difference::{Change, ChangeKind, Difference, Line},
+    diff::{Change, ChangeKind, Difference, Line},
     shown,
     snapshot::{Item, Snapshot},
     store::{Grants, Standing},

@@ -8,8 +8,8 @@ use cotter::{
     ui::{self, Answered, Question, Ui},
 };
 use cotter_files::{
-    command_hook::{self, Base, CommandHook, Exit, Job, Ran, Server, Starts},
-    settings::Document,
+    command_hook::{self, Base, Exit, Job, Ran, Server, Starts, entry::CommandHook},
+    document::Document,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};

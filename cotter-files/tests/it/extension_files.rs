@@ -10,7 +10,7 @@ use cotter::{
     Agent, AgentBuilder, FnTool, Message, Origin, Output, Owner, Permit, Place, Skill, ToolSpec,
     ext::Kind, permission::Zone, tool::Facts,
 };
-use cotter_files::files::{self, Diagnostic, FileKind, Loaded, Loading, TakenNames, memory};
+use cotter_files::extensions::{self, Diagnostic, FileKind, Loaded, Loading, TakenNames, memory};
 use cotter_test::{Recording, Scripted, Step};
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -94,7 +94,7 @@ fn narrowed(config: &cotter::AgentConfig) -> String {
 }
 
 fn load(folder: &TempDir) -> Loaded {
-    files::load(folder.path(), &Loading::trusted(Origin::User))
+    extensions::load(folder.path(), &Loading::trusted(Origin::User))
 }
 
 fn check(files: &[(&str, &str)], expected: Expect) {
@@ -303,7 +303,7 @@ fn s8_nothing_outside_the_folder_is_read() {
         rejected: commands/loop: it is a link to a folder that was looked into already
         rejected: commands/out: it is a link that leads out of the folder, and is not followed
     "#]]
-    .assert_eq(&shown(&folder, &files::load(folder.path(), &Loading::trusted(Origin::Project))));
+    .assert_eq(&shown(&folder, &extensions::load(folder.path(), &Loading::trusted(Origin::Project))));
     // In a person's own folder links are theirs.
     expect![[r#"
         skill again "" exposed false triggers [] agents [] tags []
@@ -364,7 +364,7 @@ fn with_files(
     };
     let bash = FnTool::new(bash, work).touching(Facts::zone(Zone::Safe));
     let agent = builder.tool(bash).place(Place::new(&project)).build().unwrap();
-    let loaded = files::load(folder.path(), loading);
+    let loaded = extensions::load(folder.path(), loading);
     let owner = Owner::new(loading.origin.clone(), "files");
     let loaded = loaded.fit(&owner, &mut TakenNames::of(&agent, &[]));
     agent.extend(owner, |unit| loaded.register(unit)).unwrap();
@@ -571,12 +571,13 @@ fn c9_a_check_has_a_line_for_every_file() {
         ("e/SKILL.md", "---\ndescription: e\nid: a\n---\nE"),
     ]);
     fs::write(folder.path().join("f.md"), b"---\nid: f\n---\n\xff").unwrap();
-    let line = |checked: &files::CheckedFile| {
+    let line = |checked: &extensions::CheckedFile| {
         let path = checked.path.strip_prefix(folder.path()).unwrap();
         let status = checked.status.as_str();
         format!("{} {status}\n{}", path.display(), told(folder.path(), &checked.diagnostics))
     };
-    let shown: String = files::check(folder.path(), FileKind::Skills).iter().map(line).collect();
+    let shown: String =
+        extensions::check(folder.path(), FileKind::Skills).iter().map(line).collect();
     expect![[r#"
         a.md ok
         b.md rejected
@@ -590,12 +591,12 @@ fn c9_a_check_has_a_line_for_every_file() {
         f.md repaired
         repaired: f.md: bytes of its text are not UTF-8, and become U+FFFD
     "#]].assert_eq(&shown);
-    let one = files::check(&folder.path().join("a.md"), FileKind::Agents);
+    let one = extensions::check(&folder.path().join("a.md"), FileKind::Agents);
     assert_eq!(
         one.iter().map(line).collect::<String>(),
         "a.md ok\nok: a.md: it has no `description`: the model sees its name only\n"
     );
-    assert_eq!(files::check(&folder.path().join("none"), FileKind::Commands), []);
+    assert_eq!(extensions::check(&folder.path().join("none"), FileKind::Commands), []);
 }
 
 /// What memory files come to in a place.

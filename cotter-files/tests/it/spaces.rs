@@ -275,7 +275,7 @@ async fn c14_s3_a_space_rewrites_only_with_the_grant() {
     let mut shown = String::new();
     for rewrite in [false, true] {
         let (agent, _) = agent([Step::call("write", json!({"path": "a"})), Step::text("done")]);
-        let grants = cotter_files::trust::Grants::default().with_rewrite(rewrite);
+        let grants = cotter_files::trust::store::Grants::default().with_rewrite(rewrite);
         let space = Space::read(folder.path()).unwrap().with_grants(grants);
         let says = r#"{"modified": {"path": "b"}}"#;
         let _ = space.load(&agent, starts(&Diary::default(), says)).unwrap();
@@ -315,11 +315,12 @@ fn c14_a_name_that_is_built_in_is_left_out_and_the_rest_is_loaded() {
 
 fn told<'a>(
     root: &Path,
-    all: impl IntoIterator<Item = &'a cotter_files::files::Diagnostic>,
+    all: impl IntoIterator<Item = &'a cotter_files::extensions::Diagnostic>,
 ) -> String {
     let root = format!("{}/", root.canonicalize().unwrap().display());
-    let line =
-        |told: &cotter_files::files::Diagnostic| format!("{}: {told}\n", told.severity.as_str());
+    let line = |told: &cotter_files::extensions::Diagnostic| {
+        format!("{}: {told}\n", told.severity.as_str())
+    };
     all.into_iter().map(|told| line(told).replace(&root, "")).collect()
 }
 

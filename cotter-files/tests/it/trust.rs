@@ -18,7 +18,11 @@ use std::{
 };
 
 use cotter_files::trust::{
-    Declared, Grants, Invocation, Item, Pinning, Snapshot, Standing, TrustError, TrustStore, view,
+    TrustError,
+    declared::{Declared, Invocation, Pinning},
+    snapshot::{Item, Snapshot},
+    store::{Grants, Standing, TrustStore},
+    view::view,
 };
 use expect_test::{Expect, expect};
 use tempfile::TempDir;

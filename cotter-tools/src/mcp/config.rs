@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use cotter_files::settings::{Document, Node, SettingsError, Written};
+use cotter_files::{
+    document::{Document, Node, location::SettingsError},
+    settings::Written,
+};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use reqwest::{Url, header::HeaderName};
 use sha2::{Digest, Sha256};

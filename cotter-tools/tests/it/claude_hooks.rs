@@ -20,12 +20,10 @@ use cotter::{
     tool::Facts,
 };
 use cotter_files::{
-    command_hook::{
-        self, Base, OnFailure, Starts,
-        claude::{self, Pinned, Plugin, Source},
-    },
-    settings::Document,
-    trust::Snapshot,
+    claude::{self, Plugin, Source, pinned::Pinned},
+    command_hook::{self, Base, Starts, entry::OnFailure},
+    document::Document,
+    trust::snapshot::Snapshot,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::{bash::Bash, hooks::HookRunner, process::Runner, webhook::Webhooks};

@@ -11,9 +11,9 @@ use std::{
 
 use cotter::{Agent, FnTool, Origin, Owner, Place, ToolSpec, permission::Zone, tool::Facts};
 use cotter_files::{
-    command_hook::{self, Base, Starts},
-    files::load_hooks,
-    settings::{Document, Settings, Source},
+    command_hook::{self, Base, Starts, hook_files::load_hooks},
+    document::Document,
+    settings::{Settings, Source},
 };
 use cotter_test::Scripted;
 use cotter_tools::hooks::HookRunner;

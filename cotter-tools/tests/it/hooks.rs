@@ -7,8 +7,8 @@ use cotter::{
     Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec, permission::Zone, tool::Facts,
 };
 use cotter_files::{
-    command_hook::{self, Base, CommandHook, Starts},
-    settings::Document,
+    command_hook::{self, Base, Starts, entry::CommandHook},
+    document::Document,
 };
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{confine::Sandbox, hooks::HookRunner, process::Runner};

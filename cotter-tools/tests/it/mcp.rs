@@ -16,7 +16,7 @@ use cotter::{
     permission::{Rule, RuleKind},
     text,
 };
-use cotter_files::settings::Document;
+use cotter_files::document::Document;
 use cotter_test::{Recording, Scripted, Step, transcript};
 use cotter_tools::mcp::{Mcp, Pins, Servers, Surroundings};
 use expect_test::{Expect, expect};

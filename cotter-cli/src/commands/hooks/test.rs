@@ -11,7 +11,7 @@ use cotter::{
     text,
     trial::{Trial, Tried, TriedHook},
 };
-use cotter_files::command_hook::claude;
+use cotter_files::claude;
 use serde_json::Value;
 
 use crate::{

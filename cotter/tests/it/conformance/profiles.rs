@@ -17,8 +17,8 @@ use cotter::{
 };
 use cotter_files::{
     command_hook::{Base, Job, Ran, Server, Starts},
+    document::{Document, location::SettingsError},
     profile::{Leave, Means, Posting, Posts, Profile},
-    settings::{Document, SettingsError},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 
@@ -101,7 +101,7 @@ pub(super) async fn switched_off_observers_go_and_gates_do_not_start() {
 }
 
 pub(super) async fn seven_buckets_are_bound() {
-    let buckets = cotter_files::profile::BUCKETS.iter();
+    let buckets = cotter_files::profile::read::BUCKETS.iter();
     let lists = buckets.map(|(name, _)| format!(r#""{name}": [{{"action": "log"}}]"#));
     let text = format!(r#"{{"hooks": {{{}}}}}"#, lists.collect::<Vec<_>>().join(", "));
     let mut bound = hooks(&text, None).expect("all are bound");

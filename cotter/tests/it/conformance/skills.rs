@@ -9,7 +9,7 @@ use cotter::{
     skill::{SkillCx, create_skill_invoke_tool},
     tool::{Facts, Tool, Working},
 };
-use cotter_files::files::{self, Loading, Severity};
+use cotter_files::extensions::{self, Loading, Severity};
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
 
@@ -325,7 +325,7 @@ fn with_skill_file(agent: AgentBuilder, front: &str, body: &str) -> AgentBuilder
     let path = folder.path().join("skills/docker-deploy.md");
     std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("folders are made");
     std::fs::write(path, format!("---\n{front}\n---\n{body}\n")).expect("it is written");
-    let loaded = files::load(folder.path(), &Loading::trusted(Origin::User));
+    let loaded = extensions::load(folder.path(), &Loading::trusted(Origin::User));
     let grave = loaded.diagnostics.iter().find(|told| told.severity > Severity::Warning);
     assert_eq!(grave, None);
     // Texts are read when they are first needed.

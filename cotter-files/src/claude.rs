@@ -1,0 +1,242 @@
+//! Hooks that were written for Claude Code: the object `hooks` of `.claude/settings.json`,
+//! `settings.local.json` and a plugin's `hooks/hooks.json`.
+//!
+//! ```text
+//! read      entries, leniently; what is not honoured is told        claude.rs, claude/entries.rs
+//! events    where each event happens here: one table                claude/events.rs
+//! tell      what a hook reads: fields, names and inputs of theirs   claude/tell.rs, claude/tools.rs
+//! hear      what exit code and output mean, event by event          claude/hear.rs
+//! asks      matched, checked, started, heard                        claude/asks.rs
+//! ```
+//!
+//! They run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
+//! passes and is told each time, unless the entry or [`Source::on_failure`] says that it blocks. What a
+//! hook allows nobody is asked about, where nothing but mode or zone would ask: no gate, no rule and no
+//! kernel gate is answered by it. Another input is taken where the owner may rewrite.
+
+pub(crate) mod agent_plugin;
+pub(crate) mod entries;
+pub(crate) mod events;
+pub(crate) mod hook;
+pub(crate) mod input;
+pub(crate) mod matcher;
+pub(crate) mod misplaced;
+pub(crate) mod output;
+pub mod pinned;
+pub mod plugin;
+pub(crate) mod prompt_handler;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod tool_mapping;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+pub(crate) use crate::claude::misplaced::stray;
+pub use crate::claude::tool_mapping::our_tools;
+pub use crate::claude::{
+    entries::{read, without_repeats},
+    events::Event,
+    misplaced::check,
+    pinned::Pinned,
+};
+use crate::claude::{matcher::Matcher, prompt_handler::Prompt};
+use crate::command_hook::entry::{CommandLine, OnFailure};
+use cotter::permission::Rule;
+
+/// A file that declares hooks, and what holds for all of them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Source {
+    /// The file, for what is said about it.
+    pub path: PathBuf,
+    /// The plugin it is of.
+    pub plugin: Option<Plugin>,
+    /// What a failure amounts to where an entry says nothing. An entry may be stricter, never looser.
+    pub on_failure: OnFailure,
+    /// The folder that is looked at before each start.
+    pub pinned: Option<Pinned>,
+}
+
+impl Source {
+    /// A settings file whose hooks are as published: a failure passes.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Source { path: path.into(), plugin: None, on_failure: OnFailure::Pass, pinned: None }
+    }
+
+    /// The same of a plugin.
+    pub fn with_plugin(self, plugin: Plugin) -> Self {
+        Source { plugin: Some(plugin), ..self }
+    }
+
+    /// The same with another word on failures.
+    pub fn with_on_failure(self, on_failure: OnFailure) -> Self {
+        Source { on_failure, ..self }
+    }
+
+    /// The same, each start after a look at the folder.
+    pub fn with_pinned(self, pinned: Pinned) -> Self {
+        Source { pinned: Some(pinned), ..self }
+    }
+}
+
+/// The folders of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugin {
+    /// Where it lies.
+    pub root: PathBuf,
+    /// Where it keeps what outlives it, if it may keep anything.
+    pub data: Option<PathBuf>,
+}
+
+/// What an entry says beyond what every command hook has.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    event: Event,
+    /// Never empty: one of them must match.
+    matchers: Vec<Matcher>,
+    condition: Option<Rule>,
+    handler: Handler,
+    plugin: Option<Plugin>,
+    pinned: Option<Pinned>,
+    /// Whether its refusal is told to the model when nobody waited for it.
+    rewakes: bool,
+}
+
+/// Whether Claude Code knows an event of that name, whatever becomes of it here.
+pub(crate) fn is_event(name: &str) -> bool {
+    crate::claude::events::is_known(name)
+}
+
+/// The point that an event of Claude Code is at here.
+pub fn point_of(event: &str) -> Option<cotter::points::PointId> {
+    crate::claude::events::named(event).ok()?.row().points.first().copied()
+}
+
+/// An address that is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Http {
+    url: String,
+    headers: Vec<(String, String)>,
+    /// The variables that headers may have in them.
+    named: Vec<String>,
+}
+
+/// Who is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Handler {
+    /// The command.
+    Command,
+    /// A model.
+    Prompt(Prompt),
+    /// An address.
+    Http(Http),
+    /// Nobody can be, for this reason: it fails each time.
+    Nothing(String),
+}
+
+impl Entry {
+    /// The address that is asked, where it is one, and the variables it is told.
+    pub fn address(&self) -> Option<(&str, &[String])> {
+        match &self.handler {
+            Handler::Http(http) => Some((&http.url, &http.named)),
+            _ => None,
+        }
+    }
+
+    /// The event it is bound to.
+    pub fn event(&self) -> Event {
+        self.event
+    }
+
+    /// When it is asked, and whom: whatever else than its command decides what it refuses.
+    pub(crate) fn definition(&self) -> String {
+        let Entry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
+        let root = plugin.as_ref().map(|plugin| &plugin.root);
+        let condition = condition.as_ref().map(Rule::text);
+        format!(
+            " at {event:?} for {matchers:?} if {condition:?} by {handler:?} of {root:?} in {pinned:?}, \
+             rewakes {rewakes}"
+        )
+    }
+
+    /// What makes it this hook and no other besides its command, in words that stay the same: its name
+    /// may stand in files.
+    pub(crate) fn identity(&self) -> Value {
+        let Entry { event, matchers, handler, plugin, .. } = self;
+        let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
+        matchers.sort();
+        let asked = match handler {
+            Handler::Command => Value::Null,
+            Handler::Prompt(prompt) => json!(["prompt", prompt.text]),
+            Handler::Http(http) => json!(["http", http.url, http.headers]),
+            Handler::Nothing(why) => json!(["nobody", why]),
+        };
+        let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
+        json!([event.name(), matchers, self.rule(), asked, plugin])
+    }
+
+    /// The files that a command names by whole paths, and that are there now.
+    pub(crate) fn files(&self, command: &CommandLine) -> Vec<PathBuf> {
+        let words = self.words(command, Path::new("${CLAUDE_PROJECT_DIR}"));
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let parts = words.iter().flat_map(|word| word.split_whitespace());
+        let paths = parts
+            .map(|part| part.trim_matches(['"', '\'', ';']))
+            .filter(|part| part.starts_with('/'));
+        paths.map(PathBuf::from).filter(|path| path.is_file()).collect()
+    }
+
+    /// What is executed. Placeholders are filled in where no shell looks at them, and for a shell where the
+    /// path means nothing but itself there; otherwise the shell finds the variable.
+    fn words(&self, command: &CommandLine, project: &Path) -> Vec<OsString> {
+        let plugin = self.plugin.as_ref();
+        let paths = [
+            ("${CLAUDE_PROJECT_DIR}", Some(project)),
+            ("${CLAUDE_PLUGIN_ROOT}", plugin.map(|plugin| plugin.root.as_path())),
+            ("${CLAUDE_PLUGIN_DATA}", plugin.and_then(|plugin| plugin.data.as_deref())),
+        ];
+        let paths = paths.into_iter().filter_map(|(name, path)| Some((name, path?.to_str()?)));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
+        let filled = |text: &str, for_shell: bool| {
+            let paths = paths.clone().filter(|(_, path)| !for_shell || path.chars().all(is_plain));
+            paths.fold(text.to_owned(), |text, (name, path)| text.replace(name, path))
+        };
+        match command {
+            CommandLine::Shell(line) => CommandLine::Shell(filled(line, true)).words(),
+            CommandLine::Words(words) => {
+                // `bash -c LINE` is a shell's as well.
+                let for_shell = words.len() == 3 && words[0] == "bash" && words[1] == "-c";
+                words.iter().map(|word| filled(word, for_shell).into()).collect()
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Whether another does the same at the same event, for whatever it matches. What is trusted by itself is
+    /// another thing.
+    fn does_as(&self, other: &Self) -> bool {
+        self.event == other.event
+            && self.handler == other.handler
+            && self.rule() == other.rule()
+            && (&self.plugin, &self.pinned) == (&other.plugin, &other.pinned)
+            && self.rewakes == other.rewakes
+    }
+
+    fn rule(&self) -> Option<&str> {
+        self.condition.as_ref().map(Rule::text)
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.does_as(other) && self.matchers == other.matchers
+    }
+}
+
+impl Eq for Entry {}

@@ -1,0 +1,277 @@
+//! Agent Plugins: the manifest `plugin.json` right in the folder, and servers in `mcp.json`.
+//!
+//! Servers are put in the words of our own settings, one by one: a program of the plugin's is called by its
+//! whole path and starts in its folder, and nothing but `${PLUGIN_ROOT}` stands for something else. There is
+//! no `${PLUGIN_DATA}`: plugins keep nothing here.
+
+use std::{fs, path::Path};
+
+use serde_json::{Map, Value, json};
+
+use crate::claude::plugin::{Brought, Of, Plugin, Reads, inside, of_settings};
+use crate::{
+    document::{Document, Node, Object, location::SettingsError},
+    extensions::Severity,
+};
+use cotter::text;
+
+pub(crate) const MANIFEST: &str = "plugin.json";
+pub(crate) const SERVERS: &str = "mcp.json";
+
+/// What tells which version of Agent Plugins a file is of, and the one that is known.
+const SCHEMAS: &str = "https://agent-plugins.org/schemas/";
+const KNOWN: &str = "1.0.0";
+
+const ROOT: &str = "${PLUGIN_ROOT}";
+const DATA: &str = "${PLUGIN_DATA}";
+
+/// Whether a version of Agent Plugins is one that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    Known,
+    Unknown,
+}
+
+impl Plugin {
+    /// Which version the manifest in the folder is of; `None`: it is no manifest of Agent Plugins.
+    pub(crate) fn portable(
+        &mut self,
+        path: &Path,
+        object: &Object<'_>,
+        name: Option<&str>,
+    ) -> Option<Version> {
+        let schema = object.get("$schema");
+        let line = schema.map(|node| node.place().line() as usize);
+        let schema = schema.and_then(|node| node.string().ok());
+        let Some(version) = schema.and_then(|schema| version(schema, "plugin.schema.json")) else {
+            let why =
+                "it has no `$schema` of Agent Plugins: it is read like a plugin of Claude Code";
+            self.say(path, line, Severity::Warning, why.into());
+            return None;
+        };
+        if version != KNOWN {
+            let version = text::clip(&text::show_line(version), 40).into_owned();
+            let why = format!("Agent Plugins {version} is not known here, only {KNOWN}");
+            self.say(path, line, Severity::Rejected, why);
+            return Some(Version::Unknown);
+        }
+        let why = match name {
+            Some(name) if is_name(name) => return Some(Version::Known),
+            Some(name) => {
+                let name = text::clip(&text::show_line(name), 80).into_owned();
+                format!("`{name}` is no name of Agent Plugins")
+            }
+            None => "`name` is missing: it goes by another manifest or its folder".to_owned(),
+        };
+        self.say(path, None, Severity::Warning, why);
+        Some(Version::Known)
+    }
+
+    /// What a manifest says to other programs.
+    pub(crate) fn of_others(&mut self, path: &Path, node: Node<'_>) {
+        let line = Some(node.place().line() as usize);
+        let Ok(object) = node.object() else {
+            return self.say(path, line, Severity::Warning, "`extensions` is no object".into());
+        };
+        for (name, node) in object.members() {
+            let name = text::clip(&text::show_line(name), 60).into_owned();
+            let why = format!("`extensions`: what is for `{name}` is not honoured");
+            self.say(path, Some(node.place().line() as usize), Severity::Warning, why);
+        }
+    }
+
+    /// The servers of `mcp.json`. What is wrong with one costs that one.
+    pub(crate) fn portable_servers(&mut self, reads: Reads<'_>) {
+        let inside = Path::new(SERVERS);
+        let path = self.root.join(inside);
+        let bytes = match reads(inside) {
+            None => return,
+            Some(Err(why)) => return self.fail(Of::Servers, inside, None, why),
+            Some(Ok(bytes)) => bytes,
+        };
+        let document = Document::parse_bytes(&path.display().to_string(), &bytes);
+        let read = document.and_then(|document| {
+            let mut told = vec![];
+            servers(&document, &mut told).map(|servers| (servers, told))
+        });
+        match read {
+            Err(why) => self.diagnostics.push(of_settings(&path, &why)),
+            Ok((servers, told)) => {
+                for (line, why) in told {
+                    self.say(inside, Some(line), Severity::Rejected, why);
+                }
+                let text = json!({ "mcpServers": servers }).to_string();
+                self.take(Of::Servers, Brought { path, text });
+            }
+        }
+    }
+
+    /// Tells of a file of servers that nothing says how to read.
+    pub(crate) fn pass_over_servers(&mut self, reads: Reads<'_>) {
+        let path = self.root.join(SERVERS);
+        let is_taken = self.servers.iter().any(|brought| brought.path == path);
+        if !is_taken && reads(Path::new(SERVERS)).is_some() {
+            let why =
+                format!("it is not honoured: no `{MANIFEST}` of Agent Plugins {KNOWN} is there");
+            self.say(Path::new(SERVERS), None, Severity::Warning, why);
+        }
+    }
+}
+
+/// Folders right in a plugin that go by the name of another program.
+pub(crate) fn folders_of_others(root: &Path) -> Vec<String> {
+    if !root.join(MANIFEST).exists() {
+        return vec![];
+    }
+    let entries = fs::read_dir(root).into_iter().flatten().flatten().take(1000);
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| name.contains('.') && is_name(name)).collect();
+    names.sort();
+    names
+}
+
+/// The version that a schema is of.
+fn version<'s>(schema: &'s str, of: &str) -> Option<&'s str> {
+    schema.strip_prefix(SCHEMAS)?.strip_suffix(of)?.strip_suffix('/')
+}
+
+/// Whether something can be the name of a plugin, as published.
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    (1..=64).contains(&name.len())
+        && name.chars().all(fits)
+        && name.starts_with(is_end)
+        && name.ends_with(is_end)
+        && !name.contains("--")
+        && !name.contains("..")
+}
+
+/// Servers in the words of our own settings. What is said of one has its line.
+fn servers(
+    document: &Document,
+    told: &mut Vec<(usize, String)>,
+) -> Result<Map<String, Value>, SettingsError> {
+    let object = document.root().object()?.keys(&["$schema", "mcpServers"])?;
+    let schema = object.require("$schema")?;
+    if version(schema.string()?, "mcp.schema.json") != Some(KNOWN) {
+        return Err(schema.error(format!("expected that of Agent Plugins {KNOWN}")));
+    }
+    let mut servers = Map::new();
+    for (name, node) in object.require("mcpServers")?.object()?.members() {
+        match server(node) {
+            Ok(server) => _ = servers.insert(name.to_owned(), server),
+            Err(why) => {
+                let line = why.place().map_or(node.place(), |place| place.clone()).line();
+                let name = text::clip(&text::show_line(name), 40).into_owned();
+                let why = format!("the server `{name}` cannot be used: {}", why.message());
+                told.push((line as usize, why));
+            }
+        }
+    }
+    Ok(servers)
+}
+
+fn server(node: Node<'_>) -> Result<Value, SettingsError> {
+    let object = node.object()?;
+    match object.require("type")?.string()? {
+        "stdio" => program(object.keys(&["type", "command", "args", "env", "cwd"])?),
+        "streamable-http" => address(object.keys(&["type", "url", "headers"])?),
+        "sse" => Err(node.error("servers of the older kind `sse` are not supported")),
+        _ => Err(node.error("a `type` is `stdio`, `streamable-http` or `sse`")),
+    }
+}
+
+fn program(object: Object<'_>) -> Result<Value, SettingsError> {
+    let node = object.require("command")?;
+    let command = match node.non_empty_string()? {
+        bare if !bare.contains('/') => bare.to_owned(),
+        path => in_plugin(&node, path)?,
+    };
+    let mut args = vec![];
+    for node in object.get("args").map(|node| node.list()).transpose()?.into_iter().flatten() {
+        args.push(filled(&node)?);
+    }
+    let mut env = Map::new();
+    let given = object.get("env").map(|node| node.object()).transpose()?;
+    for (name, node) in given.iter().flat_map(Object::members) {
+        if ["PLUGIN_ROOT", "PLUGIN_DATA"].contains(&name) {
+            return Err(node.error(format!("`{name}` is not its to give")));
+        }
+        env.insert(name.to_owned(), filled(&node)?.into());
+    }
+    env.insert("PLUGIN_ROOT".into(), ROOT.into());
+    let cwd = match object.get("cwd") {
+        Some(node) => in_plugin(&node, node.string()?)?,
+        None => ROOT.to_owned(),
+    };
+    Ok(json!({"type": "stdio", "command": command, "args": args, "env": env, "cwd": cwd}))
+}
+
+fn address(object: Object<'_>) -> Result<Value, SettingsError> {
+    let node = object.require("url")?;
+    let url = node.non_empty_string()?;
+    if !is_fit(url) {
+        let why = "an address begins with https://, or http:// on this machine, and has no user and no \
+                   fragment";
+        return Err(node.error(why));
+    }
+    let mut headers = Map::new();
+    let given = object.get("headers").map(|node| node.object()).transpose()?;
+    for (name, node) in given.iter().flat_map(Object::members) {
+        if headers.keys().any(|known: &String| known.eq_ignore_ascii_case(name)) {
+            return Err(node.error("a header stands there twice"));
+        }
+        headers.insert(name.to_owned(), literal(node.string()?).into());
+    }
+    Ok(json!({"type": "http", "url": url, "headers": headers}))
+}
+
+/// Whether an address may be one: what it sends is seen by nobody on the way.
+fn is_fit(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let host = rest.split(['/', '?', '\\']).next().unwrap_or_default();
+    let bare = match host.strip_prefix('[') {
+        Some(six) => six.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_here = bare == "localhost"
+        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_safe =
+        scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http") && is_here;
+    is_safe && !bare.is_empty() && !host.contains('@') && !url.contains('#')
+}
+
+/// A path in the plugin: `./…`, or below what stands for its folder.
+fn in_plugin(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
+    if path.starts_with(DATA) {
+        return Err(node.error(format!("nothing stands for `{DATA}` here")));
+    }
+    let below = match path.strip_prefix(ROOT) {
+        Some("") => Some(""),
+        Some(below) => below.strip_prefix('/'),
+        None => path.strip_prefix("./"),
+    };
+    let below = below.ok_or_else(|| node.error("a path in the plugin begins with `./`"))?;
+    if below.trim_matches(['.', '/']).is_empty() && !below.contains("..") {
+        return Ok(ROOT.to_owned());
+    }
+    let below = inside(&format!("./{below}")).map_err(|why| node.error(why))?;
+    Ok(format!("{ROOT}/{}", below.to_string_lossy()))
+}
+
+/// A text in which the folder of the plugin is left open, and everything else means itself.
+fn filled(node: &Node<'_>) -> Result<String, SettingsError> {
+    let text = node.string()?;
+    if text.contains(DATA) {
+        return Err(node.error(format!("nothing stands for `{DATA}` here")));
+    }
+    let parts: Vec<_> = text.split(ROOT).map(literal).collect();
+    Ok(parts.join(ROOT))
+}
+
+/// A text for settings in which `${NAME}` is a variable: here it means itself.
+fn literal(text: &str) -> String {
+    text.replace("${", "${:-$}{")
+}

@@ -1,0 +1,530 @@
+//! Reading entries, leniently. What is not known is told and left alone; a hook that cannot be asked is
+//! still there, and fails each time: nobody takes its silence for a yes.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::claude::{
+    Entry, Handler, Http, Source,
+    events::{self, Event},
+    matcher::Matcher,
+    prompt_handler::Prompt,
+    tool_mapping as tools,
+};
+use crate::{
+    command_hook::{
+        dialect::Dialect,
+        entry::{CommandHook, CommandLine, MAX_LIMIT_MS, OnFailure},
+        names::name_apart,
+    },
+    document::{Document, Node, Object, location::SettingsError},
+    extensions::{Diagnostic, Severity},
+};
+use cotter::{
+    ext::foreign::Declared,
+    permission::{Rule, RuleKind},
+    text,
+};
+
+/// Reads the hooks of a file: those there are, and what is to be said about it.
+///
+/// Handlers that are the same at one event become one hook, whatever their matchers: it runs once where
+/// several match. Nothing is started.
+pub fn read(document: &Document, source: &Source) -> (Vec<CommandHook>, Vec<Diagnostic>) {
+    let mut reader = Reader { source, found: vec![], told: vec![], seen: 0, overfull: vec![] };
+    if let Err(why) = reader.document(document) {
+        reader.say(Severity::Rejected, None, why.message());
+    }
+    let Reader { found, told, .. } = reader;
+    let mut hooks: Vec<_> = found.into_iter().map(Found::hook).collect();
+    name_apart(&mut hooks);
+    (hooks, told)
+}
+
+/// Leaves out what an earlier file declares in the same words: it runs once. A stricter word on failures
+/// makes it another hook.
+pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<CommandHook> {
+    let is_there = |hook: &CommandHook| {
+        earlier.iter().any(|other| {
+            let (Dialect::Claude(a), Dialect::Claude(b)) = (&other.dialect, &hook.dialect) else {
+                return false;
+            };
+            other.command == hook.command
+                && other.declared.detached == hook.declared.detached
+                && (other.on_failure == OnFailure::Block || hook.on_failure == OnFailure::Pass)
+                && a.does_as(b)
+                && a.matchers == b.matchers
+                // A plugin's own stays its own.
+                && a.plugin.is_none()
+        })
+    };
+    later.into_iter().filter(|hook| !is_there(hook)).collect()
+}
+
+struct Reader<'a> {
+    source: &'a Source,
+    found: Vec<Found>,
+    told: Vec<Diagnostic>,
+    /// How many handlers there were so far.
+    seen: usize,
+    /// Events with more of them than are read.
+    overfull: Vec<Event>,
+}
+
+/// The most hooks of a file.
+pub(crate) const MOST_HOOKS: usize = 500;
+
+/// A hook in the making.
+struct Found {
+    entry: Entry,
+    command: CommandLine,
+    limit: Duration,
+    detached: bool,
+    on_failure: OnFailure,
+}
+
+/// What every entry of a group may have.
+const GROUP_KEYS: &[&str] = &["matcher", "hooks", "description"];
+/// What a handler may have, and is honoured or says nothing about what is done.
+const HANDLER_KEYS: &[&str] = &[
+    "type",
+    "command",
+    "args",
+    "if",
+    "timeout",
+    "async",
+    "asyncRewake",
+    "shell",
+    "onFailure",
+    "prompt",
+    "continueOnBlock",
+    "url",
+    "headers",
+    "allowedEnvVars",
+    "once",
+    "description",
+];
+/// What a handler may have, and why it is not honoured.
+const LEFT_ALONE: &[(&str, &str)] = &[
+    ("statusMessage", "nothing is shown while a hook runs"),
+    ("model", "the session's own model is asked"),
+];
+
+/// Handlers that nobody asks yet.
+const NOT_YET: [&str; 2] = ["mcp_tool", "agent"];
+
+impl<'a> Reader<'a> {
+    fn document(&mut self, document: &Document) -> Result<(), SettingsError> {
+        let root = document.root().object()?;
+        let Some(hooks) = root.get("hooks") else { return Ok(()) };
+        if let Some(off) = root.get("disableAllHooks")
+            && off.bool().unwrap_or(false)
+        {
+            self.say(
+                Severity::Warning,
+                Some(&off),
+                "its hooks are switched off by `disableAllHooks`",
+            );
+            return Ok(());
+        }
+        for (name, groups) in hooks.object()?.members() {
+            match events::named(name) {
+                Ok(event) => self.event(event, groups),
+                Err(why) => self.say(Severity::Warning, Some(&groups), why),
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event, node: Node<'_>) {
+        if let Some(lacks) = event.row().lacks {
+            self.say(Severity::Warning, Some(&node), format!("`{}`: {lacks}", event.name()));
+        }
+        match node.list() {
+            Ok(groups) => groups.for_each(|group| self.group(event, group)),
+            Err(why) => self.broken(event, vec![Matcher::All], &node, why.message()),
+        }
+    }
+
+    fn group(&mut self, event: Event, node: Node<'_>) {
+        let object = match node.object() {
+            Ok(object) => object,
+            Err(why) => return self.broken(event, vec![Matcher::All], &node, why.message()),
+        };
+        let matcher = self.matcher(event, &object);
+        if object.get("hooks").is_none() && object.get("command").is_some() {
+            let why = "a handler stands where a list of them in `hooks` should: it is read as one";
+            self.say(Severity::Repaired, Some(&node), why);
+            return self.handler(event, matcher, node);
+        }
+        self.tell_unknown(&object, GROUP_KEYS);
+        match object.require("hooks").and_then(|hooks| hooks.list()) {
+            Ok(handlers) => handlers.for_each(|node| self.handler(event, matcher.clone(), node)),
+            Err(why) => self.broken(event, vec![matcher], &node, why.message()),
+        }
+    }
+
+    /// A matcher that cannot be read lets everything through: a gate is asked too often, not too seldom.
+    fn matcher(&mut self, event: Event, object: &Object<'_>) -> Matcher {
+        let Some(node) = object.get("matcher") else { return Matcher::All };
+        if event.row().matched.is_none() {
+            return Matcher::All;
+        }
+        let read = node.string().map_err(|why| why.message().to_owned()).and_then(Matcher::parse);
+        let matcher = read.unwrap_or_else(|why| {
+            let why = format!("the matcher cannot be read and matches everything: {why}");
+            self.say(Severity::Repaired, Some(&node), why);
+            Matcher::All
+        });
+        if let (true, Matcher::Names(names)) = (event.is_about_tools(), &matcher) {
+            let is_known =
+                |name: &&String| !tools::our_tools(name).is_empty() || name.starts_with("mcp__");
+            if let Some(name) = names.iter().find(|name| !is_known(name)) {
+                let name = text::show_line(name);
+                let why = format!("no tool of ours is known as `{}`", text::clip(&name, 60));
+                self.say(Severity::Warning, Some(&node), why);
+            }
+        }
+        matcher
+    }
+
+    fn handler(&mut self, event: Event, matcher: Matcher, node: Node<'_>) {
+        self.seen += 1;
+        if self.seen > MOST_HOOKS {
+            if !self.overfull.contains(&event) {
+                self.overfull.push(event);
+                let why =
+                    format!("a file has at most {MOST_HOOKS} hooks: the others cannot be asked");
+                self.broken(event, vec![Matcher::All], &node, &why);
+            }
+            return;
+        }
+        let object = match node.object() {
+            Ok(object) => object,
+            Err(why) => return self.broken(event, vec![matcher], &node, why.message()),
+        };
+        self.tell_unknown(&object, HANDLER_KEYS);
+        let (handler, command) = match self.asked(event, &object) {
+            Ok(asked) => asked,
+            Err(why) => {
+                let kind = object.get("type").and_then(|node| node.string().ok());
+                let severity = match kind.is_some_and(|kind| NOT_YET.contains(&kind)) {
+                    _ if !event.is_gate() => Severity::Warning,
+                    true => Severity::InPart,
+                    false => Severity::Rejected,
+                };
+                self.say(severity, Some(&node), &why);
+                (Handler::Nothing(why), CommandLine::Words(vec![]))
+            }
+        };
+        let limit = self.limit(event, &handler, &object);
+        let rewakes = self.flag(&object, "asyncRewake");
+        let Ok(condition) = self.condition(event, &object) else { return };
+        let found = Found {
+            entry: Entry {
+                event,
+                matchers: vec![matcher],
+                condition,
+                handler,
+                plugin: self.source.plugin.clone(),
+                pinned: self.source.pinned.clone(),
+                rewakes,
+            },
+            command,
+            limit,
+            detached: rewakes || self.flag(&object, "async"),
+            on_failure: self.on_failure(&object),
+        };
+        self.take(found);
+    }
+
+    /// Who is asked, and what is run.
+    fn asked(
+        &mut self,
+        event: Event,
+        object: &Object<'_>,
+    ) -> Result<(Handler, CommandLine), String> {
+        let words = |why: SettingsError| why.message().to_owned();
+        let kind = match object.get("type") {
+            Some(node) => node.string().map_err(words)?,
+            None if object.get("command").is_some() => {
+                self.say(
+                    Severity::Repaired,
+                    Some(&object.node()),
+                    "it has no `type`: taken for `command`",
+                );
+                "command"
+            }
+            None => return Err("it has no `type`".into()),
+        };
+        match kind {
+            "command" => Ok((Handler::Command, self.command(object)?)),
+            "prompt" if event.row().by_prompt => {
+                let text = object.require("prompt").and_then(|node| node.non_empty_string());
+                let goes_on = self.flag(object, "continueOnBlock");
+                let prompt = Prompt { text: text.map_err(words)?.to_owned(), goes_on };
+                Ok((Handler::Prompt(prompt), CommandLine::Words(vec![])))
+            }
+            "prompt" => Err(format!("a model is not asked at `{}`", event.name())),
+            "http" => Ok((Handler::Http(http(object).map_err(words)?), CommandLine::Words(vec![]))),
+            kind if NOT_YET.contains(&kind) => {
+                let gate = if event.is_gate() { ": this gate fails each time" } else { "" };
+                Err(format!("handlers `{kind}` are not honoured yet{gate}"))
+            }
+            kind => {
+                let kind = text::show_line(kind);
+                Err(format!("there is no handler `{}`", text::clip(&kind, 60)))
+            }
+        }
+    }
+
+    fn command(&mut self, object: &Object<'_>) -> Result<CommandLine, String> {
+        let words = |why: SettingsError| why.message().to_owned();
+        let line =
+            object.require("command").and_then(|node| node.non_empty_string()).map_err(words)?;
+        let shell = object.get("shell").map(|node| node.string()).transpose().map_err(words)?;
+        let args = match object.get("args") {
+            Some(node) => {
+                let args = node.list().map_err(words)?.map(|arg| arg.string().map(str::to_owned));
+                Some(args.collect::<Result<Vec<_>, _>>().map_err(words)?)
+            }
+            None => None,
+        };
+        let all =
+            args.iter().flatten().map(String::as_str).chain([line]).collect::<Vec<_>>().join("\n");
+        self.placeholders(&all)?;
+        match (args, shell) {
+            (Some(args), _) => Ok(CommandLine::Words([vec![line.to_owned()], args].concat())),
+            (None, None) => Ok(CommandLine::Shell(line.into())),
+            (None, Some("bash")) => {
+                Ok(CommandLine::Words(["bash", "-c", line].map(str::to_owned).into()))
+            }
+            (None, Some(shell)) => {
+                Err(format!("there is no shell `{}` here", text::clip(&text::show_line(shell), 60)))
+            }
+        }
+    }
+
+    /// What stands for something that is not there would be run as it is written.
+    fn placeholders(&self, text: &str) -> Result<(), String> {
+        let plugin = self.source.plugin.as_ref();
+        let lacks = [
+            ("CLAUDE_PLUGIN_ROOT", plugin.is_none()),
+            ("CLAUDE_PLUGIN_DATA", plugin.is_none_or(|plugin| plugin.data.is_none())),
+            ("user_config.", true),
+        ];
+        if text.contains('\0') {
+            return Err("no program can be told a NUL".into());
+        }
+        match lacks.iter().find(|(name, lacks)| *lacks && text.contains(&format!("${{{name}"))) {
+            Some((name, _)) => Err(format!("nothing stands for `${{{name}…}}` here")),
+            None => Ok(()),
+        }
+    }
+
+    fn limit(&mut self, event: Event, handler: &Handler, object: &Object<'_>) -> Duration {
+        let usual = match handler {
+            Handler::Prompt(_) => 30_000,
+            _ => event.row().limit_ms,
+        };
+        let usual = Duration::from_millis(usual);
+        let Some(node) = object.get("timeout") else { return usual };
+        #[expect(clippy::cast_precision_loss, reason = "an hour fits")]
+        let most = MAX_LIMIT_MS as f64 / 1000.0;
+        match node.f64() {
+            Ok(seconds) if seconds > 0.0 => Duration::from_secs_f64(seconds.min(most)),
+            _ => {
+                self.say(
+                    Severity::Repaired,
+                    Some(&node),
+                    "`timeout` is no number of seconds: left alone",
+                );
+                usual
+            }
+        }
+    }
+
+    /// What the call must be besides. An error is a hook that never runs.
+    fn condition(&mut self, event: Event, object: &Object<'_>) -> Result<Option<Rule>, Never> {
+        let Some(node) = object.get("if") else { return Ok(None) };
+        if !event.is_about_tools() {
+            let why = "a hook with `if` never runs at an event that is not about tools";
+            self.say(Severity::Warning, Some(&node), why);
+            return Err(Never);
+        }
+        let text = node.string().map_err(|why| why.message().to_owned());
+        let rule =
+            text.and_then(|text| Rule::parse(RuleKind::Ask, text).map_err(|why| why.to_string()));
+        match rule {
+            Ok(rule) => Ok(Some(rule)),
+            Err(why) => {
+                let why = format!("`if` cannot be read and lets everything through: {why}");
+                self.say(Severity::Repaired, Some(&node), why);
+                Ok(None)
+            }
+        }
+    }
+
+    fn on_failure(&mut self, object: &Object<'_>) -> OnFailure {
+        let Some(node) = object.get("onFailure") else { return self.source.on_failure };
+        match node.string() {
+            Ok("block") => OnFailure::Block,
+            Ok("pass" | "continue") => self.source.on_failure,
+            _ => {
+                let why = "`onFailure` is neither `block` nor `continue`: taken for `block`";
+                self.say(Severity::Repaired, Some(&node), why);
+                OnFailure::Block
+            }
+        }
+    }
+
+    fn flag(&mut self, object: &Object<'_>, key: &str) -> bool {
+        let Some(node) = object.get(key) else { return false };
+        node.bool().unwrap_or_else(|why| {
+            let why = format!("`{key}`: {}: taken for `false`", why.message());
+            self.say(Severity::Repaired, Some(&node), why);
+            false
+        })
+    }
+
+    /// An entry that cannot be read is a hook that fails.
+    fn broken(&mut self, event: Event, matchers: Vec<Matcher>, node: &Node<'_>, why: &str) {
+        let severity = if event.is_gate() { Severity::Rejected } else { Severity::Warning };
+        self.say(severity, Some(node), why);
+        let Source { plugin, pinned, on_failure, .. } = self.source;
+        self.take(Found {
+            entry: Entry {
+                event,
+                matchers,
+                condition: None,
+                handler: Handler::Nothing(format!("its entry cannot be read: {why}")),
+                plugin: plugin.clone(),
+                pinned: pinned.clone(),
+                rewakes: false,
+            },
+            command: CommandLine::Words(vec![]),
+            limit: Duration::from_millis(event.row().limit_ms),
+            detached: false,
+            on_failure: *on_failure,
+        });
+    }
+
+    /// The same handler at the same event is one hook. One that cannot be asked, where nothing is kept from
+    /// happening, is none.
+    fn take(&mut self, found: Found) {
+        if matches!(found.entry.handler, Handler::Nothing(_)) && !found.entry.event.is_gate() {
+            return;
+        }
+        match self.found.iter_mut().find(|other| other.is_like(&found)) {
+            Some(other) => {
+                for matcher in found.entry.matchers {
+                    if !other.entry.matchers.contains(&matcher) {
+                        other.entry.matchers.push(matcher);
+                    }
+                }
+                // The stricter of two words, the longer of two limits.
+                if found.on_failure == OnFailure::Block {
+                    other.on_failure = OnFailure::Block;
+                }
+                other.limit = other.limit.max(found.limit);
+            }
+            None => self.found.push(found),
+        }
+    }
+
+    fn tell_unknown(&mut self, object: &Object<'_>, known: &[&str]) {
+        for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
+            let left = LEFT_ALONE.iter().find(|(name, _)| *name == key);
+            let key = text::show_line(key);
+            let key = text::clip(&key, 60);
+            let why = match left {
+                Some((_, why)) => format!("`{key}` is not honoured: {why}"),
+                None => format!("`{key}` is not known and left alone"),
+            };
+            self.say(Severity::Warning, Some(&node), why);
+        }
+    }
+
+    fn say(&mut self, severity: Severity, node: Option<&Node<'_>>, what: impl AsRef<str>) {
+        let line = node.map(|node| node.place().line() as usize);
+        self.told.push(Diagnostic::new(&self.source.path, line, severity, what.as_ref()));
+    }
+}
+
+/// A hook never runs.
+struct Never;
+
+impl Found {
+    fn is_like(&self, other: &Found) -> bool {
+        self.command == other.command
+            && self.detached == other.detached
+            && self.entry.does_as(&other.entry)
+    }
+
+    fn hook(self) -> CommandHook {
+        let Found { entry, command, limit, detached, on_failure } = self;
+        let tools = entry.tools();
+        CommandHook {
+            // Until all of the file are known.
+            name: entry.event.name().into(),
+            point: entry.event.row().points[0],
+            declared: Declared {
+                definition: "".into(),
+                name: None,
+                description: entry.event.name().into(),
+                tools,
+                limit: Some(limit),
+                power: None,
+                detached,
+            },
+            command,
+            env: vec![],
+            serve: false,
+            on_failure,
+            dialect: Dialect::Claude(Arc::new(entry)),
+        }
+    }
+}
+
+/// An address, with what it is told besides. A header that is no text is none to be left out: it may be what
+/// lets us in.
+fn http(object: &Object<'_>) -> Result<Http, SettingsError> {
+    let text = |node: Node<'_>| node.string().map(str::to_owned);
+    let headers = match object.get("headers") {
+        Some(node) => {
+            let headers = node.object()?.members();
+            let headers = headers.map(|(name, value)| Ok((name.to_owned(), text(value)?)));
+            headers.collect::<Result<Vec<_>, SettingsError>>()?
+        }
+        None => vec![],
+    };
+    let named = match object.get("allowedEnvVars") {
+        Some(node) => node.list()?.map(text).collect::<Result<Vec<_>, _>>()?,
+        None => vec![],
+    };
+    Ok(Http { url: object.require("url")?.non_empty_string()?.to_owned(), headers, named })
+}
+
+impl Entry {
+    /// The tools it is limited to, by our names, where all its matchers are names: others are not even
+    /// asked whether they match.
+    fn tools(&self) -> Option<Vec<String>> {
+        let is_filtered = matches!(
+            self.event,
+            Event::PreToolUse | Event::PostToolUse | Event::PostToolUseFailure
+        );
+        if !is_filtered {
+            return None;
+        }
+        let mut ours = vec![];
+        for matcher in &self.matchers {
+            let Matcher::Names(names) = matcher else { return None };
+            for name in names {
+                ours.extend(tools::our_tools(name).into_iter().map(str::to_owned));
+                ours.push(name.clone());
+            }
+        }
+        ours.sort();
+        ours.dedup();
+        Some(ours)
+    }
+}

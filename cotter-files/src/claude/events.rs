@@ -1,0 +1,281 @@
+//! The events of Claude Code, in one table: where each happens here, and what its exit code 2 does.
+
+use cotter::points::PointId;
+
+/// An event that happens here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Event {
+    /// A session begins, goes on or was summed up.
+    SessionStart,
+    /// A person said something.
+    UserPromptSubmit,
+    /// A tool is about to run.
+    PreToolUse,
+    /// A person is about to be asked.
+    PermissionRequest,
+    /// The same, told and nothing more.
+    Notification,
+    /// A tool ran.
+    PostToolUse,
+    /// A tool ran and failed.
+    PostToolUseFailure,
+    /// The conversation is about to be summed up.
+    PreCompact,
+    /// It was.
+    PostCompact,
+    /// A subagent begins.
+    SubagentStart,
+    /// A subagent would stop.
+    SubagentStop,
+    /// The model would stop.
+    Stop,
+    /// A run failed.
+    StopFailure,
+    /// A session is closed.
+    SessionEnd,
+}
+
+/// What exit code 2 does, with standard error as its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitTwo {
+    /// It does not happen; the model does not stop.
+    Blocks,
+    /// The model is told.
+    TellsModel,
+    /// The person is told.
+    TellsPerson,
+    /// Nothing.
+    Nothing,
+}
+
+/// A row of the table.
+pub(crate) struct Row {
+    pub(crate) event: Event,
+    pub(crate) name: &'static str,
+    /// Where it happens.
+    pub(crate) points: &'static [PointId],
+    /// The field that its matcher is held against.
+    pub(crate) matched: Option<&'static str>,
+    /// How long its command may take where nothing is said, in milliseconds.
+    pub(crate) limit_ms: u64,
+    pub(crate) exit_two: ExitTwo,
+    /// Whether plain words on standard output are told to the model.
+    pub(crate) plain_context: bool,
+    /// Whether a model can be asked instead of a command.
+    pub(crate) by_prompt: bool,
+    /// What of the event is not told here.
+    pub(crate) lacks: Option<&'static str>,
+}
+
+const TEN_MINUTES: u64 = 600_000;
+
+/// A row that is like most.
+const fn row(event: Event, name: &'static str, points: &'static [PointId]) -> Row {
+    Row {
+        event,
+        name,
+        points,
+        matched: None,
+        limit_ms: TEN_MINUTES,
+        exit_two: ExitTwo::TellsPerson,
+        plain_context: false,
+        by_prompt: false,
+        lacks: None,
+    }
+}
+
+/// What happens here.
+const ROWS: &[Row] = &[
+    Row {
+        matched: Some("source"),
+        plain_context: true,
+        lacks: Some("`clear` never happens, and nothing is taken from `CLAUDE_ENV_FILE`"),
+        ..row(Event::SessionStart, "SessionStart", &[PointId::SessionOpen, PointId::CompactPost])
+    },
+    Row {
+        limit_ms: 30_000,
+        exit_two: ExitTwo::Blocks,
+        plain_context: true,
+        by_prompt: true,
+        ..row(Event::UserPromptSubmit, "UserPromptSubmit", &[PointId::UserPromptSubmit])
+    },
+    Row {
+        matched: Some("tool_name"),
+        exit_two: ExitTwo::Blocks,
+        by_prompt: true,
+        ..row(Event::PreToolUse, "PreToolUse", &[PointId::ToolPre])
+    },
+    Row {
+        matched: Some("tool_name"),
+        exit_two: ExitTwo::Nothing,
+        ..row(Event::PermissionRequest, "PermissionRequest", &[PointId::PermissionAsk])
+    },
+    Row {
+        matched: Some("notification_type"),
+        exit_two: ExitTwo::Nothing,
+        lacks: Some("of notifications only `permission_prompt` happens, at once"),
+        ..row(Event::Notification, "Notification", &[PointId::PermissionAsk])
+    },
+    Row {
+        matched: Some("tool_name"),
+        exit_two: ExitTwo::TellsModel,
+        by_prompt: true,
+        ..row(Event::PostToolUse, "PostToolUse", &[PointId::ToolPost])
+    },
+    Row {
+        matched: Some("tool_name"),
+        exit_two: ExitTwo::TellsModel,
+        by_prompt: true,
+        ..row(Event::PostToolUseFailure, "PostToolUseFailure", &[PointId::ToolPost])
+    },
+    Row {
+        matched: Some("trigger"),
+        exit_two: ExitTwo::Blocks,
+        ..row(Event::PreCompact, "PreCompact", &[PointId::CompactPre])
+    },
+    Row {
+        matched: Some("trigger"),
+        ..row(Event::PostCompact, "PostCompact", &[PointId::CompactPost])
+    },
+    // Within the subagent: what is said there is said to it, and it can be sent on.
+    Row {
+        matched: Some("agent_type"),
+        ..row(Event::SubagentStart, "SubagentStart", &[PointId::SessionStart])
+    },
+    Row {
+        matched: Some("agent_type"),
+        exit_two: ExitTwo::Blocks,
+        by_prompt: true,
+        ..row(Event::SubagentStop, "SubagentStop", &[PointId::TurnEnd])
+    },
+    Row {
+        exit_two: ExitTwo::Blocks,
+        by_prompt: true,
+        ..row(Event::Stop, "Stop", &[PointId::TurnEnd])
+    },
+    Row {
+        matched: Some("error"),
+        exit_two: ExitTwo::Nothing,
+        ..row(Event::StopFailure, "StopFailure", &[PointId::Error])
+    },
+    Row {
+        matched: Some("reason"),
+        limit_ms: 1_500,
+        lacks: Some("the reason is always `other`"),
+        ..row(Event::SessionEnd, "SessionEnd", &[PointId::SessionClose])
+    },
+];
+
+/// What does not happen here, and why not.
+const OTHERS: &[(&str, &str)] = &[
+    ("Setup", "there is no separate start to set things up"),
+    ("UserPromptExpansion", "commands and skills that a person names have no point of their own"),
+    ("PermissionDenied", "no classifier refuses calls here"),
+    ("PostToolBatch", "results are told one by one"),
+    ("MessageDisplay", "what is shown is not rewritten"),
+    ("TaskCreated", "there are no task lists"),
+    ("TaskCompleted", "there are no task lists"),
+    ("TeammateIdle", "there are no teams of agents"),
+    ("InstructionsLoaded", "memory files have no point of their own"),
+    ("ConfigChange", "what changes in files waits for a person by itself"),
+    ("CwdChanged", "a session stays in its folder"),
+    ("DirectoryAdded", "roots do not change within a session"),
+    ("FileChanged", "files are not watched for hooks"),
+    ("WorktreeCreate", "no worktrees are made"),
+    ("WorktreeRemove", "no worktrees are made"),
+    ("Elicitation", "servers ask persons nothing"),
+    ("ElicitationResult", "servers ask persons nothing"),
+    ("PreModelSwitch", "a change of model has no point of its own"),
+    ("PostModelSwitch", "a change of model has no point of its own"),
+];
+
+impl Event {
+    pub(crate) fn row(self) -> &'static Row {
+        // Every event has a row: a test says so.
+        ROWS.iter().find(|row| row.event == self).unwrap_or(&ROWS[0])
+    }
+
+    /// Its name, as files spell it.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Whether it is about a call of a tool.
+    pub(crate) fn is_about_tools(self) -> bool {
+        self.row().matched == Some("tool_name")
+    }
+
+    /// Whether a hook at it can keep something from happening.
+    pub(crate) fn is_gate(self) -> bool {
+        self.row().exit_two == ExitTwo::Blocks || self == Event::PermissionRequest
+    }
+}
+
+/// The name of the event that a key is, whatever the case of its letters.
+pub(crate) fn spelled(key: &str) -> Option<&'static str> {
+    ROWS.iter().map(|row| row.name).find(|name| name.eq_ignore_ascii_case(key))
+}
+
+/// Whether there is an event of that name, here or there.
+pub(crate) fn is_known(name: &str) -> bool {
+    ROWS.iter().any(|row| row.name == name) || OTHERS.iter().any(|(other, _)| *other == name)
+}
+
+/// What a name in a file means: an event, or why it is none here.
+pub(crate) fn named(name: &str) -> Result<Event, String> {
+    if let Some(row) = ROWS.iter().find(|row| row.name == name) {
+        return Ok(row.event);
+    }
+    let known = OTHERS.iter().find(|(other, _)| *other == name);
+    let shown = cotter::text::show_line(name);
+    let shown = cotter::text::clip(&shown, 60);
+    let names = || ROWS.iter().map(|row| row.name).chain(OTHERS.iter().map(|(name, _)| *name));
+    Err(match (known, cotter::text::nearest(name, names())) {
+        (Some((_, why)), _) => format!("hooks at `{shown}` are not honoured: {why}"),
+        (None, Some(near)) => format!("there is no event `{shown}`: did you mean `{near}`?"),
+        (None, None) => format!("there is no event `{shown}` that is known here"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn b3_every_event_has_one_row() {
+        let shown = |row: &Row| {
+            let points: Vec<_> = row.points.iter().map(|point| point.name()).collect();
+            assert_eq!(row.event.row().name, row.name);
+            assert_eq!(named(row.name), Ok(row.event));
+            format!(
+                "{} {} {} {} ms {:?}\n",
+                row.name,
+                points.join("+"),
+                row.matched.unwrap_or("-"),
+                row.limit_ms,
+                row.exit_two
+            )
+        };
+        expect![[r#"
+            SessionStart session.open+compact.post source 600000 ms TellsPerson
+            UserPromptSubmit user.prompt.submit - 30000 ms Blocks
+            PreToolUse tool.pre tool_name 600000 ms Blocks
+            PermissionRequest permission.ask tool_name 600000 ms Nothing
+            Notification permission.ask notification_type 600000 ms Nothing
+            PostToolUse tool.post tool_name 600000 ms TellsModel
+            PostToolUseFailure tool.post tool_name 600000 ms TellsModel
+            PreCompact compact.pre trigger 600000 ms Blocks
+            PostCompact compact.post trigger 600000 ms TellsPerson
+            SubagentStart session.start agent_type 600000 ms TellsPerson
+            SubagentStop turn.end agent_type 600000 ms Blocks
+            Stop turn.end - 600000 ms Blocks
+            StopFailure error error 600000 ms Nothing
+            SessionEnd session.close reason 1500 ms TellsPerson
+        "#]]
+        .assert_eq(&ROWS.iter().map(shown).collect::<String>());
+        assert_eq!(ROWS.len() + OTHERS.len(), 33, "the events there are");
+    }
+}

@@ -1,0 +1,461 @@
+//! A hook as the dispatch asks it: matched, told, started as often as it has to be, and heard.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::{StreamExt, stream};
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::claude::{
+    Entry, Handler,
+    events::Event,
+    input::{Around, Told, tell},
+    output::{Said, hear},
+    prompt_handler as prompt, tool_mapping as tools,
+};
+use crate::command_hook::{
+    Base, Exit, Job, Letter, Ran, Remarks, Reply, SLACK, entry::CommandHook, late, with_refused,
+};
+use cotter::{
+    cx::Cx,
+    ext::{
+        Registry,
+        foreign::{Answer, Asked, Asking, Change, Decision, Declared, Outside},
+    },
+    host::{self, AsideKind},
+    permission::Mode,
+    points::{PermissionAsk, PointId, Power, ToolPost, ToolPre, TurnEnd},
+    tool::{Doubt, Facts},
+    ui::AskedCall,
+};
+
+/// The most parts of a call that a hook is asked about one by one.
+const MOST_PARTS: usize = 100;
+/// How many of them at the same time.
+const BESIDE: usize = 4;
+
+/// Registers a hook at the points of its event.
+pub(crate) fn register(hook: &CommandHook, entry: &Arc<Entry>, unit: &mut Registry, base: &Base) {
+    let event = entry.event;
+    let unheard = match (unit.owner().may(Power::Answer), hook.declared.detached) {
+        (true, false) => None,
+        (true, true) => Some("nobody waits for it".to_owned()),
+        (false, _) => Some(format!("what comes from `{}` may only tighten", unit.owner().origin)),
+    };
+    let may_answer = unheard.is_none();
+    let asked = Arc::new(Asks {
+        hook: hook.clone(),
+        entry: entry.clone(),
+        base: base.clone(),
+        files: entry.files(&hook.command),
+        allowed: Arc::default(),
+        unheard,
+    });
+    // Each start has the limit to itself.
+    let starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
+    let limit = Some(hook.limit().saturating_mul(u32::try_from(starts).unwrap_or(1)) + SLACK);
+    for (index, &point) in event.row().points.iter().enumerate() {
+        let definition = hook.definition(base);
+        let mut declared = Declared { limit, definition, ..hook.declared.clone() };
+        if event == Event::Notification {
+            declared.power = Some(Power::Observe);
+        }
+        let asker = Arc::new(Asker(asked.clone()));
+        match index {
+            0 => _ = unit.outside(point, declared, asker),
+            _ => host::outside_too(unit, point, declared, asker),
+        }
+    }
+    if event == Event::PreToolUse && may_answer {
+        let name = hook.declared.name.clone();
+        let declared = Declared { name, ..Declared::default() };
+        let allows = Arc::new(Allows(asked.allowed.clone()));
+        host::outside_too(unit, PointId::PermissionAsk, declared, allows);
+    }
+}
+
+struct Asks {
+    hook: CommandHook,
+    entry: Arc<Entry>,
+    base: Base,
+    /// What it runs that was there when it was loaded.
+    files: Vec<PathBuf>,
+    allowed: Arc<Allowed>,
+    /// Why nobody hears it where it allows something.
+    unheard: Option<String>,
+}
+
+struct Asker(Arc<Asks>);
+
+impl Outside for Asker {
+    fn ask(&self, asked: Asked) -> Asking {
+        let asks = self.0.clone();
+        Box::pin(async move { asks.ask(&asked).await })
+    }
+}
+
+impl Asks {
+    async fn ask(&self, asked: &Asked) -> Result<Answer, String> {
+        let event = self.entry.event;
+        let all = tell(event, asked.point, &payload(asked), &around(&asked.cx));
+        let parts = all.len();
+        if parts == 0 {
+            return Ok(not_run(asked, none_of(event, &asked.payload)));
+        }
+        if !self.entry.is_wanted(asked) {
+            return Ok(not_run(asked, "its `if` does not match"));
+        }
+        let told: Vec<_> = all.into_iter().filter_map(|told| self.entry.matched(told)).collect();
+        if told.is_empty() {
+            return Ok(not_run(asked, "its matcher does not match"));
+        }
+        if told.len() > MOST_PARTS && event.is_gate() {
+            let why = format!("a hook is asked about at most {MOST_PARTS} parts of a call");
+            return Ok(Answer::blocked(format!("{why}: make it several calls")));
+        }
+        if told.len() > MOST_PARTS {
+            let why = format!("it is told of {MOST_PARTS} parts of {}, and no more", told.len());
+            asked.cx.notify(&format!("hook `{}`: {why}", self.hook.name));
+        }
+        // Those before a call look, those after it may do something to the same file.
+        let beside = if event.is_gate() { BESIDE } else { 1 };
+        let starts: Vec<_> =
+            told.iter().take(MOST_PARTS).map(|told| self.once(asked, told)).collect();
+        let said: Vec<_> = stream::iter(starts).buffered(beside).collect().await;
+        let said = said.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let is_whole = told.len() == parts;
+        Ok(self.answer(asked, &told, said, is_whole))
+    }
+
+    /// Starts it once. Where its failure passes, it has said nothing.
+    async fn once(&self, asked: &Asked, told: &Told) -> Result<Said, String> {
+        // Not within its limit: whether it may run at all does not depend on how long that takes to see.
+        if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.place()).await) {
+            return Ok(match self.entry.event.is_gate() {
+                true => Said { block: Some(why), ..Said::default() },
+                false => Said { tells: vec![why], ..Said::default() },
+            });
+        }
+        let (limit, remarks) = (self.hook.limit(), Remarks::default());
+        let heard = tokio::time::timeout(limit, self.heard(asked, told, &remarks)).await;
+        let heard = heard.unwrap_or_else(|_| Err(late(limit, &remarks.so_far())));
+        let said = self.hook.passing(asked, heard)?;
+        Ok(match self.hook.declared.detached {
+            true => self.entry.afterwards(said),
+            false => said,
+        })
+    }
+
+    async fn heard(&self, asked: &Asked, told: &Told, remarks: &Remarks) -> Result<Said, String> {
+        let event = self.entry.event;
+        match &self.entry.handler {
+            Handler::Nothing(why) => Err(why.clone()),
+            Handler::Prompt(prompt) => prompt::ask(prompt, event, told, &asked.cx).await,
+            Handler::Http(http) => {
+                let body = Value::Object(told.fields.clone()).to_string().into_bytes();
+                let letter = Letter {
+                    url: http.url.clone(),
+                    headers: http.headers.clone(),
+                    named: http.named.clone(),
+                    body: body.into(),
+                };
+                replied(event, &self.hook.name, self.base.starts.post(letter).await?)
+            }
+            Handler::Command => {
+                let job = Job { remarks: remarks.clone(), ..self.job(asked, told) };
+                let ran = self.base.starts.run(job).await?;
+                let name = &self.hook.name;
+                let tell = |words: &str| asked.cx.notify(&format!("hook `{name}`: {words}"));
+                ran.remarks.iter().for_each(|remark| tell(remark));
+                with_refused(hear(event, name, &ran), &ran, tell)
+            }
+        }
+    }
+
+    fn is_prompt(&self) -> bool {
+        matches!(self.entry.handler, Handler::Prompt(_) | Handler::Nothing(_))
+    }
+
+    async fn check(&self, place: &cotter::Place) -> Result<(), String> {
+        // What it would run was there when it was loaded: its going must not make a run looser.
+        if let Some(gone) = self.files.iter().find(|path| !path.exists()) {
+            let gone = gone.to_string_lossy();
+            return Err(format!("{} was there, and is gone", cotter::text::show_line(&gone)));
+        }
+        let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
+        let words = self.entry.words(&self.hook.command, place.project());
+        let cwd = place.cwd().to_owned();
+        let check = move || pinned.check_way(&words, &cwd).and_then(|()| pinned.check());
+        let checked = tokio::task::spawn_blocking(check).await;
+        checked.unwrap_or_else(|cause| Err(cause.to_string()))
+    }
+
+    fn job(&self, asked: &Asked, told: &Told) -> Job {
+        let place = asked.cx.place();
+        let stdin = Value::Object(told.fields.clone()).to_string().into_bytes();
+        let mut job = self.hook.job(&self.base, asked, stdin);
+        job.cwd = place.cwd().into();
+        job.words = self.entry.words(&self.hook.command, place.project());
+        job.variables.extend(self.entry.variables(place.project()));
+        if self.entry.pinned.is_some() && !self.base.confined {
+            // What it leaves behind would make another folder of it.
+            job.variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+        }
+        job
+    }
+
+    fn answer(&self, asked: &Asked, told: &[Told], said: Vec<Said>, is_whole: bool) -> Answer {
+        let (event, cx) = (self.entry.event, &asked.cx);
+        let ends = said.iter().find_map(|said| said.ends.as_ref());
+        // Elsewhere the run ends by itself, or does not begin.
+        let ends = ends.filter(|_| {
+            !matches!(event, Event::Stop | Event::SubagentStop | Event::UserPromptSubmit)
+        });
+        let end = |why: &String| format!("hook `{}` ended the run: {why}", self.hook.name);
+        let is_ended = ends.is_some_and(|why| host::end_run(cx, end(why)));
+        // Why a run ended is told with its end.
+        let tells = said.iter().flat_map(|said| &said.tells);
+        for words in tells.filter(|words| !is_ended || Some(*words) != ends) {
+            cx.notify(&format!("hook `{}`: {words}", self.hook.name));
+        }
+        let context: Vec<_> = said.iter().flat_map(|said| said.context.clone()).collect();
+        let mut answer = Answer {
+            block: said.iter().find_map(|said| said.block.clone()),
+            ask: said.iter().find_map(|said| said.ask.clone()),
+            additional_context: Some(context.join("\n")).filter(|text| !text.is_empty()),
+            ..Answer::default()
+        };
+        let allows = is_whole && said.iter().all(|said| said.allow);
+        match event {
+            Event::PreToolUse => self.before_tool(asked, told, &said, allows, &mut answer),
+            Event::PermissionRequest if allows => {
+                answer.decision = Some(Decision::Yes);
+                self.tell_unheard(cx);
+            }
+            Event::PostToolUse => {
+                let output = said.iter().rev().find_map(|said| said.output.as_ref());
+                let text = output.and_then(tools::read_response);
+                if output.is_some() && text.is_none() {
+                    let why =
+                        "its `updatedToolOutput` has a form that is not known, and is not taken";
+                    cx.notify(&format!("hook `{}`: {why}", self.hook.name));
+                }
+                answer.change = text.map(Change::Result);
+            }
+            Event::Stop | Event::SubagentStop => answer.go_on = answer.block.take(),
+            _ => {}
+        }
+        answer
+    }
+
+    /// Says that what it allows does not count, where it may not answer for anybody.
+    fn tell_unheard(&self, cx: &Cx) {
+        if let Some(why) = &self.unheard {
+            let words = format!("it said `allow`, which does not count: {why}");
+            host::put_aside(cx, AsideKind::Unheard, &words);
+        }
+    }
+
+    fn before_tool(
+        &self,
+        asked: &Asked,
+        told: &[Told],
+        said: &[Said],
+        allows: bool,
+        answer: &mut Answer,
+    ) {
+        let before = &asked.payload["toolInput"];
+        let mut input = before.clone();
+        for (told, said) in told.iter().zip(said) {
+            let (Some(call), Some(updated)) = (&told.call, &said.input) else { continue };
+            if let Err(why) = call.put_back(updated, &mut input) {
+                let why = format!("its `updatedInput` cannot be taken: {why}");
+                answer.block.get_or_insert(why);
+            }
+        }
+        if answer.block.is_some() {
+            return;
+        }
+        if allows && answer.ask.is_none() {
+            self.allowed.remember(&asked.cx, &asked.payload["callId"], &input);
+            self.tell_unheard(&asked.cx);
+        }
+        answer.change = Some(Change::Input(input)).filter(|change| match change {
+            Change::Input(input) => input != before,
+            _ => false,
+        });
+    }
+}
+
+/// What a hook has to say that is not started.
+fn not_run(asked: &Asked, why: &str) -> Answer {
+    host::put_aside(&asked.cx, AsideKind::NotRun, why);
+    Answer::default()
+}
+
+/// Why something is no event of that name, though it is at its point.
+fn none_of(event: Event, payload: &Value) -> &'static str {
+    match event {
+        Event::PostToolUse => "the tool failed, which is `PostToolUseFailure`",
+        Event::PostToolUseFailure if payload["outcome"] == "cancelled" => "the call was cancelled",
+        Event::PostToolUseFailure => "the tool did not fail",
+        Event::SubagentStart | Event::SubagentStop => "this is no subagent",
+        Event::Stop => "a subagent stops, which is `SubagentStop`",
+        _ => "its event is another one",
+    }
+}
+
+/// What the reply of an address means: as what a command says that ends well. Plain words are told to the
+/// model.
+fn replied(event: Event, name: &str, reply: Reply) -> Result<Said, String> {
+    let Reply { status, body, scrubbed } = reply;
+    if !(200..300).contains(&status) {
+        return Err(format!("it answered with status {status}"));
+    }
+    let exit = Exit::Code(0);
+    let ran = Ran { exit, stdout: body, stderr: vec![], remarks: vec![], refused: vec![] };
+    let mut said = hear(event, name, &ran)?;
+    let words = String::from_utf8_lossy(&ran.stdout);
+    let words = words.trim();
+    if !words.is_empty() && !words.starts_with('{') && said == Said::default() {
+        said.context.push(words.to_owned());
+    }
+    match scrubbed && (said.input.is_some() || said.output.is_some()) {
+        true => Err("secrets were taken out of what it was told, so it can change nothing".into()),
+        false => Ok(said),
+    }
+}
+
+impl Entry {
+    /// Whether its condition lets a call through. What is not understood does.
+    fn is_wanted(&self, asked: &Asked) -> bool {
+        let of_call = host::event::<ToolPre>(asked).map(|called| &called.facts);
+        let facts = of_call.or_else(|| Some(&host::event::<ToolPost>(asked)?.facts));
+        let (Some(rule), Some(facts)) = (&self.condition, facts) else { return true };
+        let tool = asked.payload["toolName"].as_str().unwrap_or_default();
+        rule.matches(tool, facts, asked.cx.place()) || is_dim(facts)
+    }
+
+    /// What it is told, under the name that its matcher lets through.
+    fn matched(&self, told: Told) -> Option<Told> {
+        let names: Vec<String> = told.names(self.event).into_iter().map(str::to_owned).collect();
+        let lets = |name: &String| self.matchers.iter().any(|matcher| matcher.matches(name));
+        match names.iter().position(lets) {
+            Some(0) => Some(told),
+            Some(index) => Some(told.with_name(&names[index])),
+            None if self.event.row().matched.is_none() => Some(told),
+            None => None,
+        }
+    }
+
+    /// What is left of what it said when nobody waited for it.
+    pub(crate) fn afterwards(&self, said: Said) -> Said {
+        let mut context = said.context;
+        context.extend(said.block.filter(|_| self.rewakes));
+        Said { context, tells: said.tells, ..Said::default() }
+    }
+
+    fn variables(&self, project: &Path) -> Vec<(String, std::ffi::OsString)> {
+        let mut variables = vec![("CLAUDE_PROJECT_DIR".to_owned(), project.into())];
+        if let Some(plugin) = &self.plugin {
+            variables.push(("CLAUDE_PLUGIN_ROOT".into(), plugin.root.clone().into()));
+            let data = plugin.data.clone();
+            variables.extend(data.map(|data| ("CLAUDE_PLUGIN_DATA".into(), data.into())));
+        }
+        variables
+    }
+}
+
+/// What is told of an event, and what only handlers in the program are told.
+fn payload(asked: &Asked) -> Value {
+    let mut payload = asked.payload.clone();
+    if let Some(question) = host::event::<PermissionAsk>(asked) {
+        for (index, call) in question.calls.iter().enumerate() {
+            payload["calls"][index]["input"] = (*call.input).clone();
+        }
+    }
+    if let Some(ending) = host::event::<TurnEnd>(asked) {
+        payload["sentOn"] = ending.sent_on.into();
+    }
+    payload
+}
+
+/// Whether something about a call was not understood.
+fn is_dim(facts: &Facts) -> bool {
+    facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
+}
+
+fn around(cx: &Cx) -> Around<'_> {
+    Around {
+        session: host::root_session_id(cx),
+        subagent: host::is_subagent(cx).then(|| cx.agent_id()),
+        mode: mode(host::agent(cx).policy().mode()),
+        place: cx.place(),
+    }
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Ask => "default",
+        Mode::AcceptEdits => "acceptEdits",
+        Mode::Plan => "plan",
+        Mode::Auto => "dontAsk",
+        _ => "default",
+    }
+}
+
+/// The calls that a hook allowed, to the letter: what nobody need be asked about.
+#[derive(Default)]
+struct Allowed(Mutex<VecDeque<Allowance>>);
+
+struct Allowance {
+    session: SmolStr,
+    run: SmolStr,
+    call: Value,
+    input: Value,
+}
+
+/// The most that are kept.
+const KEPT: usize = 256;
+
+impl Allowed {
+    fn remember(&self, cx: &Cx, call: &Value, input: &Value) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(Allowance {
+            session: cx.session_id().into(),
+            run: cx.run_id().into(),
+            call: call.clone(),
+            input: input.clone(),
+        });
+    }
+
+    fn has(&self, cx: &Cx, call: &AskedCall) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().any(|kept| {
+            kept.session == cx.session_id()
+                && kept.run == cx.run_id()
+                && kept.call == call.call_id.as_str()
+                && kept.input == *call.input
+        })
+    }
+}
+
+/// Says yes where a person is about to be asked about nothing but what was allowed.
+struct Allows(Arc<Allowed>);
+
+impl Outside for Allows {
+    fn ask(&self, asked: Asked) -> Asking {
+        let question = host::event::<PermissionAsk>(&asked);
+        let all = question
+            .is_some_and(|question| question.calls.iter().all(|call| self.0.has(&asked.cx, call)));
+        let answer = Answer { decision: all.then_some(Decision::Yes), ..Answer::default() };
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}

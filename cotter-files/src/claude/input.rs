@@ -1,0 +1,228 @@
+//! What a hook reads on standard input: our events in the fields that Claude Code tells.
+
+use serde_json::{Map, Value, json};
+
+use crate::claude::{events::Event, tool_mapping as tools, tool_mapping::TheirCall};
+use cotter::{cx::Place, points::PointId};
+
+/// What is not in the payload of an event.
+pub(crate) struct Around<'a> {
+    /// The session that everybody works for.
+    pub(crate) session: &'a str,
+    /// The subagent it happens in, if it does.
+    pub(crate) subagent: Option<&'a str>,
+    /// Their word for the mode.
+    pub(crate) mode: &'static str,
+    pub(crate) place: &'a Place,
+}
+
+/// One thing that a hook is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) fields: Map<String, Value>,
+    /// The call it is about.
+    pub(crate) call: Option<TheirCall>,
+}
+
+impl Told {
+    /// What a matcher is held against, each of several names for the same. Nothing where everything is
+    /// let through.
+    pub(crate) fn names(&self, event: Event) -> Vec<&str> {
+        let Some(field) = event.row().matched else { return vec![] };
+        let names = self.call.as_ref().map_or(&[][..], |call| call.names.as_slice());
+        match names.is_empty() {
+            true => self.fields.get(field).and_then(Value::as_str).into_iter().collect(),
+            false => names.to_vec(),
+        }
+    }
+
+    /// The same under another name of its tool.
+    pub(crate) fn with_name(mut self, name: &str) -> Self {
+        self.fields.insert("tool_name".into(), name.into());
+        self
+    }
+}
+
+/// An event of ours as theirs: none where it is none of that name, several where a call of ours is several
+/// of theirs.
+pub(crate) fn tell(
+    event: Event,
+    point: PointId,
+    payload: &Value,
+    around: &Around<'_>,
+) -> Vec<Told> {
+    if event.is_about_tools() {
+        return about_tools(event, payload, around);
+    }
+    let Some(own) = own(event, point, payload, around) else { return vec![] };
+    vec![Told { fields: with_base(event, payload, around, own), call: None }]
+}
+
+/// An event about calls.
+fn about_tools(event: Event, payload: &Value, around: &Around<'_>) -> Vec<Told> {
+    let failed = payload["is_error"] == true;
+    match event {
+        Event::PermissionRequest => {
+            let calls = list(payload, "calls").iter().map(|call| {
+                json!({"toolName": call["name"], "toolInput": call["input"], "offer": call["offer"]})
+            });
+            calls.flat_map(|call| called(event, payload, &call, around)).collect()
+        }
+        Event::PostToolUse if failed => vec![],
+        Event::PostToolUseFailure if !failed || payload["outcome"] == "cancelled" => vec![],
+        _ => called(event, payload, payload, around),
+    }
+}
+
+/// What an event that is not about a call tells besides what all do; nothing where it is none of that name.
+fn own(event: Event, point: PointId, payload: &Value, around: &Around<'_>) -> Option<Value> {
+    let text = |key: &str| payload[key].as_str().unwrap_or_default();
+    let in_subagent = around.subagent.is_some();
+    Some(match event {
+        Event::SessionStart => {
+            let source = match (point, text("how")) {
+                (PointId::CompactPost, _) => "compact",
+                (_, "resumed") => "resume",
+                (_, "forked") => "fork",
+                _ => "startup",
+            };
+            json!({"source": source})
+        }
+        Event::UserPromptSubmit => json!({"prompt": payload["prompt"]}),
+        Event::Notification => notified(payload),
+        Event::PreCompact => json!({"trigger": trigger(payload), "custom_instructions": ""}),
+        Event::PostCompact => {
+            json!({"trigger": trigger(payload), "compact_summary": payload["summary"]})
+        }
+        Event::SubagentStart if in_subagent => json!({}),
+        Event::SubagentStop if in_subagent => {
+            let mut fields = stopping(payload);
+            fields["agent_transcript_path"] = "".into();
+            fields
+        }
+        Event::Stop if !in_subagent => stopping(payload),
+        Event::StopFailure => json!({
+            "error": failure(text("code"))?,
+            "error_details": payload["message"],
+            "last_assistant_message": payload["message"],
+        }),
+        Event::SessionEnd => json!({"reason": "other"}),
+        _ => return None,
+    })
+}
+
+fn list<'a>(payload: &'a Value, key: &str) -> &'a [Value] {
+    payload[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn notified(payload: &Value) -> Value {
+    let ours = list(payload, "calls").iter().filter_map(|call| call["name"].as_str());
+    let names = ours.map(|ours| *tools::their_names(ours).first().unwrap_or(&ours));
+    let message = format!("Permission is needed to use {}", names.collect::<Vec<_>>().join(", "));
+    json!({
+        "message": message,
+        "title": "Permission needed",
+        "notification_type": "permission_prompt",
+    })
+}
+
+fn with_base(event: Event, payload: &Value, around: &Around<'_>, own: Value) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut put = |key: &str, value: Value| _ = fields.insert(key.into(), value);
+    put("session_id", around.session.into());
+    // Session files are closed to hooks, and are none of theirs.
+    put("transcript_path", "".into());
+    put("cwd", payload["cwd"].clone());
+    let has_mode = event.is_about_tools()
+        || matches!(event, Event::UserPromptSubmit | Event::Stop | Event::SubagentStop);
+    if has_mode {
+        put("permission_mode", around.mode.into());
+    }
+    put("hook_event_name", event.name().into());
+    if let Some(subagent) = around.subagent {
+        put("agent_id", payload["runId"].clone());
+        put("agent_type", subagent.into());
+    }
+    if let Value::Object(own) = own {
+        own.into_iter().for_each(|(key, value)| put(&key, value));
+    }
+    fields
+}
+
+/// A call, and what it came to where it ran.
+fn called(event: Event, payload: &Value, call: &Value, around: &Around<'_>) -> Vec<Told> {
+    let tool = call["toolName"].as_str().unwrap_or_default();
+    let input = &call["toolInput"];
+    let told = tools::tell(tool, input, around.place).into_iter().map(|theirs| {
+        let name = theirs.names.first().copied().unwrap_or(tool);
+        let mut own = json!({"tool_name": name, "tool_input": theirs.input});
+        if let (Some(cwd), "Bash") = (input["cwd"].as_str(), name) {
+            own["cwd"] = tools::whole(cwd, around.place).into();
+        }
+        match event {
+            Event::PermissionRequest => suggest(&mut own, call),
+            _ => own["tool_use_id"] = payload["callId"].clone(),
+        }
+        let result = payload["result"].as_str().unwrap_or_default();
+        if event == Event::PostToolUse {
+            own["tool_response"] = tools::response(&theirs, name, result, false);
+        }
+        if event == Event::PostToolUseFailure {
+            own["error"] = result.into();
+            own["is_interrupt"] = false.into();
+        }
+        if payload.get("durationMs").is_some() {
+            own["duration_ms"] = payload["durationMs"].clone();
+        }
+        Told { fields: with_base(event, payload, around, own), call: Some(theirs) }
+    });
+    told.collect()
+}
+
+/// The rules a person would be offered.
+fn suggest(own: &mut Value, call: &Value) {
+    let rules = list(call, "offer").iter().filter_map(Value::as_str).map(|rule| {
+        let (tool, spec) = match rule.split_once('(') {
+            Some((tool, spec)) => (tool, spec.strip_suffix(')')),
+            None => (rule, None),
+        };
+        let tool = *tools::their_names(tool).first().unwrap_or(&tool);
+        match spec {
+            Some(spec) => json!({"toolName": tool, "ruleContent": spec}),
+            None => json!({"toolName": tool}),
+        }
+    });
+    let rules: Vec<_> = rules.collect();
+    if !rules.is_empty() {
+        own["permission_suggestions"] = json!([{
+            "type": "addRules", "rules": rules, "behavior": "allow", "destination": "session",
+        }]);
+    }
+}
+
+fn trigger(payload: &Value) -> &'static str {
+    if payload["trigger"] == "forced" { "manual" } else { "auto" }
+}
+
+fn stopping(payload: &Value) -> Value {
+    json!({
+        "stop_hook_active": payload["sentOn"].as_u64().unwrap_or_default() > 0,
+        "last_assistant_message": payload["text"],
+        "background_tasks": [],
+        "session_crons": [],
+    })
+}
+
+/// Their word for what went wrong with a model; nothing for what is no failure of a model.
+fn failure(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "auth" => "authentication_failed",
+        "rate_limited" => "rate_limit",
+        "overloaded" => "overloaded",
+        "bad_request" | "context_overflow" => "invalid_request",
+        "max_tokens" => "max_output_tokens",
+        "network" | "timeout" => "server_error",
+        "other" => "unknown",
+        _ => return None,
+    })
+}

@@ -1,0 +1,60 @@
+//! What was meant as a gate and would be none, without a word: keys that nobody reads, hooks beyond the most
+//! that a file may have.
+
+use crate::claude::{entries::MOST_HOOKS, events};
+use crate::document::{Document, Node, Object, location::SettingsError};
+
+/// Refuses a file in which a gate would be lost: a key that is `hooks` or an event but for the case of its
+/// letters, an event outside `hooks`, `hooks` within itself, a gate beyond the most hooks of a file.
+pub fn check(document: &Document) -> Result<(), SettingsError> {
+    let root = document.root().object()?;
+    for (key, node) in root.members().filter(|(key, _)| *key != "hooks") {
+        stray(key).map_or(Ok(()), |why| Err(node.error(why)))?;
+    }
+    let Some(hooks) = root.get("hooks") else { return Ok(()) };
+    let mut seen = 0;
+    for (key, groups) in hooks.object()?.members() {
+        match events::spelled(key) {
+            Some(name) if name == key => count(name, groups, &mut seen)?,
+            Some(name) => {
+                return Err(groups.error(format!("there is no such event: it is spelled `{name}`")));
+            }
+            None if key.eq_ignore_ascii_case("hooks") => {
+                return Err(groups.error("`hooks` stands within `hooks`: events stand there"));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Why a key beside `hooks` cannot be left alone, where it cannot.
+pub(crate) fn stray(key: &str) -> Option<String> {
+    if key.eq_ignore_ascii_case("hooks") {
+        return Some("nobody reads this key: it is spelled `hooks`".into());
+    }
+    let event = events::spelled(key)?;
+    Some(format!("the event `{event}` stands outside `hooks`, where nobody reads it"))
+}
+
+/// Counts the handlers of an event; a gate that is one too many is an error.
+fn count(event: &str, groups: Node<'_>, seen: &mut usize) -> Result<(), SettingsError> {
+    let is_gate = events::named(event).is_ok_and(|event| event.is_gate());
+    let groups = groups.list().into_iter().flatten();
+    for group in groups.filter_map(|group| group.object().ok()) {
+        *seen += handlers(&group);
+        if is_gate && *seen > MOST_HOOKS {
+            let why = format!("a file has at most {MOST_HOOKS} hooks: a gate beyond them is lost");
+            return Err(group.node().error(why));
+        }
+    }
+    Ok(())
+}
+
+/// How many handlers a group has. One may stand in the group's own place.
+fn handlers(group: &Object<'_>) -> usize {
+    match group.get("hooks") {
+        Some(hooks) => hooks.list().map_or(0, |list| list.len()),
+        None => usize::from(group.get("command").is_some()),
+    }
+}

@@ -1,0 +1,387 @@
+//! What a hook's exit code and output mean, event by event.
+//!
+//! What refuses does so however badly it is written. What would let something happen that would not happen
+//! otherwise must be written as it is published.
+
+use serde_json::{Map, Value};
+
+use crate::claude::events::{Event, ExitTwo};
+use crate::command_hook::{
+    Exit, MAX_OUTPUT, Ran,
+    dialect::{REASON_CHARS, read_object},
+    exited,
+};
+use cotter::{
+    host::{is_no, is_yes},
+    text,
+};
+
+/// What a hook said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Said {
+    /// It does not happen; at `Stop`, the model goes on; after a tool, the model is told.
+    pub(crate) block: Option<String>,
+    /// A person must say yes first.
+    pub(crate) ask: Option<String>,
+    /// Nobody need be asked.
+    pub(crate) allow: bool,
+    /// Another input, whole, in their words.
+    pub(crate) input: Option<Map<String, Value>>,
+    /// Another result, in their form.
+    pub(crate) output: Option<Value>,
+    /// What the model should know.
+    pub(crate) context: Vec<String>,
+    /// What the person should know.
+    pub(crate) tells: Vec<String>,
+    /// The run ends, for this reason.
+    pub(crate) ends: Option<String>,
+}
+
+/// What a program said. An error is its failure.
+pub(crate) fn hear(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
+    let heard = settle(event, name, ran);
+    // Half a refusal refuses. Where plain words are meant for the model, they are no half of anything.
+    let is_plain = || match is_object(&ran.stdout) {
+        true => read_object(ran.stdout.trim_ascii()).is_err(),
+        false => !event.row().plain_context,
+    };
+    let lacks = |said: &Said| said.block.is_none() && (said.allow || is_plain());
+    let doubtful = heard.as_ref().map_or(true, lacks);
+    let is_silent = heard.as_ref().is_ok_and(|said| *said == Said::default());
+    let misplaced =
+        || read_object(ran.stdout.trim_ascii()).is_ok_and(|object| has_refusal(&object.into()));
+    let refused = doubtful && refuses(&String::from_utf8_lossy(&ran.stdout));
+    match event.is_gate() && (refused || is_silent && misplaced()) {
+        true => Ok(Said {
+            block: Some("what it said refuses, though it cannot be taken as a whole".into()),
+            ..Said::default()
+        }),
+        false => heard,
+    }
+}
+
+fn settle(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
+    let row = event.row();
+    if ran.stdout.len() > MAX_OUTPUT {
+        return Err(format!("it said more than {MAX_OUTPUT} bytes"));
+    }
+    let code = match ran.exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+    };
+    let object = match is_object(&ran.stdout) {
+        true => Some(read_object(ran.stdout.trim_ascii())),
+        false => None,
+    };
+    let remarked = String::from_utf8_lossy(&ran.stderr);
+    let remarked = remarked.trim();
+    let is_known = matches!(object, Some(Ok(_)));
+    let read = match &object {
+        Some(Ok(object)) => read(event, object),
+        Some(Err(cause)) if code == 0 && !row.plain_context => {
+            Err(format!("what it said begins with `{{` and is not JSON: {cause}"))
+        }
+        _ => Ok(Said::default()),
+    };
+    match code {
+        0 => {
+            let mut said = read?;
+            if !is_known && row.plain_context {
+                said.context = words(&String::from_utf8_lossy(&ran.stdout)).into_iter().collect();
+            }
+            Ok(said)
+        }
+        2 => {
+            let why = match remarked {
+                "" => format!("hook {name} exited with code 2"),
+                words => clip(words),
+            };
+            Ok(exited_with_two(row.exit_two, read.unwrap_or_default(), why))
+        }
+        // The object alone decides; but whoever fails allows nothing.
+        _ if is_known => read.map(|said| Said { allow: false, ..said }),
+        _ => Err(exited(code, &ran.stderr)),
+    }
+}
+
+fn is_object(stdout: &[u8]) -> bool {
+    stdout.trim_ascii_start().first() == Some(&b'{')
+}
+
+fn exited_with_two(two: ExitTwo, said: Said, why: String) -> Said {
+    match two {
+        ExitTwo::Blocks | ExitTwo::TellsModel => {
+            Said { block: said.block.or(Some(why)), ask: None, allow: false, input: None, ..said }
+        }
+        ExitTwo::TellsPerson => {
+            let tells = said.tells.into_iter().chain([why]).collect();
+            Said { tells, ..said }
+        }
+        ExitTwo::Nothing => said,
+    }
+}
+
+/// What an object says at an event.
+fn read(event: Event, object: &Map<String, Value>) -> Result<Said, String> {
+    let empty = Map::new();
+    let own = object.get("hookSpecificOutput").and_then(Value::as_object).unwrap_or(&empty);
+    let answer = Output { object, own, event };
+    let mut said = Said::default();
+    let has_context = !matches!(
+        event,
+        Event::PermissionRequest
+            | Event::Notification
+            | Event::PreCompact
+            | Event::PostCompact
+            | Event::SessionEnd
+            | Event::StopFailure
+    );
+    if has_context {
+        said.context = answer.text("additionalContext").into_iter().collect();
+    }
+    let is_heard = !matches!(
+        event,
+        Event::Notification
+            | Event::PreCompact
+            | Event::PostCompact
+            | Event::SessionEnd
+            | Event::StopFailure
+    );
+    if is_heard {
+        said.tells = object.get("systemMessage").and_then(plain).into_iter().collect();
+        said.ends = is_no(object.get("continue")).then(String::new);
+    }
+    match event {
+        Event::PreToolUse => answer.before_tool(&mut said)?,
+        Event::PermissionRequest => answer.permission(&mut said)?,
+        Event::UserPromptSubmit | Event::PreCompact | Event::Stop | Event::SubagentStop => {
+            answer.decision(&mut said)?;
+        }
+        Event::PostToolUse | Event::PostToolUseFailure => {
+            answer.decision(&mut said)?;
+            let output = answer.get("updatedToolOutput").or(answer.get("updatedMCPToolOutput"));
+            said.output = output.filter(|_| event == Event::PostToolUse).cloned();
+        }
+        _ => {}
+    }
+    if said.ends.is_some() {
+        let why = object.get("stopReason").and_then(plain).or(answer.text("reason"));
+        answer.end(&mut said, why.unwrap_or_else(|| "it ends the run".into()));
+    }
+    Ok(said)
+}
+
+/// The object, and the part of it that is for the event.
+struct Output<'a> {
+    object: &'a Map<String, Value>,
+    own: &'a Map<String, Value>,
+    event: Event,
+}
+
+/// What a decision's word means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    Nothing,
+    Allow,
+    Unknown,
+    Ask,
+    Defer,
+    Deny,
+}
+
+impl Output<'_> {
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.own.get(key).or_else(|| self.object.get(key)).filter(|value| !value.is_null())
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        self.get(key).and_then(plain)
+    }
+
+    /// Whether the part for the event says that it is.
+    fn is_proper(&self) -> bool {
+        self.own.get("hookEventName").and_then(Value::as_str) == Some(self.event.name())
+    }
+
+    fn before_tool(&self, said: &mut Said) -> Result<(), String> {
+        let own = word(self.own.get("permissionDecision"));
+        let misplaced = [self.object.get("permissionDecision"), self.own.get("decision")];
+        let misplaced = misplaced.map(|value| word(value).max(Word::Nothing));
+        let legacy = word(self.object.get("decision"));
+        let strictest = misplaced.into_iter().chain([own, legacy]).max().unwrap_or(Word::Nothing);
+        let reason = self.text("permissionDecisionReason").or(self.text("reason"));
+        let allows = own == Word::Allow && self.is_proper();
+        // The old way.
+        let approves = self.object.get("decision").is_some_and(|word| word == "approve");
+        match strictest {
+            Word::Deny => said.block = Some(reason.unwrap_or_else(|| NO_REASON.into())),
+            Word::Defer => {
+                let why = "it puts the call off, which is a person's to decide here";
+                said.ask = Some(reason.unwrap_or_else(|| why.into()));
+            }
+            Word::Ask => {
+                said.ask = Some(reason.unwrap_or_else(|| "it wants a person asked".into()))
+            }
+            Word::Unknown => return Err("its decision is none that is known".into()),
+            Word::Allow => said.allow = allows || approves,
+            Word::Nothing => {}
+        }
+        match self.get("updatedInput") {
+            Some(Value::Object(input)) => said.input = Some(input.clone()),
+            // It meant another call than the one that would run.
+            Some(_) if said.block.is_none() => {
+                said.block = Some("its `updatedInput` is no object".into());
+            }
+            _ => {}
+        }
+        said.allow &= said.block.is_none();
+        Ok(())
+    }
+
+    fn permission(&self, said: &mut Said) -> Result<(), String> {
+        let decision = self.get("decision");
+        let part = |key: &str| decision.and_then(|decision| decision.get(key));
+        match word(decision) {
+            Word::Deny => {
+                let reason = part("message").and_then(plain).or(self.text("reason"));
+                said.block = Some(reason.unwrap_or_else(|| "it answered no".into()));
+                if is_yes(part("interrupt")) {
+                    said.ends.get_or_insert_default();
+                }
+            }
+            Word::Allow if part("updatedInput").is_some_and(|input| !input.is_null()) => {
+                let why = "it would change the call it allows, which is not honoured: the person is asked";
+                said.tells.push(why.into());
+            }
+            Word::Allow => {
+                let behavior = part("behavior").and_then(Value::as_str);
+                said.allow = behavior == Some("allow") && self.is_proper();
+                if is_yes(part("updatedPermissions")) {
+                    said.tells.push("the rules it gives are not taken over".into());
+                }
+            }
+            Word::Unknown => return Err("its decision is none that is known".into()),
+            Word::Ask | Word::Defer | Word::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn decision(&self, said: &mut Said) -> Result<(), String> {
+        match word(self.get("decision")).max(word(self.object.get("decision"))) {
+            Word::Deny => {
+                said.block = Some(self.text("reason").unwrap_or_else(|| NO_REASON.into()));
+            }
+            Word::Unknown => return Err("its decision is none that is known".into()),
+            _ => {}
+        }
+        let stops = matches!(self.event, Event::Stop | Event::SubagentStop);
+        if stops && said.block.is_none() && !said.context.is_empty() {
+            // What it has to say keeps the conversation going.
+            said.block = Some(std::mem::take(&mut said.context).join("\n"));
+        }
+        Ok(())
+    }
+
+    /// The run ends, which goes before everything else it said.
+    fn end(&self, said: &mut Said, why: String) {
+        said.allow = false;
+        match self.event {
+            Event::Stop | Event::SubagentStop => (said.block, said.context) = (None, vec![]),
+            Event::PreToolUse | Event::PermissionRequest | Event::UserPromptSubmit => {
+                said.block.get_or_insert_with(|| why.clone());
+            }
+            _ => {}
+        }
+        said.tells.push(why.clone());
+        said.ends = Some(why);
+    }
+}
+
+const NO_REASON: &str = "it gave no reason";
+
+/// Words that refuse, whatever their case.
+const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];
+
+fn word(value: Option<&Value>) -> Word {
+    match value {
+        None | Some(Value::Null) => Word::Nothing,
+        Some(Value::Bool(false)) => Word::Deny,
+        Some(Value::String(text)) => match text.as_str() {
+            "allow" | "approve" => Word::Allow,
+            text => match text.trim().to_ascii_lowercase().as_str() {
+                "" | "continue" | "pass" => Word::Nothing,
+                "ask" => Word::Ask,
+                "defer" => Word::Defer,
+                word if REFUSALS.contains(&word) => Word::Deny,
+                _ => Word::Unknown,
+            },
+        },
+        Some(Value::Object(object)) => word(object.get("behavior")),
+        Some(_) => Word::Unknown,
+    }
+}
+
+/// A text as it is; anything else as it would be written.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => words(text),
+        other => Some(clip(&other.to_string())),
+    }
+}
+
+/// The most of what it says that is passed on.
+const WORDS_CHARS: usize = 10_000;
+
+fn words(text: &str) -> Option<String> {
+    let text = Some(text.trim()).filter(|text| !text.is_empty())?;
+    Some(text::clip(text, WORDS_CHARS).into_owned())
+}
+
+fn clip(text: &str) -> String {
+    text::clip(text, REASON_CHARS).into_owned()
+}
+
+/// Whether somewhere in an object, however its keys are spelled, something refuses.
+fn has_refusal(value: &Value) -> bool {
+    let is_one = |(key, value): (&String, &Value)| {
+        let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
+        match (key.to_ascii_lowercase().as_str(), value) {
+            ("permissiondecision" | "decision" | "behavior", Value::String(said)) => {
+                REFUSALS.contains(&said.to_ascii_lowercase().as_str())
+            }
+            ("continue", said) => is_no(Some(said)),
+            ("block" | "blocked" | "deny" | "denied", said) => is_yes(Some(said)),
+            (_, value) => has_refusal(value),
+        }
+    };
+    match value {
+        Value::Object(members) => members.iter().any(is_one),
+        Value::Array(items) => items.iter().any(has_refusal),
+        _ => false,
+    }
+}
+
+/// Whether a text that cannot be read as a whole says somewhere that it refuses: `"decision": "block"`,
+/// in quotes of either kind.
+fn refuses(text: &str) -> bool {
+    let value_of = |key: &str| {
+        text.match_indices(key).any(|(at, _)| {
+            let before = text[..at].chars().next_back();
+            let rest = &text[at + key.len()..];
+            let quoted = before.filter(|quote| matches!(quote, '"' | '\''));
+            let Some(rest) = quoted.and_then(|quote| rest.strip_prefix(quote)) else {
+                return false;
+            };
+            let Some(value) = rest.trim_start().strip_prefix(':') else { return false };
+            let value = value.trim_start().trim_start_matches(['"', '\'']);
+            let end = value.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(value.len());
+            let value = value[..end].to_ascii_lowercase();
+            match key {
+                "continue" => value == "false",
+                _ => REFUSALS.contains(&value.as_str()),
+            }
+        })
+    };
+    ["permissionDecision", "decision", "behavior", "continue"].into_iter().any(value_of)
+}

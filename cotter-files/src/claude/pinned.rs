@@ -1,0 +1,78 @@
+//! Hooks that run in place: their folder is looked at right before each start.
+
+#[cfg(unix)]
+use std::path::PathBuf;
+use std::{ffi::OsString, path::Path};
+
+use crate::trust::snapshot::{Hash, Snapshot};
+#[cfg(unix)]
+use cotter::text;
+
+/// A folder that must hold what it held when a person trusted it, to the byte.
+#[cfg(unix)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// The folder.
+    pub folder: PathBuf,
+    /// What stood for its contents then.
+    pub hash: Hash,
+}
+
+#[cfg(unix)]
+impl Pinned {
+    /// Reads the folder again. An error says that it is another, or why it cannot be told.
+    pub fn check(&self) -> Result<(), String> {
+        let shown = text::show_line(&self.folder.to_string_lossy()).into_owned();
+        match Snapshot::take(&self.folder) {
+            Ok(now) if now.hash() == self.hash => Ok(()),
+            Ok(_) => Err(format!(
+                "{shown} is not as it was trusted: `cotter trust` shows the difference"
+            )),
+            Err(why) => Err(format!("{shown} cannot be held against what was trusted: {why}")),
+        }
+    }
+
+    /// Whether a command that names the folder by a path from here means this one. An error says that another
+    /// of its name is nearer: what would run there is not what was trusted.
+    pub(crate) fn check_way(&self, words: &[OsString], cwd: &Path) -> Result<(), String> {
+        let Some(name) = self.folder.file_name() else { return Ok(()) };
+        let nearer = cwd.join(name);
+        let is_this = || nearer.canonicalize().ok() == self.folder.canonicalize().ok();
+        let named = format!("{}/", name.to_string_lossy());
+        let names = |word: &OsString| names_from_here(&word.to_string_lossy(), &named);
+        if nearer.symlink_metadata().is_err() || is_this() || !words.iter().any(names) {
+            return Ok(());
+        }
+        let [shown, nearer] = [&self.folder, &nearer].map(|path| path.to_string_lossy());
+        let [shown, nearer] = [&shown, &nearer].map(|path| text::show_line(path));
+        Err(format!("it would run what is in {nearer}, and not in {shown}, which was trusted"))
+    }
+}
+
+/// Whether a word has a path in it that begins with a name, seen from the working folder.
+#[cfg(unix)]
+fn names_from_here(word: &str, named: &str) -> bool {
+    word.contains("PWD")
+        || word.match_indices(named).any(|(at, _)| match word[..at].strip_suffix("./") {
+            Some(before) => !before.ends_with(['.', '/', '}']),
+            None => !word[..at].ends_with('/'),
+        })
+}
+
+/// There is no trust on this system, so nothing is pinned.
+#[cfg(not(unix))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pinned {}
+
+#[cfg(not(unix))]
+impl Pinned {
+    /// Never asked.
+    pub fn check(&self) -> Result<(), String> {
+        match *self {}
+    }
+
+    /// Never asked.
+    pub(crate) fn check_way(&self, _: &[OsString], _: &Path) -> Result<(), String> {
+        match *self {}
+    }
+}

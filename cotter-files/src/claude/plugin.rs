@@ -1,0 +1,629 @@
+//! Plugins: folders that bring skills, agents, commands, hooks and servers together, under one name.
+//!
+//! ```text
+//! .claude-plugin/plugin.json   the manifest, .plugin/plugin.json and plugin.json likewise, or none
+//! skills/  agents/  commands/  and what the manifest names besides
+//! hooks/hooks.json             hooks of the claude dialect, or `hooks` of the manifest
+//! .mcp.json                    servers, or `mcpServers` of the manifest
+//! mcp.json                     servers of Agent Plugins, whose manifest is plugin.json
+//! ```
+//!
+//! Nothing in it is run or installed here. What a manifest names must lie in the plugin. Commands are called
+//! `plugin:name`; a skill or an agent, whose names have no colon, `plugin-name`, which is told.
+//!
+//! A gate may be in any file of hooks. One that cannot be read is no remark but stands in
+//! [`Plugin::broken`]: whoever uses the plugin has to decide what to do without it.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{
+    fs, io,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::{
+    claude,
+    command_hook::entry::{CommandHook, CommandLine},
+    document::{Document, Node, location::SettingsError},
+};
+use crate::{
+    extensions::{Diagnostic, FileKind, Loaded, Loading, Severity, agents, commands, skills},
+    folder::walk::{self, nearest_name},
+};
+use cotter::{ext::Kind, host::check_name, text};
+
+/// Where a manifest may be. All that are there are read: a gate may be in any of them.
+const MANIFESTS: [&str; 3] =
+    [".claude-plugin/plugin.json", ".plugin/plugin.json", crate::claude::agent_plugin::MANIFEST];
+const HOOKS: &str = "hooks/hooks.json";
+const SERVERS: &str = ".mcp.json";
+
+/// What stands for the folder of a plugin.
+const ROOTS: [&str; 2] = ["${CLAUDE_PLUGIN_ROOT}", "${PLUGIN_ROOT}"];
+
+/// What other programs read of a plugin, and we do not.
+const OF_OTHERS: [&str; 10] = [
+    ".codex-plugin",
+    ".cursor-plugin",
+    ".github/plugin",
+    ".lsp.json",
+    "gemini-extension.json",
+    "monitors",
+    "output-styles",
+    "rules",
+    "settings.json",
+    "themes",
+];
+
+/// The most bytes of a file of JSON.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// Keys of a manifest that say what the plugin is.
+const ABOUT: [&str; 10] = [
+    "$schema",
+    "name",
+    "displayName",
+    "version",
+    "description",
+    "author",
+    "homepage",
+    "repository",
+    "license",
+    "keywords",
+];
+
+/// Whether a folder says that it is a plugin.
+pub(crate) fn is_one(folder: &Path) -> bool {
+    MANIFESTS.iter().chain([&HOOKS]).any(|path| folder.join(path).symlink_metadata().is_ok())
+}
+
+/// A plugin as its folder tells.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plugin {
+    /// Its name: what its names begin with.
+    pub name: SmolStr,
+    /// Where it lies: what `${CLAUDE_PLUGIN_ROOT}` stands for.
+    pub root: PathBuf,
+    /// Files with hooks of the claude dialect.
+    pub hooks: Vec<Brought>,
+    /// Files with servers of the Model Context Protocol.
+    pub servers: Vec<Brought>,
+    /// What is to be said about it.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What may have held a gate and cannot be read: used without it, the plugin is looser than it was meant.
+    pub broken: Vec<Diagnostic>,
+    skills: Vec<PathBuf>,
+    agents: Vec<PathBuf>,
+    commands: Vec<PathBuf>,
+}
+
+/// A file of JSON that a plugin brings, or a part of its manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Brought {
+    /// The file.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// What a file of JSON is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Hooks,
+    Servers,
+}
+
+impl Of {
+    /// The key that it stands under.
+    fn key(self) -> &'static str {
+        match self {
+            Of::Hooks => "hooks",
+            Of::Servers => "mcpServers",
+        }
+    }
+}
+
+/// What one manifest says of the plugin as a whole.
+#[derive(Default)]
+struct Manifest {
+    name: Option<String>,
+    /// The version of Agent Plugins that it is of.
+    version: Option<crate::claude::agent_plugin::Version>,
+}
+
+/// Reads files of a plugin, by their path from its root. `None`: there is none.
+pub type Reads<'a> = &'a dyn Fn(&Path) -> Option<Result<Vec<u8>, String>>;
+
+impl Plugin {
+    /// The plugin of a folder; `None` where nothing of one is in it. An error says why it cannot be read.
+    pub fn load(root: &Path) -> Result<Option<Self>, Diagnostic> {
+        let rejected = |why: String| Diagnostic::new(root, None, Severity::Rejected, why);
+        let real = fs::canonicalize(root);
+        let real = real.map_err(|cause| rejected(format!("it cannot be read: {cause}")))?;
+        if !real.is_dir() {
+            return Err(rejected("it is no folder".into()));
+        }
+        let mut plugin = Plugin::read(&real, &|path| read(&real, path))?;
+        if plugin.is_empty(&real) {
+            return Ok(None);
+        }
+        let others = OF_OTHERS.iter().map(|name| (*name).to_owned());
+        for name in others.chain(crate::claude::agent_plugin::folders_of_others(&real)) {
+            if real.join(&name).symlink_metadata().is_ok() {
+                let why = "it is not honoured".into();
+                plugin.say(Path::new(&name), None, Severity::Warning, why);
+            }
+        }
+        Ok(Some(plugin))
+    }
+
+    /// The same of what is read otherwise: a snapshot, a copy.
+    pub fn read(root: &Path, reads: Reads<'_>) -> Result<Self, Diagnostic> {
+        let folder = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut plugin = Plugin {
+            name: SmolStr::default(),
+            root: root.into(),
+            hooks: vec![],
+            servers: vec![],
+            diagnostics: vec![],
+            broken: vec![],
+            skills: vec!["skills".into()],
+            agents: vec!["agents".into()],
+            commands: vec!["commands".into()],
+        };
+        let (mut name, mut version, mut manifests) = (None, None, 0);
+        for path in MANIFESTS.map(Path::new) {
+            let Some(bytes) = reads(path) else { continue };
+            let said = plugin.manifest(path, bytes, reads)?;
+            (name, version, manifests) = (name.or(said.name), said.version, manifests + 1);
+        }
+        plugin.call(name.unwrap_or(folder))?;
+        plugin.file(Of::Hooks, Path::new(HOOKS), reads);
+        plugin.file(Of::Servers, Path::new(SERVERS), reads);
+        match version {
+            Some(crate::claude::agent_plugin::Version::Known) => plugin.portable_servers(reads),
+            // Nobody knows what its parts mean, but hooks are no part of any version.
+            Some(crate::claude::agent_plugin::Version::Unknown) if manifests == 1 => {
+                plugin.keep_hooks()
+            }
+            _ => plugin.pass_over_servers(reads),
+        }
+        Ok(plugin)
+    }
+
+    /// Every place that something of it is read from, there or not.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let usual = MANIFESTS
+            .iter()
+            .chain(&[HOOKS, SERVERS, crate::claude::agent_plugin::SERVERS])
+            .map(Path::new);
+        let named = self.skills.iter().chain(&self.agents).chain(&self.commands);
+        let mut places: Vec<_> =
+            usual.chain(named.map(PathBuf::as_path)).map(|path| self.root.join(path)).collect();
+        let brought = self.hooks.iter().chain(&self.servers).map(|file| file.path.clone());
+        places.extend(brought);
+        places.sort();
+        places.dedup();
+        places
+    }
+
+    /// Where its skills, agents or commands are, from its root.
+    pub(crate) fn paths(&self, kind: FileKind) -> &[PathBuf] {
+        match kind {
+            FileKind::Skills => &self.skills,
+            FileKind::Agents => &self.agents,
+            FileKind::Commands => &self.commands,
+            _ => &[],
+        }
+    }
+
+    /// Leaves out all but its hooks.
+    pub fn keep_hooks_alone(&mut self) {
+        self.servers.clear();
+        self.skills.clear();
+        self.agents.clear();
+        self.commands.clear();
+    }
+
+    /// The same of one that nobody knows how to read.
+    fn keep_hooks(&mut self) {
+        self.keep_hooks_alone();
+        let why = "its skills, agents, commands and servers are left out".into();
+        self.say(Path::new(""), None, Severity::Rejected, why);
+    }
+
+    fn is_empty(&self, root: &Path) -> bool {
+        let folders = self.skills.iter().chain(&self.agents).chain(&self.commands);
+        let is_there = |path: &Path| root.join(path).exists();
+        let manifest = MANIFESTS.iter().any(|path| is_there(Path::new(path)));
+        let brings = !self.hooks.is_empty() || !self.servers.is_empty() || !self.broken.is_empty();
+        !manifest && !brings && !folders.into_iter().any(|path| is_there(path))
+    }
+
+    /// Gives it its name, or the nearest that can be one.
+    fn call(&mut self, named: String) -> Result<(), Diagnostic> {
+        let name = match check_name(Kind::Command, &named) {
+            Ok(()) if !named.contains(':') => Some(named.clone()),
+            _ => nearest_name(Kind::Skill, &named),
+        };
+        let why = || format!("`{}` cannot be the name of a plugin", text::show_line(&named));
+        self.name = name.ok_or_else(|| self.rejected(Path::new(""), None, why()))?.into();
+        if self.name != named {
+            let why = format!("{}: it is called `{}`", why(), self.name);
+            self.say(Path::new(""), None, Severity::Repaired, why);
+        }
+        Ok(())
+    }
+
+    /// What a manifest says: the name, and what it names besides the usual places.
+    fn manifest(
+        &mut self,
+        path: &Path,
+        bytes: Result<Vec<u8>, String>,
+        reads: Reads<'_>,
+    ) -> Result<Manifest, Diagnostic> {
+        let bytes = bytes.map_err(|why| self.rejected(path, None, why))?;
+        let shown = self.root.join(path);
+        let of = |why: SettingsError| of_settings(&shown, &why);
+        let document = Document::parse_bytes(&shown.display().to_string(), &bytes).map_err(of)?;
+        let object = document.root().object().map_err(of)?;
+        let name =
+            object.get("name").map(|node| node.non_empty_string()).transpose().map_err(of)?;
+        let name = name.map(str::to_owned);
+        let version = match path == Path::new(crate::claude::agent_plugin::MANIFEST) {
+            true => self.portable(path, &object, name.as_deref()),
+            false => None,
+        };
+        for (key, node) in object.members().filter(|(key, _)| !ABOUT.contains(key)) {
+            let line = Some(node.place().line() as usize);
+            match key {
+                _ if version == Some(crate::claude::agent_plugin::Version::Unknown)
+                    && key != "hooks" =>
+                {
+                    continue;
+                }
+                "skills" => self.named(path, node, |plugin| &mut plugin.skills),
+                "agents" => self.named(path, node, |plugin| &mut plugin.agents),
+                "commands" => self.named(path, node, |plugin| &mut plugin.commands),
+                "hooks" => self.brought(Of::Hooks, path, node, reads),
+                "mcpServers" => self.brought(Of::Servers, path, node, reads),
+                "extensions" if version.is_some() => self.of_others(path, node),
+                _ => {
+                    if let Some(why) = claude::stray(key) {
+                        self.fail(Of::Hooks, path, line, why);
+                        continue;
+                    }
+                    let key = text::clip(&text::show_line(key), 60).into_owned();
+                    let why = format!("`{key}` is not honoured");
+                    self.say(path, line, Severity::Warning, why);
+                    continue;
+                }
+            }
+            if version == Some(crate::claude::agent_plugin::Version::Known) && key != "extensions" {
+                let why = format!("`{key}` is no part of Agent Plugins; it is read as elsewhere");
+                self.say(path, line, Severity::Warning, why);
+            }
+        }
+        Ok(Manifest { name, version })
+    }
+
+    /// Folders and files that a manifest names.
+    fn named(
+        &mut self,
+        path: &Path,
+        node: Node<'_>,
+        list: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
+    ) {
+        for node in each(node) {
+            match node.string().map_err(|why| why.message().to_owned()).and_then(inside) {
+                Ok(inside) if list(self).contains(&inside) => {}
+                Ok(inside) => list(self).push(inside),
+                Err(why) => {
+                    let line = Some(node.place().line() as usize);
+                    self.say(path, line, Severity::Rejected, why);
+                }
+            }
+        }
+    }
+
+    /// Files of JSON that a manifest names, or what stands right in it.
+    fn brought(&mut self, of: Of, path: &Path, node: Node<'_>, reads: Reads<'_>) {
+        for node in each(node) {
+            let line = Some(node.place().line() as usize);
+            if let Ok(object) = node.object() {
+                let inner = match object.get(of.key()) {
+                    Some(inner) => inner,
+                    None => node,
+                };
+                let text = serde_json::json!({ of.key(): inner.to_json() }).to_string();
+                match inner.object() {
+                    Ok(_) => self.take(of, Brought { path: self.root.join(path), text }),
+                    Err(why) => self.fail(of, path, line, why.message().to_owned()),
+                }
+                continue;
+            }
+            match node.string().map_err(|why| why.message().to_owned()).and_then(inside) {
+                Ok(inside) if reads(&inside).is_some() => self.file(of, &inside, reads),
+                Ok(inside) => {
+                    let shown = text::show_line(&inside.to_string_lossy()).into_owned();
+                    self.fail(of, path, line, format!("there is no `{shown}`"));
+                }
+                Err(why) => self.fail(of, path, line, why),
+            }
+        }
+    }
+
+    /// A file of JSON, where it is there and was not taken yet.
+    fn file(&mut self, of: Of, inside: &Path, reads: Reads<'_>) {
+        let path = self.root.join(inside);
+        let Some(read) = reads(inside) else { return };
+        let is_known = |told: &&Diagnostic| told.path == path;
+        if self.list(of).iter().any(|brought| brought.path == path)
+            || self.broken.iter().any(|told| is_known(&told))
+        {
+            return;
+        }
+        let text = read.and_then(|bytes| match bytes.len() > MOST_BYTES {
+            true => Err(format!("it has more than {MOST_BYTES} bytes")),
+            false => String::from_utf8(bytes).map_err(|_| "a byte of it is not UTF-8".to_owned()),
+        });
+        match text {
+            Err(why) => self.fail(of, inside, None, why),
+            Ok(text) if of == Of::Hooks => self.hooks_of(inside, text),
+            Ok(text) => self.take(of, Brought { path, text }),
+        }
+    }
+
+    /// A file of hooks that is one.
+    fn hooks_of(&mut self, inside: &Path, text: String) {
+        let path = self.root.join(inside);
+        let document = Document::parse(&path.display().to_string(), &text);
+        let checked = document.and_then(|document| {
+            let root = document.root().object()?;
+            root.get("hooks").map(|hooks| hooks.object()).transpose()?;
+            let is_event = |(key, _): (&str, Node<'_>)| claude::point_of(key).is_some();
+            let (hooks, events) = (root.get("hooks").is_some(), root.members().any(is_event));
+            if !hooks && !events {
+                claude::check(&document)?;
+            }
+            Ok((hooks, events))
+        });
+        let text = text.trim_start_matches('\u{feff}');
+        match checked {
+            Err(why) => self.broken.push(of_settings(&path, &why)),
+            Ok((true, _)) => self.take(Of::Hooks, Brought { path, text: text.into() }),
+            Ok((false, true)) => {
+                let why = "`hooks` is missing around its events: it is read with it".into();
+                self.say(inside, None, Severity::Repaired, why);
+                // On one line more, so that places stay as they are.
+                self.take(Of::Hooks, Brought { path, text: format!("{{\"hooks\": {text}\n}}") });
+            }
+            Ok((false, false)) => {
+                self.say(inside, None, Severity::Warning, "there is no `hooks` in it".into());
+            }
+        }
+    }
+
+    /// Takes it, where nothing says the same. Of hooks no gate may be lost, as they stand there now.
+    pub(crate) fn take(&mut self, of: Of, brought: Brought) {
+        if of == Of::Hooks {
+            let document = Document::parse(&brought.path.display().to_string(), &brought.text);
+            if let Err(why) = document.and_then(|document| claude::check(&document)) {
+                return self.broken.push(of_settings(&brought.path, &why));
+            }
+        }
+        let list = self.list(of);
+        if !list.iter().any(|known| known.text == brought.text) {
+            list.push(brought);
+        }
+    }
+
+    fn list(&mut self, of: Of) -> &mut Vec<Brought> {
+        match of {
+            Of::Hooks => &mut self.hooks,
+            Of::Servers => &mut self.servers,
+        }
+    }
+
+    /// What cannot be had: a server less is told, hooks may have been a gate.
+    pub(crate) fn fail(&mut self, of: Of, path: &Path, line: Option<usize>, why: String) {
+        let told = self.rejected(path, line, why);
+        match of {
+            Of::Hooks => self.broken.push(told),
+            Of::Servers => self.diagnostics.push(told),
+        }
+    }
+
+    pub(crate) fn say(
+        &mut self,
+        path: &Path,
+        line: Option<usize>,
+        severity: Severity,
+        what: String,
+    ) {
+        let path = self.path(path);
+        self.diagnostics.push(Diagnostic::new(&path, line, severity, what));
+    }
+
+    fn rejected(&self, path: &Path, line: Option<usize>, why: String) -> Diagnostic {
+        Diagnostic::new(&self.path(path), line, Severity::Rejected, why)
+    }
+
+    /// A path in it. Joining nothing would end it in a slash.
+    fn path(&self, inside: &Path) -> PathBuf {
+        if inside.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inside) }
+    }
+
+    /// Its skills, commands and agents, read from the folder itself or from a copy of it, under the names
+    /// they have as this plugin's.
+    pub fn extensions(&self, folder: &Path, loading: &Loading) -> Loaded {
+        let links = loading.links(folder);
+        let mut loaded = Loaded::nothing(loading);
+        for path in &self.skills {
+            let (mut skills, mut told) = skills::load(&folder.join(path), &links);
+            loaded.skills.append(&mut skills);
+            loaded.diagnostics.append(&mut told);
+        }
+        for path in &self.commands {
+            let (mut commands, mut told) = commands::load(&folder.join(path), &links);
+            loaded.commands.append(&mut commands);
+            loaded.diagnostics.append(&mut told);
+        }
+        for path in &self.agents {
+            let (mut agents, mut told) = agents::load(&folder.join(path), &links);
+            loaded.agents.append(&mut agents);
+            loaded.diagnostics.append(&mut told);
+        }
+        self.rename(&mut loaded);
+        loaded.keep_first();
+        loaded
+    }
+
+    fn rename(&self, loaded: &mut Loaded) {
+        let own: Vec<_> = loaded.skills.iter().map(|skill| skill.name.clone()).collect();
+        let mut told = vec![];
+        let mut called = |kind: Kind, name: &SmolStr, path: &Path| {
+            let published = format_smolstr!("{}:{name}", self.name);
+            if check_name(kind, &published).is_ok() {
+                return published;
+            }
+            let ours = format_smolstr!("{}-{name}", self.name);
+            let ours = if check_name(kind, &ours).is_ok() { ours } else { name.clone() };
+            let why = format!("it is called `{ours}` here, not `{published}`");
+            told.push(Diagnostic::new(path, None, Severity::Warning, why));
+            ours
+        };
+        for skill in loaded.skills.iter_mut().filter_map(Arc::get_mut) {
+            skill.name = called(Kind::Skill, &skill.name, &skill.path);
+        }
+        for command in loaded.commands.iter_mut().filter_map(Arc::get_mut) {
+            command.name = called(Kind::Command, &command.name, &command.path);
+        }
+        for agent in &mut loaded.agents {
+            agent.config.name = called(Kind::Subagent, &agent.config.name, &agent.path);
+            for skill in agent.config.skills.iter_mut().filter(|skill| own.contains(skill)) {
+                let ours = format_smolstr!("{}-{skill}", self.name);
+                *skill = if check_name(Kind::Skill, &ours).is_ok() { ours } else { skill.clone() };
+            }
+        }
+        loaded.diagnostics.append(&mut told);
+    }
+
+    /// Its hooks. `source` says what holds for those of a file.
+    pub fn command_hooks(
+        &self,
+        source: impl Fn(&Path) -> claude::Source,
+    ) -> (Vec<CommandHook>, Vec<Diagnostic>) {
+        let (mut hooks, mut told) = (vec![], vec![]);
+        for Brought { path, text } in &self.hooks {
+            let plugin = claude::Plugin { root: self.root.clone(), data: None };
+            let source = source(path).with_plugin(plugin);
+            match Document::parse(&path.display().to_string(), text) {
+                Ok(document) => {
+                    let (mut found, mut said) = claude::read(&document, &source);
+                    found.iter_mut().for_each(|hook| in_one_word(&mut hook.command));
+                    let found = claude::without_repeats(&hooks, found);
+                    hooks.extend(found);
+                    told.append(&mut said);
+                }
+                Err(why) => {
+                    let line = why.place().map(|place| place.line() as usize);
+                    told.push(Diagnostic::new(path, line, Severity::Rejected, why.message()));
+                }
+            }
+        }
+        (hooks, told)
+    }
+
+    /// The entry of a server, with its folder filled in where the author left it open. What is put in means
+    /// itself, also where variables are looked for afterwards.
+    pub fn filled_in(&self, mut server: Value) -> Value {
+        let root = self.root.to_string_lossy();
+        // Each `$` by itself: what follows it may be the author's.
+        let literal = root.replace('$', "${:-$}");
+        for (key, value) in server.as_object_mut().into_iter().flatten() {
+            match EXPANDED.contains(&key.as_str()) {
+                true => fill_in(value, &literal),
+                false => fill_in(value, &root),
+            }
+        }
+        server
+    }
+}
+
+/// Keys of a server in whose texts `${NAME}` is a variable.
+const EXPANDED: [&str; 3] = ["args", "env", "headers"];
+
+/// Puts the folder of a plugin where it is left open in the texts of a value, once.
+fn fill_in(value: &mut Value, root: &str) {
+    match value {
+        Value::String(text) => {
+            let [theirs, ours] = ROOTS;
+            let parts = text.split(theirs).map(|part| part.replace(ours, root));
+            *text = parts.collect::<Vec<_>>().join(root);
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| fill_in(value, root)),
+        Value::Object(members) => members.values_mut().for_each(|value| fill_in(value, root)),
+        _ => {}
+    }
+}
+
+/// Two names stand for the folder of a plugin; hooks know one.
+fn in_one_word(command: &mut CommandLine) {
+    let [theirs, ours] = ROOTS;
+    match command {
+        CommandLine::Shell(line) => *line = line.replace(ours, theirs),
+        CommandLine::Words(words) => {
+            words.iter_mut().for_each(|word| *word = word.replace(ours, theirs));
+        }
+    }
+}
+
+/// Reads a file of a plugin's folder, also by links that stay in it.
+fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
+    let path = root.join(inside);
+    let cannot = |cause: io::Error| format!("it cannot be read: {cause}");
+    let is_nothing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
+    let way = path.ancestors().take_while(|way| *way != root);
+    let found = match fs::canonicalize(&path) {
+        Ok(found) => found,
+        // A link that leads nowhere led somewhere once, and what is no folder may have been one.
+        Err(cause) if is_nothing(&cause) && !way.into_iter().any(Path::is_symlink) => return None,
+        Err(cause) => return Some(Err(cannot(cause))),
+    };
+    if !found.starts_with(root) {
+        return Some(Err("it is a link that leads out of the plugin".into()));
+    }
+    Some(walk::read(&found, MOST_BYTES + 1).map(|(bytes, _)| bytes).map_err(cannot))
+}
+
+pub(crate) fn of_settings(path: &Path, why: &SettingsError) -> Diagnostic {
+    let line = why.place().map(|place| place.line() as usize);
+    Diagnostic::new(path, line, Severity::Rejected, why.message())
+}
+
+/// One, or each of a list.
+fn each(node: Node<'_>) -> Vec<Node<'_>> {
+    node.list().map_or_else(|_| vec![node], Iterator::collect)
+}
+
+/// A path from the root of a plugin that stays in it.
+pub(crate) fn inside(path: &str) -> Result<PathBuf, String> {
+    let shown = || text::clip(&text::show_line(path), 60).into_owned();
+    let below = ROOTS.iter().find_map(|root| path.strip_prefix(root)?.strip_prefix('/'));
+    let parts = Path::new(below.unwrap_or(path)).components();
+    let parts = parts.filter(|part| *part != Component::CurDir);
+    let inside: PathBuf = parts.clone().collect();
+    let stays = parts.clone().all(|part| matches!(part, Component::Normal(_)));
+    match stays && !inside.as_os_str().is_empty() {
+        true => Ok(inside),
+        false => Err(format!("`{}` does not lead to something in the plugin", shown())),
+    }
+}

@@ -1,0 +1,334 @@
+//! Our calls in Claude Code's words, and what comes back in ours: names, inputs, results.
+//!
+//! A call of ours may be several of theirs: `edit` takes several changes of a file, theirs one.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use cotter::{cx::Place, host::OTHER_NAMES, paths};
+
+/// How a tool of ours is told.
+struct Shape {
+    ours: &'static str,
+    /// Fields of the call.
+    call: &'static [Field],
+    /// The list of ours of which each is a call of theirs, and the fields of one.
+    each: Option<(&'static str, &'static [Field])>,
+    /// What theirs has and ours has not, as JSON.
+    fixed: &'static [(&'static str, &'static str)],
+}
+
+/// Their field, ours, and what it is.
+struct Field(&'static str, &'static str, Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// A path, which they are told whole.
+    Path,
+}
+
+use Kind::{Path as P, Plain as V};
+
+const SHAPES: &[Shape] = &[
+    Shape {
+        ours: "bash",
+        call: &[Field("command", "command", V), Field("timeout", "timeout_ms", V)],
+        each: None,
+        fixed: &[],
+    },
+    Shape {
+        ours: "bash_background",
+        call: &[Field("command", "command", V)],
+        each: None,
+        fixed: &[("run_in_background", "true")],
+    },
+    Shape {
+        ours: "read",
+        call: &[
+            Field("file_path", "path", P),
+            Field("offset", "offset", V),
+            Field("limit", "limit", V),
+        ],
+        each: None,
+        fixed: &[],
+    },
+    Shape {
+        ours: "write",
+        call: &[Field("file_path", "path", P), Field("content", "content", V)],
+        each: None,
+        fixed: &[],
+    },
+    Shape {
+        ours: "edit",
+        call: &[Field("file_path", "path", P)],
+        each: Some(("edits", &[Field("old_string", "old", V), Field("new_string", "new", V)])),
+        fixed: &[("replace_all", "false")],
+    },
+    Shape { ours: "list", call: &[Field("path", "path", P)], each: None, fixed: &[] },
+    Shape {
+        ours: "glob",
+        call: &[Field("pattern", "pattern", V), Field("path", "path", P)],
+        each: None,
+        fixed: &[],
+    },
+    Shape {
+        ours: "grep",
+        call: &[
+            Field("pattern", "pattern", V),
+            Field("path", "path", P),
+            Field("glob", "glob", V),
+            Field("-i", "ignore_case", V),
+            Field("-C", "context", V),
+            Field("head_limit", "limit", V),
+        ],
+        each: None,
+        fixed: &[("output_mode", "\"content\"")],
+    },
+    Shape {
+        ours: "fetch",
+        call: &[Field("url", "url", V)],
+        each: None,
+        fixed: &[("prompt", "\"\"")],
+    },
+    Shape {
+        ours: "invoke_subagent",
+        call: &[Field("subagent_type", "name", V), Field("prompt", "prompt", V)],
+        each: None,
+        fixed: &[("description", "\"\"")],
+    },
+    Shape {
+        ours: "delegate",
+        call: &[],
+        each: Some(("tasks", &[Field("subagent_type", "agent", V), Field("prompt", "prompt", V)])),
+        fixed: &[("description", "\"\"")],
+    },
+    Shape {
+        ours: "invoke_skill",
+        call: &[Field("skill", "name", V), Field("args", "args", V)],
+        each: None,
+        fixed: &[],
+    },
+];
+
+/// Fields of theirs that say nothing about what is done.
+const REMARKS: [&str; 2] = ["description", "prompt"];
+
+/// Theirs that no tool of ours is told as, whatever it is given: the fields would be others.
+const OTHER_SHAPES: [&str; 2] = ["MultiEdit", "NotebookEdit"];
+
+/// A tool of ours, and what they call a call of it with several parts. It is told part by part all the same.
+const SEVERAL: [(&str, &str); 1] = [("edit", "MultiEdit")];
+
+/// A call of theirs that stands for a call of ours, or for a part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TheirCall {
+    /// What they call the tool, the name they use today first.
+    pub(crate) names: Vec<&'static str>,
+    /// The input, as they know it.
+    pub(crate) input: Map<String, Value>,
+    /// Which part of ours it is.
+    part: Option<usize>,
+    /// How it was told; `None` where it is as ours.
+    shape: Option<usize>,
+}
+
+/// What they call a tool of ours. Nothing where it is called the same.
+pub(crate) fn their_names(ours: &str) -> Vec<&'static str> {
+    let ours = match ours {
+        "bash_background" => "bash",
+        "delegate" => "invoke_subagent",
+        other => other,
+    };
+    let theirs = OTHER_NAMES.iter().filter(|(_, name)| *name == ours).map(|(theirs, _)| *theirs);
+    theirs.filter(|theirs| !OTHER_SHAPES.contains(theirs)).collect()
+}
+
+/// The tools of ours that a name of theirs is told of.
+pub fn our_tools(theirs: &str) -> Vec<&'static str> {
+    let ours = SHAPES.iter().map(|shape| shape.ours).chain(["ask_user"]);
+    let is_told =
+        |ours: &&str| their_names(ours).contains(&theirs) || SEVERAL.contains(&(*ours, theirs));
+    ours.filter(is_told).collect()
+}
+
+/// A call of ours, as one or several of theirs.
+pub(crate) fn tell(tool: &str, input: &Value, place: &Place) -> Vec<TheirCall> {
+    let as_it_is = || {
+        let input = input.as_object().cloned().unwrap_or_default();
+        vec![TheirCall { names: vec![], input, part: None, shape: None }]
+    };
+    if tool == "ask_user" {
+        return vec![asked(input)];
+    }
+    if tool == "bash_background" && input["action"] != "start" {
+        return as_it_is();
+    }
+    let Some(index) = SHAPES.iter().position(|shape| shape.ours == tool) else {
+        return as_it_is();
+    };
+    let (shape, mut names) = (&SHAPES[index], their_names(tool));
+    let mut call = Map::new();
+    put(&mut call, shape.call, input, place);
+    let fixed = |call: &mut Map<String, Value>| {
+        for (key, json) in shape.fixed {
+            call.insert((*key).into(), serde_json::from_str(json).unwrap_or_default());
+        }
+    };
+    let Some((list, fields)) = shape.each else {
+        fixed(&mut call);
+        return vec![TheirCall { names, input: call, part: None, shape: Some(index) }];
+    };
+    let parts = input[list].as_array().map_or(&[][..], Vec::as_slice);
+    if parts.len() > 1 {
+        let several = SEVERAL.iter().filter(|(ours, _)| *ours == tool);
+        names.extend(several.map(|(_, theirs)| *theirs));
+    }
+    let told = parts.iter().enumerate().map(|(part, item)| {
+        let mut input = call.clone();
+        put(&mut input, fields, item, place);
+        fixed(&mut input);
+        TheirCall { names: names.clone(), input, part: Some(part), shape: Some(index) }
+    });
+    told.collect()
+}
+
+fn put(call: &mut Map<String, Value>, fields: &[Field], input: &Value, place: &Place) {
+    for Field(theirs, ours, kind) in fields {
+        let Some(value) = input.get(*ours) else { continue };
+        let value = match (kind, value) {
+            (Kind::Path, Value::String(path)) => whole(path, place).into(),
+            _ => value.clone(),
+        };
+        call.insert((*theirs).into(), value);
+    }
+}
+
+/// A path from the root, as it is written. Where it goes up it is the file it means: what is above a link
+/// is not above what the link leads to.
+pub(crate) fn whole(path: &str, place: &Place) -> String {
+    let path = paths::from_home(path, place);
+    let touched = paths::touched(&path, place);
+    let goes_up = Path::new(&*path).components().any(|part| part.as_os_str() == "..");
+    let whole = if goes_up { touched.first() } else { touched.last() };
+    whole.map_or_else(|| path.to_string(), |whole| whole.to_string_lossy().into_owned())
+}
+
+fn asked(input: &Value) -> TheirCall {
+    let label = |option: &Value| json!({"label": option, "description": ""});
+    let options = input["options"].as_array().map_or(&[][..], Vec::as_slice);
+    let question = json!({
+        "question": input["question"],
+        "header": "",
+        "options": options.iter().map(label).collect::<Vec<_>>(),
+        "multiSelect": input["multiple"].as_bool().unwrap_or(false),
+    });
+    let mut told = Map::new();
+    told.insert("questions".into(), json!([question]));
+    TheirCall { names: their_names("ask_user"), input: told, part: None, shape: None }
+}
+
+impl TheirCall {
+    /// Puts what a hook made of this call into ours, which may have parts. What ours has no words for is
+    /// an error: nothing else runs than what was meant.
+    pub(crate) fn put_back(
+        &self,
+        updated: &Map<String, Value>,
+        input: &mut Value,
+    ) -> Result<(), String> {
+        let Some(shape) = self.shape.map(|index| &SHAPES[index]) else {
+            if !self.names.is_empty() && *updated != self.input {
+                return Err("a question to a person is not changed".into());
+            }
+            *input = Value::Object(updated.clone());
+            return Ok(());
+        };
+        for (key, value) in updated {
+            if self.input.get(key) == Some(value) {
+                continue;
+            }
+            let known = |fields: &'static [Field]| fields.iter().find(|field| field.0 == key);
+            let of_part = shape.each.and_then(|(list, fields)| Some((list, known(fields)?)));
+            match (of_part, known(shape.call)) {
+                (Some((list, field)), _) => {
+                    let part = self.part.unwrap_or_default();
+                    input[list][part][field.1] = value.clone();
+                }
+                (None, Some(field)) => {
+                    let several = shape.each.and_then(|(list, _)| input[list].as_array());
+                    if several.is_some_and(|parts| parts.len() > 1) {
+                        return Err(format!("`{key}` is one for all parts of this call"));
+                    }
+                    input[field.1] = value.clone();
+                }
+                (None, None) if is_nothing(value) || REMARKS.contains(&key.as_str()) => {}
+                (None, None) => {
+                    let key = cotter::text::show_line(key);
+                    return Err(format!("`{}` has no `{key}`", shape.ours));
+                }
+            }
+        }
+        self.leave_out(shape, updated, input);
+        Ok(())
+    }
+
+    /// What a hook leaves out of a whole input is not there any more.
+    fn leave_out(&self, shape: &Shape, updated: &Map<String, Value>, input: &mut Value) {
+        let gone =
+            |field: &&Field| self.input.contains_key(field.0) && !updated.contains_key(field.0);
+        let take = |object: Option<&mut Value>, fields: &'static [Field]| {
+            if let Some(object) = object.and_then(Value::as_object_mut) {
+                fields.iter().filter(gone).for_each(|field| _ = object.remove(field.1));
+            }
+        };
+        if let (Some((list, fields)), Some(part)) = (shape.each, self.part) {
+            take(input.get_mut(list).and_then(|parts| parts.get_mut(part)), fields);
+        }
+        take(Some(input), shape.call);
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(false)) || value == ""
+}
+
+/// A result of ours, in the form that theirs has.
+pub(crate) fn response(call: &TheirCall, name: &str, result: &str, interrupted: bool) -> Value {
+    let text = || json!([{"type": "text", "text": result}]);
+    match name {
+        "Bash" => {
+            json!({"stdout": result, "stderr": "", "interrupted": interrupted, "isImage": false})
+        }
+        "Write" | "Edit" => json!({"filePath": call.input.get("file_path"), "success": true}),
+        "Read" => {
+            let file = json!({"filePath": call.input.get("file_path"), "content": result});
+            json!({"type": "text", "file": file})
+        }
+        "WebFetch" => json!({"url": call.input.get("url"), "result": result}),
+        "Agent" | "Task" => json!({"status": "completed", "content": text()}),
+        name if name.starts_with("mcp__") => text(),
+        _ => json!({"content": result}),
+    }
+}
+
+/// The text of a result in the form that theirs has; nothing where it is none.
+pub(crate) fn read_response(response: &Value) -> Option<String> {
+    let text = |key: &str| response.get(key).and_then(Value::as_str).map(str::to_owned);
+    match response {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(blocks) => {
+            let texts = blocks.iter().map(|block| block["text"].as_str());
+            Some(texts.collect::<Option<Vec<_>>>()?.join("\n"))
+        }
+        Value::Object(object) => {
+            if let Some(stdout) = text("stdout") {
+                let stderr = text("stderr").filter(|text| !text.is_empty());
+                return Some(stderr.map_or(stdout.clone(), |stderr| format!("{stdout}\n{stderr}")));
+            }
+            let inner = object.get("content").or_else(|| object.get("file"));
+            text("result").or_else(|| read_response(inner?))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,816 @@
+//! Hooks from files: `hooks/*.yaml`, each a command that is asked before a tool runs or told afterwards.
+//! It is given tool and input on standard input and answers by `blocked`, `reason` and `modified`
+//! ([`Dialect::Space`]).
+//!
+//! A gate may be in any of them, so nothing is repaired and nothing is left out: a file that cannot be
+//! read as it is written is an error of the whole folder. Without `command` the file beside it with the
+//! same stem runs. Commands are meant from the folder that has `hooks`, as those of its settings are.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{
+    error::Error,
+    ffi::{OsStr, OsString},
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+#[cfg(unix)]
+use crate::trust::snapshot::{Item, Snapshot};
+use crate::{
+    claude,
+    command_hook::{
+        self, Base,
+        dialect::Dialect,
+        entry::{CommandHook, CommandLine, MAX_LIMIT_MS, OnFailure},
+    },
+    document::{Document, location::SettingsError},
+    settings::{Settings, Source},
+};
+use crate::{
+    claude::plugin::Plugin,
+    extensions::{Diagnostic, FileKind, Severity, Told},
+    folder::{
+        front_matter::{FieldError, Fields, MOST_BYTES, Value, read_exact},
+        layout as places,
+        layout::{Base as Brings, What},
+        walk::{MOST_NAMES, names, read},
+    },
+};
+use cotter::{
+    ext::{Registry, foreign::Declared},
+    points::{PointId, Power},
+    text,
+};
+
+/// The folder of hooks in a folder of extensions.
+const FOLDER: &str = "hooks";
+
+const KEYS: [&str; 8] =
+    ["id", "name", "description", "phase", "tools", "command", "timeoutMs", "enabled"];
+
+/// What a hook may say of when it is asked.
+const PHASES: [(&str, PointId); 2] = [("pre", PointId::ToolPre), ("post", PointId::ToolPost)];
+
+/// The longest id.
+const MOST_ID: usize = 80;
+
+/// A hook as its file tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookFile {
+    /// The hook, named by its `id`.
+    pub hook: CommandHook,
+    /// The file.
+    pub path: PathBuf,
+    /// Whether it is registered: not with `enabled: false`.
+    pub enabled: bool,
+}
+
+/// The hooks of a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookFiles {
+    /// Each file, in the order of names.
+    pub files: Vec<HookFile>,
+    /// What their authors should know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl HookFiles {
+    /// Those that are switched on.
+    pub fn enabled(&self) -> impl Iterator<Item = &CommandHook> {
+        self.files.iter().filter(|file| file.enabled).map(|file| &file.hook)
+    }
+
+    /// Those that are switched off.
+    pub fn switched_off(&self) -> impl Iterator<Item = &CommandHook> {
+        self.files.iter().filter(|file| !file.enabled).map(|file| &file.hook)
+    }
+
+    /// Registers those that are switched on, as their owner's. The folder of `base` is the one that has
+    /// `hooks`, or a copy of it.
+    pub fn register(&self, unit: &mut Registry, base: &Base) {
+        command_hook::register_all(unit, self.enabled(), base);
+    }
+}
+
+/// Hooks that cannot be used, and their unit with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BrokenHooks {
+    /// Why, at least once, with its place; and what else was to be said.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl BrokenHooks {
+    /// What is wrong, each with its place.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter().filter(|told| told.severity == Severity::Rejected)
+    }
+}
+
+impl fmt::Display for BrokenHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<_> = self.errors().map(ToString::to_string).collect();
+        f.write_str(&shown.join("; "))
+    }
+}
+
+impl Error for BrokenHooks {}
+
+/// Reads `hooks/*.yaml` of a folder of extensions, without starting anything. A folder without any has no
+/// hooks.
+pub fn load_hooks(folder: &Path) -> Result<HookFiles, BrokenHooks> {
+    whole(Shelf::of_folder(folder))
+}
+
+/// The same of a person's own folder: links in it are theirs, and are followed.
+pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, BrokenHooks> {
+    whole(Shelf::of_folder(folder).map(Shelf::with_links_followed))
+}
+
+/// The same of what was read already: what [`load_hooks`] gives of a copy of it.
+#[cfg(unix)]
+pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, BrokenHooks> {
+    let told = || {
+        let path = snapshot.source().join(FOLDER);
+        Diagnostic::new(&path, None, Severity::Rejected, NO_FOLDER)
+    };
+    match snapshot.file(Path::new(FOLDER)) {
+        Some(_) => whole(Err(told())),
+        None => whole(Ok(Shelf::of_snapshot(snapshot))),
+    }
+}
+
+/// What is wrong where folders are looked for.
+const NO_FOLDER: &str = "it is no folder";
+
+fn whole(shelf: Result<Shelf<'_>, Diagnostic>) -> Result<HookFiles, BrokenHooks> {
+    let (files, diagnostics) = match shelf {
+        Ok(shelf) => shelf.read(),
+        Err(told) => (vec![], vec![told]),
+    };
+    match diagnostics.iter().any(|told| told.severity == Severity::Rejected) {
+        true => Err(BrokenHooks { diagnostics }),
+        false => Ok(HookFiles { files, diagnostics }),
+    }
+}
+
+/// The folder `hooks`, as a disk or a snapshot has it.
+struct Shelf<'a> {
+    /// As it is shown.
+    shown: PathBuf,
+    /// Its path from the folder that commands are meant from.
+    below: String,
+    /// What is in it, in the order of names.
+    entries: Vec<(OsString, Entry)>,
+    /// What a path from the folder that commands are meant from leads to.
+    find: Box<dyn Fn(&str) -> Program + 'a>,
+}
+
+/// What is in the folder, as far as it matters.
+enum Entry {
+    /// A file that declares a hook, or why it cannot be read.
+    Hook(Result<Vec<u8>, String>),
+    /// Any other file.
+    Other(Program),
+    /// A link.
+    Link,
+}
+
+/// Whether something can be run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Program {
+    Runs,
+    /// It is there, and nobody may execute it.
+    Closed,
+    Missing,
+}
+
+impl Shelf<'_> {
+    /// That of a folder of extensions.
+    fn of_folder(folder: &Path) -> Result<Self, Diagnostic> {
+        Shelf::on_disk(&folder.join(FOLDER), folder, FOLDER)
+    }
+
+    fn on_disk(shown: &Path, root: &Path, below: &str) -> Result<Self, Diagnostic> {
+        let root = root.to_owned();
+        let find = move |path: &str| Program::of(fs::metadata(root.join(path)));
+        Ok(Shelf {
+            shown: shown.into(),
+            below: below.into(),
+            entries: entries(shown)?,
+            find: Box::new(find),
+        })
+    }
+
+    fn with_links_followed(mut self) -> Self {
+        for (name, entry) in &mut self.entries {
+            if let Entry::Link = entry {
+                let path = self.shown.join(&*name);
+                *entry = match fs::canonicalize(&path) {
+                    Err(cause) => Entry::Hook(Err(format!("it is a link to nowhere: {cause}"))),
+                    Ok(real) if is_yaml(name) => Entry::Hook(bytes(&real)),
+                    Ok(real) => Entry::Other(Program::of(fs::metadata(real))),
+                };
+            }
+        }
+        self
+    }
+
+    #[cfg(unix)]
+    fn of_snapshot(snapshot: &Snapshot) -> Shelf<'_> {
+        let is_seen = |name: &OsString| !name.as_encoded_bytes().starts_with(b".");
+        let entry = |(name, item): (OsString, &Item)| {
+            let entry = match item {
+                Item::Link(_) => Entry::Link,
+                Item::File { bytes, .. } if is_yaml(&name) => Entry::Hook(Ok(bytes.clone())),
+                Item::File { executable: true, .. } => Entry::Other(Program::Runs),
+                Item::File { executable: false, .. } => Entry::Other(Program::Closed),
+            };
+            (name, entry)
+        };
+        let find = |path: &str| match snapshot.file(Path::new(path)) {
+            Some((true, _)) => Program::Runs,
+            Some((false, _)) => Program::Closed,
+            None => Program::Missing,
+        };
+        let items = snapshot.folder(Path::new(FOLDER)).into_iter();
+        Shelf {
+            shown: snapshot.source().join(FOLDER),
+            below: FOLDER.into(),
+            entries: items.filter(|(name, _)| is_seen(name)).map(entry).collect(),
+            find: Box::new(find),
+        }
+    }
+
+    /// The hooks, and what is to be said about them. Of one id the first stays.
+    fn read(&self) -> (Vec<HookFile>, Vec<Diagnostic>) {
+        let (mut files, mut diagnostics): (Vec<HookFile>, Vec<Diagnostic>) = (vec![], vec![]);
+        for (name, entry) in self.entries.iter().filter(|(name, _)| is_yaml(name)) {
+            let path = self.shown.join(name);
+            let reading = Reading { shelf: self, name, path: &path };
+            match reading.hook(entry, &mut diagnostics) {
+                Err(told) => diagnostics.push(told),
+                Ok((file, line)) => match taken(&files, &file) {
+                    Some(why) => diagnostics.push(FieldError::new(line, why).of(&path)),
+                    None => files.push(file),
+                },
+            }
+        }
+        (files, diagnostics)
+    }
+}
+
+/// Why a hook cannot stand beside the others.
+fn taken(files: &[HookFile], new: &HookFile) -> Option<String> {
+    let first = files.iter().find(|file| file.hook.name == new.hook.name)?;
+    let name = first.path.file_name().unwrap_or_default().to_string_lossy();
+    Some(format!("the id `{}` is already there, by {}", new.hook.name, text::show_line(&name)))
+}
+
+/// What is in a folder on a disk. One that is not there holds nothing.
+fn entries(folder: &Path) -> Result<Vec<(OsString, Entry)>, Diagnostic> {
+    let rejected = |why: String| Diagnostic::new(folder, None, Severity::Rejected, why);
+    let cannot = |cause: io::Error| rejected(format!("it cannot be read: {cause}"));
+    let real = match fs::canonicalize(folder) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && !folder.is_symlink() => {
+            return Ok(vec![]);
+        }
+        real => real.map_err(cannot)?,
+    };
+    if !real.is_dir() {
+        return Err(rejected(NO_FOLDER.into()));
+    }
+    let names = names(&real).map_err(cannot)?;
+    if names.len() > MOST_NAMES {
+        return Err(rejected("it holds too much to look at".into()));
+    }
+    let entry = |(name, kind): (PathBuf, fs::FileType)| {
+        let path = real.join(&name);
+        let entry = match is_yaml(name.as_os_str()) {
+            _ if kind.is_symlink() => Entry::Link,
+            true => Entry::Hook(bytes(&path)),
+            false => Entry::Other(Program::of(fs::symlink_metadata(&path))),
+        };
+        (name.into_os_string(), entry)
+    };
+    Ok(names.into_iter().map(entry).collect())
+}
+
+/// All of a file that declares a hook.
+fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let (bytes, _) =
+        read(path, MOST_BYTES + 1).map_err(|cause| format!("it cannot be read: {cause}"))?;
+    if bytes.len() > MOST_BYTES { Err(too_long()) } else { Ok(bytes) }
+}
+
+fn too_long() -> String {
+    format!("it has more than {MOST_BYTES} bytes")
+}
+
+fn is_yaml(name: impl AsRef<Path>) -> bool {
+    let ending = name.as_ref().extension().map(|ending| ending.to_ascii_lowercase());
+    ending.is_some_and(|ending| ending == "yaml" || ending == "yml")
+}
+
+impl Program {
+    fn of(about: io::Result<fs::Metadata>) -> Self {
+        let Some(about) = about.ok().filter(fs::Metadata::is_file) else { return Program::Missing };
+        #[cfg(unix)]
+        if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o111 == 0 {
+            return Program::Closed;
+        }
+        #[cfg(not(unix))]
+        let _ = about;
+        Program::Runs
+    }
+}
+
+/// One file while it is read.
+struct Reading<'a> {
+    shelf: &'a Shelf<'a>,
+    name: &'a OsString,
+    path: &'a Path,
+}
+
+impl Reading<'_> {
+    fn rejected(&self, why: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(self.path, None, Severity::Rejected, why)
+    }
+
+    /// The hook, and the line of its id.
+    fn hook(
+        &self,
+        entry: &Entry,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<(HookFile, usize), Diagnostic> {
+        let bytes = match entry {
+            Entry::Hook(Ok(bytes)) if bytes.len() <= MOST_BYTES => bytes,
+            Entry::Hook(Ok(_)) => return Err(self.rejected(too_long())),
+            Entry::Hook(Err(why)) => return Err(self.rejected(why)),
+            Entry::Link => return Err(self.rejected("it is a link, and links are not followed")),
+            Entry::Other(_) => return Err(self.rejected("it is no file")),
+        };
+        let fields = read_exact(self.path, bytes)?;
+        let of = |error: FieldError| error.of(self.path);
+        only_known(&fields).map_err(of)?;
+        let (id, line) = id(&fields).map_err(of)?;
+        let point = phase(&fields).map_err(of)?;
+        let enabled = enabled(&fields).map_err(of)?;
+        let tools = tools(&fields).map_err(of)?;
+        let limit = limit(&fields).map_err(of)?;
+        let description = description(&fields).map_err(of)?;
+        let given = command(&fields).map_err(of)?;
+        let command = match self.command(given, fields.get("command").map(|field| field.line)) {
+            Ok(command) => command,
+            // What is switched off may lack its program.
+            Err((command, told)) if !enabled => {
+                diagnostics.push(Diagnostic { severity: Severity::Warning, ..told });
+                command
+            }
+            Err((_, told)) => return Err(told),
+        };
+        let hook = CommandHook {
+            name: id.into(),
+            point,
+            declared: Declared {
+                definition: "".into(),
+                name: Some(id.into()),
+                description: description.into(),
+                tools,
+                limit,
+                // What happened can be told of, and no more.
+                power: (point == PointId::ToolPost).then_some(Power::Observe),
+                detached: false,
+            },
+            command,
+            env: vec![],
+            serve: false,
+            on_failure: OnFailure::Block,
+            dialect: Dialect::Space,
+        };
+        Ok((HookFile { hook, path: self.path.into(), enabled }, line))
+    }
+
+    /// What is run; or what would be, and why it cannot.
+    fn command(
+        &self,
+        given: Option<CommandLine>,
+        line: Option<usize>,
+    ) -> Result<CommandLine, (CommandLine, Diagnostic)> {
+        let Some(command) = given else { return self.beside() };
+        match trouble(&command, &self.shelf.find, &self.shelf.below) {
+            None => Ok(command),
+            Some(why) => {
+                let told = Diagnostic::new(self.path, line, Severity::Rejected, why);
+                Err((command, told))
+            }
+        }
+    }
+
+    /// The program with the same stem.
+    fn beside(&self) -> Result<CommandLine, (CommandLine, Diagnostic)> {
+        let stem = Path::new(self.name).file_stem().unwrap_or_default();
+        let same = |name: &OsString| !is_yaml(name) && Path::new(name).file_stem() == Some(stem);
+        let others = || self.shelf.entries.iter().filter(|(name, _)| same(name));
+        // Notes about it may lie there too: only what could run counts.
+        let is_closed = |entry: &Entry| matches!(entry, Entry::Other(Program::Closed));
+        let closed = others().find(|(_, entry)| is_closed(entry));
+        let programs = others()
+            .filter(|(_, entry)| matches!(entry, Entry::Link | Entry::Other(Program::Runs)));
+        let shown = |name: &OsStr| text::show_line(&name.to_string_lossy()).into_owned();
+        let (name, why) = match (programs.collect::<Vec<_>>().as_slice(), closed) {
+            ([(name, Entry::Other(_))], _) => match name.to_str() {
+                Some(name) => return Ok(self.line(name)),
+                None => {
+                    (name.as_os_str(), "its name is no text: name a program by `command`".into())
+                }
+            },
+            ([(name, _)], _) => {
+                let why = "is a link, and links are not followed: name it by `command`";
+                (name.as_os_str(), format!("`{}` beside it {why}", shown(name)))
+            }
+            ([(one, _), (two, _), ..], _) => {
+                let why = "are beside it: name one by `command`";
+                (one.as_os_str(), format!("`{}` and `{}` {why}", shown(one), shown(two)))
+            }
+            ([], Some((name, _))) => {
+                let why = "beside it is not executable (`chmod +x` makes it)";
+                (name.as_os_str(), format!("`{}` {why}", shown(name)))
+            }
+            ([], None) => {
+                let name = shown(stem);
+                let why = format!(
+                    "it has no `command`, and no program beside it is called `{name}` or `{name}.sh`"
+                );
+                (stem, why)
+            }
+        };
+        Err((self.line(&name.to_string_lossy()), self.rejected(why)))
+    }
+
+    /// A program beside it, from the folder that commands are meant from.
+    fn line(&self, name: &str) -> CommandLine {
+        let below = Path::new(&self.shelf.below).join(name);
+        CommandLine::Words(vec![format!("./{}", below.display())])
+    }
+}
+
+/// Why a command whose program is a path from its folder cannot be run.
+fn trouble(command: &CommandLine, find: &dyn Fn(&str) -> Program, below: &str) -> Option<String> {
+    let CommandLine::Words(words) = command else { return None };
+    let program = words.first()?;
+    if !program.contains('/') || Path::new(program).has_root() {
+        return None;
+    }
+    let shown = text::clip(&text::show_line(program), 80).into_owned();
+    match find(program) {
+        Program::Runs => None,
+        Program::Closed => Some(format!("`{shown}` is not executable (`chmod +x` makes it)")),
+        Program::Missing => {
+            let within = program.strip_prefix("./").unwrap_or(program);
+            let within = format!("./{below}/{within}");
+            let meant = match find(&within) {
+                Program::Missing => String::new(),
+                _ => format!("; did you mean `{}`?", text::clip(&text::show_line(&within), 80)),
+            };
+            Some(format!("there is no program `{shown}` in the folder that has `{below}`{meant}"))
+        }
+    }
+}
+
+fn only_known(fields: &Fields) -> Result<(), FieldError> {
+    let Some(field) = fields.iter().find(|field| !KEYS.contains(&field.key.as_str())) else {
+        return Ok(());
+    };
+    let key = text::clip(&text::show_line(&field.key), 40).into_owned();
+    let meant = match text::nearest(&field.key, KEYS) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => format!("; there are {}", quoted(&KEYS)),
+    };
+    Err(FieldError::new(field.line, format!("there is no key `{key}`{meant}")))
+}
+
+fn quoted(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    quoted.join(", ")
+}
+
+/// The text that has to be there, and its line.
+fn required<'a>(fields: &'a Fields, key: &str) -> Result<(&'a str, usize), FieldError> {
+    match (fields.text(key)?, fields.get(key)) {
+        (Some(text), Some(field)) => Ok((text, field.line)),
+        (None, Some(field)) => Err(field.error("a text")),
+        (_, None) => Err(FieldError::new(1, format!("there is no `{key}`"))),
+    }
+}
+
+/// What it is called by: a word that people and the model read beside its reasons.
+fn id(fields: &Fields) -> Result<(&str, usize), FieldError> {
+    let (id, line) = required(fields, "id")?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match id.chars().all(fits) && id.len() <= MOST_ID {
+        true => Ok((id, line)),
+        false => {
+            let shown = text::clip(&text::show_line(id), 40).into_owned();
+            let why = format!(
+                "`{shown}` is no `id`: at most {MOST_ID} letters, digits, `-`, `_` and `.`"
+            );
+            Err(FieldError::new(line, why))
+        }
+    }
+}
+
+fn phase(fields: &Fields) -> Result<PointId, FieldError> {
+    let (phase, line) = required(fields, "phase")?;
+    if let Some((_, point)) = PHASES.iter().find(|(word, _)| *word == phase) {
+        return Ok(*point);
+    }
+    let shown = text::clip(&text::show_line(phase), 40).into_owned();
+    let words = PHASES.map(|(word, _)| word);
+    // Points have longer names.
+    let short = phase.strip_prefix("tool.").unwrap_or(phase);
+    let meant = match text::nearest(short, words) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", quoted(&words)),
+    };
+    Err(FieldError::new(line, format!("there is no phase `{shown}`; {meant}")))
+}
+
+fn enabled(fields: &Fields) -> Result<bool, FieldError> {
+    match (fields.flag("enabled")?, fields.get("enabled")) {
+        (Some(flag), _) => Ok(flag),
+        (None, None) => Ok(true),
+        (None, Some(field)) => Err(field.error("`true` or `false`")),
+    }
+}
+
+fn tools(fields: &Fields) -> Result<Option<Vec<String>>, FieldError> {
+    let (Some(globs), Some(field)) = (fields.words("tools")?, fields.get("tools")) else {
+        return Ok(None);
+    };
+    let fails = |why: String| Err(FieldError::new(field.line, why));
+    if globs.is_empty() {
+        return fails("`tools` names none: leave it out for every tool".into());
+    }
+    if globs.iter().any(String::is_empty) {
+        return fails("a tool in `tools` has no name".into());
+    }
+    match cotter::host::check_globs(&globs) {
+        Ok(_) => Ok(Some(globs)),
+        Err(cause) => fails(format!("`tools`: {}", text::show_line(&cause.to_string()))),
+    }
+}
+
+fn limit(fields: &Fields) -> Result<Option<Duration>, FieldError> {
+    let Some(field) = fields.get("timeoutMs") else { return Ok(None) };
+    let number = match &field.value {
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    match number.filter(|number| (1..=MAX_LIMIT_MS).contains(number)) {
+        Some(number) => Ok(Some(Duration::from_millis(number))),
+        None => Err(field.error(&format!("a whole number from 1 to {MAX_LIMIT_MS}"))),
+    }
+}
+
+/// What it is for: its name for people, and what is said about it.
+fn description(fields: &Fields) -> Result<String, FieldError> {
+    let said = [fields.text("name")?, fields.text("description")?];
+    Ok(said.into_iter().flatten().collect::<Vec<_>>().join(": "))
+}
+
+fn command(fields: &Fields) -> Result<Option<CommandLine>, FieldError> {
+    let Some(field) = fields.get("command") else { return Ok(None) };
+    let line = match &field.value {
+        Value::List(words) => CommandLine::Words(
+            words.iter().map(|(line, word)| as_word(*line, word)).collect::<Result<_, _>>()?,
+        ),
+        _ => match fields.text("command")? {
+            Some(line) => CommandLine::parse(line),
+            None => return Err(field.error("a text or a list of words")),
+        },
+    };
+    let line =
+        line.runnable().map_err(|why| FieldError::new(field.line, format!("`command`: {why}")));
+    line.map(Some)
+}
+
+/// A word of a command, as it is written.
+fn as_word(line: usize, word: &Value) -> Result<String, FieldError> {
+    match word {
+        Value::Text(word) => Ok(word.clone()),
+        Value::Flag(word) => Ok(word.to_string()),
+        _ => Err(FieldError::new(line, "a word of `command` has to be a text")),
+    }
+}
+
+/// Checks what declares hooks: a file, a folder of hooks, or the folders of extensions that a folder is or
+/// has, each in its own dialect.
+pub(crate) fn check(path: &Path) -> Told {
+    if path.is_file() {
+        return match is_yaml(path) {
+            true => check_one(path),
+            false if is_claude(path) => check_claude(path),
+            false => check_settings(path),
+        };
+    }
+    let bases = places::bases(path);
+    let is_hooks = places::is_called(path, FOLDER);
+    if is_hooks && path.join(CLAUDE_HOOKS).is_file() {
+        return check_claude(&path.join(CLAUDE_HOOKS));
+    }
+    if is_hooks || bases.is_empty() && is_collection(path) {
+        return check_folder(path);
+    }
+    // Beside folders that say what they are, what looks like settings is somebody else's.
+    let is_sure = bases.iter().any(|base| base.what != What::Perhaps);
+    let mut told = Told::default();
+    for Brings { folder, what } in bases {
+        let settings: &[&str] = match what {
+            What::Plugin => {
+                add(&mut told, check_plugin(&folder));
+                continue;
+            }
+            What::Perhaps if is_sure => continue,
+            What::Agents => continue,
+            What::Claude => &[SETTINGS, "settings.local.json"],
+            What::Space => &[],
+            What::Cotter | What::Perhaps => &[SETTINGS],
+        };
+        for file in settings.iter().map(|name| folder.join(name)) {
+            if file.symlink_metadata().is_ok() {
+                let is_claude = what == What::Claude;
+                let more = if is_claude { check_claude(&file) } else { check_settings(&file) };
+                add(&mut told, more);
+            }
+        }
+        if what != What::Claude {
+            add(&mut told, of_shelf(Shelf::of_folder(&folder)));
+        }
+    }
+    told
+}
+
+/// The file of a plugin's hooks, in its folder of hooks.
+const CLAUDE_HOOKS: &str = "hooks.json";
+
+/// Whether a file is in the dialect of Claude Code: by where it is and what it is called, or, where that
+/// says nothing, by the events it names.
+fn is_claude(path: &Path) -> bool {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = real.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_below = |folder: &str| real.iter().any(|part| part == folder);
+    match name {
+        CLAUDE_HOOKS => true,
+        _ if is_below(".cotter") => false,
+        _ if is_below(".claude") => true,
+        // Ours, wherever they are: whoever starts reads them so.
+        SETTINGS => false,
+        _ => has_events(path),
+    }
+}
+
+/// Whether a file has hooks at events of Claude Code.
+fn has_events(path: &Path) -> bool {
+    let Ok(Some(document)) = Document::load(path) else { return false };
+    let hooks = document.root().object().ok().and_then(|root| root.get("hooks")?.object().ok());
+    hooks.is_some_and(|hooks| hooks.members().any(|(name, _)| claude::is_event(name)))
+}
+
+/// Whether a folder that says nothing of itself has files that are meant as hooks.
+fn is_collection(folder: &Path) -> bool {
+    let says_when = |(_, entry): &(OsString, Entry)| match entry {
+        Entry::Hook(Ok(bytes)) => {
+            bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"phase:"))
+        }
+        _ => false,
+    };
+    entries(folder).map_or(true, |entries| entries.iter().any(says_when))
+}
+
+/// A file of hooks in the dialect of Claude Code.
+fn check_claude(path: &Path) -> Told {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let kind = match real.file_name() == Some(OsStr::new(CLAUDE_HOOKS)) {
+        true => FileKind::Hooks,
+        false => FileKind::Settings,
+    };
+    let root = real.ancestors().nth(2).unwrap_or(&real).to_owned();
+    let mut source = claude::Source::new(path);
+    if kind == FileKind::Hooks {
+        source = source.with_plugin(claude::Plugin { root, data: None });
+    }
+    let read = Document::load(path).map(|read| read.map(|read| claude::read(&read, &source).1));
+    let diagnostics = match read {
+        Ok(told) => told.unwrap_or_default(),
+        Err(error) => vec![of_settings(path, &error)],
+    };
+    (vec![(path.to_owned(), kind)], diagnostics)
+}
+
+/// The hooks of a plugin, wherever its manifest says that they are.
+fn check_plugin(folder: &Path) -> Told {
+    let (mut files, mut diagnostics) = match Plugin::load(folder) {
+        Ok(None) => Told::default(),
+        Err(told) => (vec![], vec![told]),
+        Ok(Some(plugin)) => {
+            let (_, mut told) = plugin.command_hooks(|path| claude::Source::new(path));
+            told.extend(plugin.broken.iter().cloned());
+            let files = plugin.hooks.iter().map(|file| (file.path.clone(), FileKind::Hooks));
+            (files.collect(), told)
+        }
+    };
+    // Named as they were typed.
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let named = |path: &mut PathBuf| {
+        if let Ok(within) = path.strip_prefix(&real) {
+            *path = folder.join(within);
+        }
+    };
+    files.iter_mut().for_each(|(path, _)| named(path));
+    diagnostics.iter_mut().for_each(|told| named(&mut told.path));
+    (files, diagnostics)
+}
+
+const SETTINGS: &str = "settings.json";
+
+fn add((files, diagnostics): &mut Told, more: Told) {
+    files.extend(more.0);
+    diagnostics.extend(more.1);
+}
+
+/// A folder of hooks by itself, whatever its name is.
+fn check_folder(folder: &Path) -> Told {
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let below = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let root = real.parent().unwrap_or(&real);
+    of_shelf(Shelf::on_disk(folder, root, &below))
+}
+
+/// One file among its neighbours.
+fn check_one(path: &Path) -> Told {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let (mut files, mut diagnostics) = check_folder(folder.unwrap_or(Path::new(".")));
+    let is_it = |other: &Path| other.file_name() == path.file_name();
+    files.retain(|(other, _)| is_it(other));
+    diagnostics.retain(|told| is_it(&told.path));
+    (files, diagnostics)
+}
+
+/// The hooks of a folder of extensions, and nothing else of it.
+pub(crate) fn check_hooks(folder: &Path) -> Told {
+    of_shelf(Shelf::of_folder(folder))
+}
+
+fn of_shelf(shelf: Result<Shelf<'_>, Diagnostic>) -> Told {
+    let shelf = match shelf {
+        Ok(shelf) => shelf,
+        Err(told) => return (vec![], vec![told]),
+    };
+    let names = shelf.entries.iter().map(|(name, _)| name).filter(|name| is_yaml(name));
+    let paths = names.map(|name| (shelf.shown.join(name), FileKind::Hooks));
+    (paths.collect(), shelf.read().1)
+}
+
+/// A settings file, all of it: one with an error brings no hooks. Whose it is, its folder says.
+pub(crate) fn check_settings(path: &Path) -> Told {
+    let files = vec![(path.to_owned(), FileKind::Settings)];
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = real.parent().unwrap_or(&real);
+    let source = match folder.ends_with(".cotter") {
+        true => Source::Project,
+        false => Source::User,
+    };
+    let read = || match Document::load(path)? {
+        Some(document) => Settings::from_document(&document, source),
+        None => Ok(Settings::default()),
+    };
+    let diagnostics = match read() {
+        Err(error) => vec![of_settings(path, &error)],
+        Ok(settings) => {
+            let find = |path: &str| Program::of(fs::metadata(folder.join(path)));
+            let told = settings.hooks.iter().filter_map(|hook| {
+                let why = trouble(&hook.command, &find, FOLDER)?;
+                let why = format!("hook `{}`: {why}", hook.name);
+                Some(Diagnostic::new(path, None, Severity::Warning, why))
+            });
+            told.collect()
+        }
+    };
+    (files, diagnostics)
+}
+
+/// What is wrong with a strict file, with its place.
+pub(crate) fn of_settings(path: &Path, error: &SettingsError) -> Diagnostic {
+    let place = error.place();
+    let at = place.map(|place| format!("{}: ", place.path())).unwrap_or_default();
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    let line = place.and_then(|place| usize::try_from(place.line()).ok());
+    let message = format!("{at}{}{hint}", error.message());
+    Diagnostic::new(path, line, Severity::Rejected, message)
+}

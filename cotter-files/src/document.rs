@@ -1,0 +1,445 @@
+//! The generic layer: a document of JSON with comments in which every value knows its place.
+
+pub mod location;
+pub(crate) mod scan;
+
+use std::{collections::HashMap, ops::RangeInclusive, path::Path, sync::Arc};
+
+use jsonc_parser::{
+    ParseOptions, ParseStringErrorKind, ast,
+    common::Ranged,
+    errors::{ParseError, ParseErrorKind},
+};
+
+use crate::{
+    document::location::{Place, SettingsError, SourceText, Spot},
+    settings::Written,
+};
+use cotter::text;
+
+/// The most bytes a settings file may have.
+pub const MAX_BYTES: usize = 1024 * 1024;
+
+/// A parsed settings file, before anyone has said what its keys mean.
+///
+/// Comments and trailing commas are fine; everything else is strict JSON. A document is at most
+/// [`MAX_BYTES`] long and 128 levels deep, and no object in it has a key twice.
+pub struct Document {
+    source: Arc<SourceText>,
+    root: Value,
+}
+
+impl Document {
+    /// Parses text; `file_name` is what errors call the file.
+    pub fn parse(file_name: &str, text: &str) -> Result<Document, SettingsError> {
+        let file: Arc<str> = text::show_line(file_name).into();
+        if text.len() > MAX_BYTES {
+            return Err(too_large(&file));
+        }
+        // A byte order mark is no part of the first line.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
+        let source = Arc::new(SourceText { file, text });
+        let root = parse_root(&source)?;
+        Ok(Document { source, root })
+    }
+
+    /// Parses the bytes of a file, which must be UTF-8.
+    pub fn parse_bytes(file_name: &str, bytes: &[u8]) -> Result<Document, SettingsError> {
+        if bytes.len() > MAX_BYTES {
+            return Err(too_large(&text::show_line(file_name).into()));
+        }
+        let valid = match std::str::from_utf8(bytes) {
+            Ok(text) => return Document::parse(file_name, text),
+            Err(error) => error.valid_up_to(),
+        };
+        let text = String::from_utf8_lossy(&bytes[..valid]).into_owned();
+        let source = Arc::new(SourceText { file: text::show_line(file_name).into(), text });
+        let message = format!("byte 0x{:02x} is not UTF-8", bytes[valid]);
+        Err(error_at(&source, valid, message).with_hint("save the file as UTF-8"))
+    }
+
+    /// The text it was read from, without a byte order mark.
+    pub fn text(&self) -> &str {
+        &self.source.text
+    }
+
+    /// The outermost value.
+    pub fn root(&self) -> Node<'_> {
+        Node { source: &self.source, value: &self.root }
+    }
+}
+
+/// A value in a document: a cursor that gives what is asked for, or an error that names the place.
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
+    source: &'a Arc<SourceText>,
+    value: &'a Value,
+}
+
+impl<'a> Node<'a> {
+    /// Whatever stands here, as a plain value.
+    pub fn to_json(&self) -> serde_json::Value {
+        self.value.data.to_json()
+    }
+
+    /// The object that must stand here.
+    pub fn object(&self) -> Result<Object<'a>, SettingsError> {
+        match &self.value.data {
+            Data::Object(members) => Ok(Object { node: *self, members }),
+            _ => Err(self.expected("an object")),
+        }
+    }
+
+    /// The elements of the list that must stand here.
+    pub fn list(&self) -> Result<impl ExactSizeIterator<Item = Node<'a>> + use<'a>, SettingsError> {
+        let source = self.source;
+        match &self.value.data {
+            Data::List(values) => Ok(values.iter().map(move |value| Node { source, value })),
+            _ => Err(self.expected("a list")),
+        }
+    }
+
+    /// The string that must stand here; it may be empty.
+    pub fn string(&self) -> Result<&'a str, SettingsError> {
+        match &self.value.data {
+            Data::String(string) => Ok(string),
+            _ => Err(self.expected("a string")),
+        }
+    }
+
+    /// The string that must stand here, with something other than white space in it.
+    pub fn non_empty_string(&self) -> Result<&'a str, SettingsError> {
+        match self.string()? {
+            string if string.trim().is_empty() => Err(self.expected("a string that is not empty")),
+            string => Ok(string),
+        }
+    }
+
+    /// The `true` or `false` that must stand here.
+    pub fn bool(&self) -> Result<bool, SettingsError> {
+        match self.value.data {
+            Data::Bool(bool) => Ok(bool),
+            _ => Err(self.expected("`true` or `false`")),
+        }
+    }
+
+    /// The whole number that must stand here, without a fraction or an exponent.
+    pub fn u64(&self) -> Result<u64, SettingsError> {
+        self.u64_in(0..=u64::MAX)
+    }
+
+    /// The whole number within these bounds that must stand here.
+    pub fn u64_in(&self, bounds: RangeInclusive<u64>) -> Result<u64, SettingsError> {
+        let number = match &self.value.data {
+            Data::Number(number) => number.parse().ok(),
+            _ => None,
+        };
+        number.filter(|number| bounds.contains(number)).ok_or_else(|| {
+            self.expected(&format!("a whole number from {} to {}", bounds.start(), bounds.end()))
+        })
+    }
+
+    /// The number that must stand here; it is finite.
+    pub fn f64(&self) -> Result<f64, SettingsError> {
+        let Data::Number(number) = &self.value.data else {
+            return Err(self.expected("a number"));
+        };
+        number
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+            .ok_or_else(|| self.expected("a number that a 64-bit float can hold"))
+    }
+
+    /// What the word that must stand here means, by a table of words and meanings.
+    pub fn one_of<T: Copy>(&self, table: &[(&str, T)]) -> Result<T, SettingsError> {
+        if let Data::String(word) = &self.value.data
+            && let Some((_, meaning)) = table.iter().find(|(known, _)| known == word)
+        {
+            return Ok(*meaning);
+        }
+        let words = quoted(table.iter().map(|(word, _)| *word));
+        let error = self.expected(&format!("one of {words}"));
+        Err(match &self.value.data {
+            Data::String(word) => match text::nearest(word, table.iter().map(|(word, _)| *word)) {
+                Some(word) => error.with_hint(format!("did you mean `{word}`?")),
+                None => error,
+            },
+            _ => error,
+        })
+    }
+
+    /// Where this value stands.
+    pub fn place(&self) -> Place {
+        Place::new(self.source, self.value.spot)
+    }
+
+    /// An error about this value.
+    pub fn error(&self, message: impl Into<String>) -> SettingsError {
+        self.place().error(message)
+    }
+
+    /// An error that says what should stand here and what does.
+    pub fn expected(&self, what: &str) -> SettingsError {
+        self.error(format!("expected {what}, found {}", self.value.data.describe()))
+    }
+}
+
+/// An object in a document.
+#[derive(Clone, Copy)]
+pub struct Object<'a> {
+    node: Node<'a>,
+    members: &'a [Member],
+}
+
+impl<'a> Object<'a> {
+    /// Refuses every key but these, with the nearest of them as a hint.
+    pub fn keys(self, known: &[&str]) -> Result<Object<'a>, SettingsError> {
+        let Some(member) = self.members.iter().find(|member| !known.contains(&&*member.key)) else {
+            return Ok(self);
+        };
+        let hint = match text::nearest(&member.key, known.iter().copied()) {
+            Some(key) => format!("did you mean `{key}`?"),
+            None => format!("known keys are {}", quoted(known.iter().copied())),
+        };
+        Err(self.key_error(member, format!("unknown key {}", shown(&member.key))).with_hint(hint))
+    }
+
+    /// The value of a key, if it is there.
+    pub fn get(&self, key: &str) -> Option<Node<'a>> {
+        let member = self.members.iter().find(|member| member.key == key)?;
+        Some(self.node_of(member))
+    }
+
+    /// The value of a key that must be there.
+    pub fn require(&self, key: &str) -> Result<Node<'a>, SettingsError> {
+        self.get(key).ok_or_else(|| self.node.error(format!("missing key `{key}`")))
+    }
+
+    /// Every key, with its place and its value, in the file's order: for objects whose keys are names.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Written, Node<'a>)> + use<'a> {
+        let object = *self;
+        self.members.iter().map(move |member| {
+            let place = Place::new(object.node.source, member.spot);
+            (Written { text: member.key.clone(), place }, object.node_of(member))
+        })
+    }
+
+    /// Every key with its value, in the file's order.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = (&'a str, Node<'a>)> + use<'a> {
+        let object = *self;
+        self.members.iter().map(move |member| (member.key.as_str(), object.node_of(member)))
+    }
+
+    /// The object as a value, for its place.
+    pub fn node(&self) -> Node<'a> {
+        self.node
+    }
+
+    fn node_of(&self, member: &'a Member) -> Node<'a> {
+        Node { source: self.node.source, value: &member.value }
+    }
+
+    fn key_error(&self, member: &Member, message: String) -> SettingsError {
+        Place::new(self.node.source, member.spot).error(message)
+    }
+}
+
+struct Value {
+    spot: Spot,
+    data: Data,
+}
+
+enum Data {
+    Null,
+    Bool(bool),
+    /// As it is spelled.
+    Number(Box<str>),
+    String(String),
+    List(Vec<Value>),
+    Object(Vec<Member>),
+}
+
+struct Member {
+    key: String,
+    spot: Spot,
+    value: Value,
+}
+
+impl Data {
+    fn to_json(&self) -> serde_json::Value {
+        match self {
+            Data::Null => serde_json::Value::Null,
+            Data::Bool(bool) => (*bool).into(),
+            Data::Number(number) => serde_json::from_str(number).unwrap_or_default(),
+            Data::String(string) => string.as_str().into(),
+            Data::List(values) => values.iter().map(|value| value.data.to_json()).collect(),
+            Data::Object(members) => members
+                .iter()
+                .map(|member| (member.key.clone(), member.value.data.to_json()))
+                .collect(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Data::Null => "`null`".to_owned(),
+            Data::Bool(bool) => format!("`{bool}`"),
+            Data::Number(number) => format!("the number {}", text::clip(number, 40)),
+            Data::String(string) if string.is_empty() => "an empty string".to_owned(),
+            Data::String(string) => format!("the string {}", shown(string)),
+            Data::List(_) => "a list".to_owned(),
+            Data::Object(_) => "an object".to_owned(),
+        }
+    }
+}
+
+fn parse_root(source: &Arc<SourceText>) -> Result<Value, SettingsError> {
+    let text = source.text.as_str();
+    scan::refuse(text).map_err(|refusal| {
+        let error = error_at(source, refusal.offset, refusal.message);
+        refusal.hint.into_iter().fold(error, SettingsError::with_hint)
+    })?;
+    let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &strict())
+        .map_err(|error| syntax_error(source, &error))?;
+    match parsed.value {
+        Some(root) => Reader { source, spot: Spot::START }.value(root),
+        None => Err(error_at(source, text.len(), "expected an object, found the end of the file")
+            .with_hint("an empty settings file is `{}`")),
+    }
+}
+
+/// JSON with comments and trailing commas, and nothing else.
+fn strict() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
+
+/// Turns the parser's tree into ours, which owns its text and knows lines and columns.
+///
+/// It recurses no deeper than [`scan::DEPTH`].
+struct Reader<'s> {
+    source: &'s Arc<SourceText>,
+    spot: Spot,
+}
+
+impl Reader<'_> {
+    fn value(&mut self, value: ast::Value<'_>) -> Result<Value, SettingsError> {
+        let spot = self.advance(value.start());
+        let data = match value {
+            ast::Value::NullKeyword(_) => Data::Null,
+            ast::Value::BooleanLit(literal) => Data::Bool(literal.value),
+            ast::Value::NumberLit(literal) => Data::Number(literal.value.into()),
+            ast::Value::StringLit(literal) => Data::String(literal.value.into_owned()),
+            ast::Value::Array(array) => {
+                let values = array.elements.into_iter().map(|value| self.value(value));
+                Data::List(values.collect::<Result<_, _>>()?)
+            }
+            ast::Value::Object(object) => Data::Object(self.members(object)?),
+        };
+        Ok(Value { spot, data })
+    }
+
+    fn members(&mut self, object: ast::Object<'_>) -> Result<Vec<Member>, SettingsError> {
+        let mut members = Vec::with_capacity(object.properties.len());
+        let mut seen = HashMap::with_capacity(object.properties.len());
+        for property in object.properties {
+            let spot = self.advance(property.name.start());
+            let key = property.name.into_string();
+            if let Some(first) = seen.insert(key.clone(), spot) {
+                let first = Place::new(self.source, first);
+                return Err(Place::new(self.source, spot)
+                    .error(format!("duplicate key {}", shown(&key)))
+                    .with_hint(format!("it is already at {first}; keep one of the two")));
+            }
+            members.push(Member { key, spot, value: self.value(property.value)? });
+        }
+        Ok(members)
+    }
+
+    fn advance(&mut self, offset: usize) -> Spot {
+        self.spot = self.spot.advance(&self.source.text, offset);
+        self.spot
+    }
+}
+
+fn syntax_error(source: &Arc<SourceText>, error: &ParseError) -> SettingsError {
+    let offset = error.range().start;
+    let (message, hint) = match error.kind() {
+        ParseErrorKind::UnterminatedObject => {
+            ("object is not closed".to_owned(), Some("add a `}`"))
+        }
+        ParseErrorKind::UnterminatedArray => ("list is not closed".to_owned(), Some("add a `]`")),
+        ParseErrorKind::UnterminatedCommentBlock => {
+            ("comment is not closed".to_owned(), Some("add a `*/`"))
+        }
+        ParseErrorKind::String(kind) => {
+            let (message, hint) = string_error(kind);
+            (message.to_owned(), hint)
+        }
+        kind => {
+            let expected = scan::expected_at(&source.text, offset);
+            let found = scan::found_at(&source.text, offset);
+            (format!("expected {expected}, found {found}"), syntax_hint(kind))
+        }
+    };
+    hint.into_iter().fold(error_at(source, offset, message), SettingsError::with_hint)
+}
+
+fn string_error(kind: &ParseStringErrorKind) -> (&'static str, Option<&'static str>) {
+    use ParseStringErrorKind as Kind;
+    match kind {
+        Kind::UnterminatedStringLiteral => ("string is not closed", Some("add a `\"`")),
+        Kind::ExpectedFourHexDigits => ("expected four hex digits after `\\u`", None),
+        Kind::InvalidUnicodeEscapeSequence(_) => (
+            "half of a surrogate pair",
+            Some("write the character itself, or both halves as `\\ud83d\\ude42`"),
+        ),
+        _ => ("unknown escape in a string", Some("a backslash is written `\\\\`")),
+    }
+}
+
+fn syntax_hint(kind: &ParseErrorKind) -> Option<&'static str> {
+    match kind {
+        ParseErrorKind::SingleQuotedStringsNotAllowed => Some("strings stand in double quotes"),
+        ParseErrorKind::ExpectedStringObjectProperty => Some("keys stand in double quotes"),
+        ParseErrorKind::HexadecimalNumbersNotAllowed => Some("write the number in decimal"),
+        ParseErrorKind::UnaryPlusNumbersNotAllowed => Some("write the number without `+`"),
+        ParseErrorKind::BareDecimalPointNumbersNotAllowed => {
+            Some("write a digit on both sides of the decimal point")
+        }
+        _ => None,
+    }
+}
+
+fn error_at(source: &Arc<SourceText>, offset: usize, message: impl Into<String>) -> SettingsError {
+    Place::new(source, Spot::START.advance(&source.text, offset)).error(message)
+}
+
+pub(crate) fn too_large(file: &Arc<str>) -> SettingsError {
+    SettingsError::of_file(file, "file is larger than 1 MiB, the most a settings file may have")
+}
+
+/// What errors call the file at this path.
+pub(crate) fn file_name(path: &Path) -> Arc<str> {
+    text::show_line(&text::show_bytes(path.as_os_str().as_encoded_bytes())).into()
+}
+
+/// Foreign text in a message: in backticks, on one line, and not too long.
+fn shown(text: &str) -> String {
+    format!("`{}`", text::clip(&text::show_line(text), 60))
+}
+
+fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,175 @@
+//! Where something stands in a settings file, and what is wrong with it.
+
+use std::{error::Error, fmt, io, sync::Arc};
+
+use crate::document::scan;
+use cotter::text;
+
+/// A settings file's name and text, kept by every [`Place`] in it.
+#[derive(PartialEq, Eq)]
+pub(crate) struct SourceText {
+    /// Fit to be seen.
+    pub(crate) file: Arc<str>,
+    pub(crate) text: String,
+}
+
+/// A place in a settings file: file, line, column and JSON path.
+///
+/// Kept beside a value that is judged later, so that the judgement can name it. Displayed as
+/// `settings.json:3:5`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    source: Arc<SourceText>,
+    spot: Spot,
+}
+
+impl Place {
+    pub(crate) fn new(source: &Arc<SourceText>, spot: Spot) -> Place {
+        Place { source: Arc::clone(source), spot }
+    }
+
+    /// The file's name as it was given.
+    pub fn file(&self) -> &str {
+        &self.source.file
+    }
+
+    /// The line, from 1.
+    pub fn line(&self) -> u32 {
+        self.spot.line
+    }
+
+    /// The column in characters, from 1.
+    pub fn column(&self) -> u32 {
+        self.spot.column
+    }
+
+    /// The JSON path of what stands here, such as `$.permissions.allow[2]`. Reads the file's text again.
+    pub fn path(&self) -> String {
+        scan::path_at(&self.source.text, self.spot.offset as usize)
+    }
+
+    /// An error about what stands here.
+    pub fn error(&self, message: impl Into<String>) -> SettingsError {
+        SettingsError {
+            file: Arc::clone(&self.source.file),
+            place: Some(self.clone()),
+            message: text::show_line(&message.into()).into_owned(),
+            hint: None,
+            source: None,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file(), self.line(), self.column())
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Place({self})")
+    }
+}
+
+/// A position in a text. Files are small, so `u32` holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) offset: u32,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+impl Spot {
+    pub(crate) const START: Spot = Spot { offset: 0, line: 1, column: 1 };
+
+    /// The spot of a later offset in the same text. Walking from spot to spot reads the text once.
+    pub(crate) fn advance(self, text: &str, offset: usize) -> Spot {
+        let mut spot = self;
+        let passed = text.get(self.offset as usize..offset).unwrap_or_default();
+        for (at, char) in passed.char_indices() {
+            let next = || text.as_bytes().get(self.offset as usize + at + 1);
+            if char == '\n' || (char == '\r' && next() != Some(&b'\n')) {
+                spot.line += 1;
+                spot.column = 1;
+            } else {
+                spot.column += 1;
+            }
+        }
+        spot.offset += u32::try_from(passed.len()).unwrap_or(u32::MAX - spot.offset);
+        spot
+    }
+}
+
+/// A settings file that cannot be used, and why.
+///
+/// Displayed as `settings.json:3:5: $.permissions.alow: unknown key ...`; what to do about it is the
+/// [`hint`](SettingsError::hint), an error of the operating system the source.
+#[derive(Debug)]
+pub struct SettingsError {
+    file: Arc<str>,
+    place: Option<Place>,
+    message: String,
+    hint: Option<String>,
+    source: Option<io::Error>,
+}
+
+impl SettingsError {
+    /// An error about a file as a whole.
+    pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> SettingsError {
+        SettingsError {
+            file: Arc::clone(file),
+            place: None,
+            message: message.into(),
+            hint: None,
+            source: None,
+        }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> SettingsError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn with_source(mut self, source: io::Error) -> SettingsError {
+        self.source = Some(source);
+        self
+    }
+
+    /// The file's name as it was given.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Where in the file, unless the file as a whole is the matter.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it, if that is known.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}: {}", place.path(), self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl Error for SettingsError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|source| source as &(dyn Error + 'static))
+    }
+}

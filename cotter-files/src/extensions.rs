@@ -1,0 +1,584 @@
+//! Extensions that are files: what a person writes down instead of linking it.
+//!
+//! A folder of extensions is read whole, without starting anything. What is broken is left out and told
+//! with its place; what could be read another way than it was written is read so and told as well.
+
+pub mod agents;
+pub(crate) mod commands;
+pub mod memory;
+pub(crate) mod project;
+pub(crate) mod skills;
+pub(crate) mod template;
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::json;
+use smol_str::SmolStr;
+
+#[cfg(unix)]
+pub use crate::command_hook::hook_files::hooks_of;
+#[cfg(unix)]
+pub(crate) use crate::command_hook::hook_files::{check_hooks, of_settings};
+pub use crate::{
+    command_hook::hook_files::{BrokenHooks, HookFile, HookFiles, load_hooks, load_own_hooks},
+    extensions::{agents::AgentFile, commands::CommandFile, skills::SkillFile},
+    trust::watch::Watch,
+};
+use crate::{
+    extensions::{
+        project::Known,
+        template::{Arguments, Piece, Variables, fill},
+    },
+    folder::walk::Links,
+};
+use cotter::{
+    Agent,
+    controls::Controls,
+    ext::{BoxError, Kind, Origin, Owner, Registry},
+    host,
+    mention::Mention,
+    permission::Mode,
+    text,
+};
+
+/// Whose a folder is, and whether a person trusts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loading {
+    /// Whose it is.
+    pub origin: Origin,
+    /// Whether what it brings may act: untrusted, no trigger matches, nothing of it takes the place of
+    /// something else, and no command in its texts runs.
+    pub trusted: bool,
+}
+
+impl Loading {
+    /// A folder of somebody who needs no trust, or has it.
+    pub fn trusted(origin: Origin) -> Self {
+        Loading { origin, trusted: true }
+    }
+
+    /// A folder that nobody trusted.
+    pub fn untrusted(origin: Origin) -> Self {
+        Loading { origin, trusted: false }
+    }
+
+    /// Where links of such a folder may lead.
+    pub(crate) fn links(&self, folder: &Path) -> Links {
+        match self.trusted && self.origin == Origin::User {
+            true => Links::Anywhere,
+            false => Links::within(folder),
+        }
+    }
+}
+
+/// The keys of front matter that mean something, by kind of file. Others stand without effect.
+pub mod keys {
+    pub use crate::extensions::{
+        agents::KEYS as AGENT, commands::KEYS as COMMAND, skills::KEYS as SKILL,
+    };
+}
+
+/// What folders brought: skills, commands, agents, and what is to be said about their files.
+pub struct Loaded {
+    /// The skills.
+    pub skills: Vec<Arc<SkillFile>>,
+    /// The commands.
+    pub commands: Vec<Arc<CommandFile>>,
+    /// The agents.
+    pub agents: Vec<AgentFile>,
+    /// What is to be said about the files.
+    pub diagnostics: Vec<Diagnostic>,
+    loading: Loading,
+    shared: Arc<Shared>,
+}
+
+/// Reads the folders `skills`, `commands` and `agents` of a folder. Those that are not there hold nothing.
+pub fn load(folder: &Path, loading: &Loading) -> Loaded {
+    let links = loading.links(folder);
+    let (skills, of_skills) = crate::extensions::skills::load(&folder.join("skills"), &links);
+    let (commands, of_commands) =
+        crate::extensions::commands::load(&folder.join("commands"), &links);
+    let (agents, of_agents) = crate::extensions::agents::load(&folder.join("agents"), &links);
+    let diagnostics = [of_skills, of_commands, of_agents].concat();
+    let nothing = Loaded::nothing(loading);
+    let mut loaded = Loaded { skills, commands, agents, diagnostics, ..nothing };
+    loaded.keep_first();
+    loaded
+}
+
+impl Loaded {
+    pub(crate) fn nothing(loading: &Loading) -> Self {
+        Loaded {
+            skills: vec![],
+            commands: vec![],
+            agents: vec![],
+            diagnostics: vec![],
+            loading: loading.clone(),
+            shared: Arc::new(Shared { trusted: loading.trusted, known: Known::default() }),
+        }
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let skills = self.skills.iter().map(|file| &file.path);
+        let commands = self.commands.iter().map(|file| &file.path);
+        skills.chain(commands).chain(self.agents.iter().map(|file| &file.path))
+    }
+
+    /// Adds what another folder of the same origin brought. Of one name the first stays.
+    pub fn join(mut self, other: Loaded) -> Self {
+        self.skills.extend(other.skills);
+        self.commands.extend(other.commands);
+        self.agents.extend(other.agents);
+        self.diagnostics.extend(other.diagnostics);
+        self.keep_first();
+        self
+    }
+
+    /// Leaves out what could not be taken: commands that are built in, names that others of the same
+    /// origin have, and of an untrusted folder every name that is taken. What is left is taken from then
+    /// on.
+    pub fn fit(mut self, owner: &Owner, names: &mut TakenNames) -> Self {
+        let Loading { origin, trusted } = self.loading.clone();
+        self.leave_out(|kind, name| {
+            let owner = names.hindrance(kind, name, &origin, trusted)?;
+            let kind = kind.as_str();
+            Some(format!("the {kind} `{name}` is already there, by {owner}"))
+        });
+        let skills = self.skills.iter().map(|file| (Kind::Skill, &file.name));
+        let commands = self.commands.iter().map(|file| (Kind::Command, &file.name));
+        let agents = self.agents.iter().map(|file| (Kind::Subagent, &file.config.name));
+        let ours = skills.chain(commands).chain(agents);
+        names.0.extend(ours.map(|(kind, name)| (kind, name.clone(), owner.clone())));
+        self
+    }
+
+    /// Registers all of it, as its owner's.
+    pub fn register(&self, unit: &mut Registry) {
+        self.skills.iter().for_each(|skill| _ = unit.define_skill(skill.skill(&self.shared)));
+        for command in &self.commands {
+            unit.define_command(command.command(&self.shared));
+        }
+        for agent in &self.agents {
+            unit.define_mention(Mention::agent(agent.config.clone()));
+        }
+    }
+
+    /// The folders whose files belong to skills: what calls may read of a folder that is closed.
+    pub fn skill_folders(&self) -> Vec<PathBuf> {
+        self.skills.iter().filter_map(|skill| Some(skill.folder()?.to_owned())).collect()
+    }
+
+    /// Leaves everything out.
+    #[cfg(unix)]
+    pub(crate) fn clear(&mut self) {
+        self.skills.clear();
+        self.commands.clear();
+        self.agents.clear();
+        self.diagnostics.clear();
+    }
+
+    pub(crate) fn keep_first(&mut self) {
+        let mut seen = Seen::default();
+        self.leave_out_by(|kind, name, path| {
+            let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
+            Some(format!("the {} `{name}` is already there, by {by}", kind.as_str()))
+        });
+    }
+
+    /// Tells which of several would be used, were they loaded together. A collection is to choose from:
+    /// nothing is wrong with any of them.
+    fn tell_of_repeats(&mut self) {
+        let mut seen = Seen::default();
+        let skills = self.skills.iter().map(|file| (Kind::Skill, &file.name, &file.path));
+        let commands = self.commands.iter().map(|file| (Kind::Command, &file.name, &file.path));
+        let agents = self.agents.iter();
+        let agents = agents.map(|file| (Kind::Subagent, &file.config.name, &file.path));
+        let told = skills.chain(commands).chain(agents).filter_map(|(kind, name, path)| {
+            let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
+            let kind = kind.as_str();
+            let why =
+                format!("the {kind} `{name}` is in {by} too: loaded together, that one is used");
+            Some(Diagnostic::new(path, None, Severity::Warning, why))
+        });
+        let told: Vec<_> = told.collect();
+        self.diagnostics.extend(told);
+    }
+
+    fn leave_out(&mut self, why: impl Fn(Kind, &str) -> Option<String>) {
+        self.leave_out_by(|kind, name, _| why(kind, name));
+    }
+
+    fn leave_out_by(&mut self, mut why: impl FnMut(Kind, &str, &Path) -> Option<String>) {
+        let mut told = vec![];
+        let mut keep = |kind: Kind, name: &str, path: &Path| match why(kind, name, path) {
+            None => true,
+            Some(why) => {
+                told.push(Diagnostic::new(path, None, Severity::Rejected, why));
+                false
+            }
+        };
+        self.skills.retain(|file| keep(Kind::Skill, &file.name, &file.path));
+        self.commands.retain(|file| keep(Kind::Command, &file.name, &file.path));
+        self.agents.retain(|file| keep(Kind::Subagent, &file.config.name, &file.path));
+        self.diagnostics.append(&mut told);
+    }
+}
+
+/// Who had a name first.
+#[derive(Default)]
+struct Seen(HashMap<(Kind, SmolStr), PathBuf>);
+
+impl Seen {
+    /// The file that had the name before this one; `None` where this is the first.
+    fn first(&mut self, kind: Kind, name: &str, path: &Path) -> Option<&Path> {
+        match self.0.entry((kind, name.into())) {
+            Entry::Occupied(first) => Some(first.into_mut()),
+            Entry::Vacant(free) => {
+                free.insert(path.to_owned());
+                None
+            }
+        }
+    }
+}
+
+/// The names that somebody has.
+#[derive(Clone, Debug, Default)]
+pub struct TakenNames(Vec<(Kind, SmolStr, Owner)>);
+
+impl TakenNames {
+    /// Those that an agent has, but for the names of owners that are loaded again.
+    pub fn of(agent: &Agent, except: &[Owner]) -> Self {
+        let kinds = [Kind::Skill, Kind::Command, Kind::Subagent, Kind::Hook];
+        let all = kinds.into_iter().flat_map(|kind| agent.names(kind));
+        let all = all.filter(|info| !except.iter().any(|owner| owner.is(&info.owner)));
+        TakenNames(all.map(|info| (info.kind, info.name, info.owner)).collect())
+    }
+
+    /// Who has a name so that somebody of that origin cannot have it too.
+    fn hindrance(&self, kind: Kind, name: &str, origin: &Origin, trusted: bool) -> Option<&Owner> {
+        let is_it = |other: Kind| {
+            // A command is found before a hook or a skill of its name.
+            let hides = kind == Kind::Command && !trusted;
+            other == kind || hides && matches!(other, Kind::Hook | Kind::Skill)
+        };
+        let mut owners = self.0.iter().filter(|(kind, known, _)| is_it(*kind) && known == name);
+        let found = owners.find(|(_, _, owner)| {
+            let built_in = matches!(owner.origin, Origin::Kernel | Origin::Embedder);
+            !trusted || owner.origin == *origin || (built_in && kind == Kind::Command)
+        });
+        found.map(|(_, _, owner)| owner)
+    }
+}
+
+/// What the files of one folder share.
+pub(crate) struct Shared {
+    trusted: bool,
+    known: Known,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "trusted: {}", self.trusted)
+    }
+}
+
+/// The most bytes of what one command writes that are told.
+const WRITTEN_BYTES: usize = 32 * 1024;
+
+impl Shared {
+    /// A text with everything filled in that it leaves open.
+    async fn fill(&self, text: &str, arguments: &Arguments, controls: &Controls) -> String {
+        let variables = self.variables(controls);
+        let mut out = String::new();
+        for piece in fill(text, arguments, &variables) {
+            match piece {
+                Piece::Text(text) => out.push_str(&text),
+                Piece::Command { line, written } => {
+                    let line = if self.trusted { line } else { Err("its folder is not trusted") };
+                    match line {
+                        Ok(line) => out.push_str(&run(controls, &line, written).await),
+                        Err(why) => out.push_str(&format!("[`{written}` was not run: {why}]")),
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    fn variables(&self, controls: &Controls) -> Variables {
+        let project = controls.cx().place().project();
+        let found = self.known.of(project);
+        let agent = controls.agent();
+        let shown = |text: &str| text::show_line(text).into_owned();
+        let name = project.file_name().unwrap_or_default().to_string_lossy();
+        let is_plan = agent.policy().mode() == Mode::Plan;
+        Variables {
+            project_name: shown(&name),
+            project_path: shown(&project.to_string_lossy()),
+            language: found.language.to_owned(),
+            framework: found.framework.to_owned(),
+            agent_id: agent.id().to_string(),
+            mode: if is_plan {
+                "plan".to_owned()
+            } else {
+                host::agent_config(agent).mode.to_string()
+            },
+        }
+    }
+}
+
+/// What a command writes, or why it did not. It takes the way of every call.
+async fn run(controls: &Controls, line: &str, written: &str) -> String {
+    match controls.run_tool("bash", json!({"command": line})).await {
+        Ok(output) => text::cut(output.content.text().trim_end(), WRITTEN_BYTES),
+        Err(error) => {
+            format!("[`{written}` failed: {}]", text::cut(error.message.trim(), WRITTEN_BYTES))
+        }
+    }
+}
+
+/// What kind of files a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// Skills.
+    Skills,
+    /// Commands.
+    Commands,
+    /// Agents, and profiles among them.
+    Agents,
+    /// Profiles: `agent.json`.
+    Profiles,
+    /// Hooks: `hooks/*.yaml` and, beside them, settings files.
+    Hooks,
+    /// Settings files.
+    Settings,
+    /// Spaces: each file of a folder with a `manifest.json`.
+    Spaces,
+}
+
+impl FileKind {
+    /// The word for one of them.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileKind::Skills => "skill",
+            FileKind::Commands => "command",
+            FileKind::Agents => "agent",
+            FileKind::Profiles => "profile",
+            FileKind::Hooks => "hook",
+            FileKind::Settings => "settings",
+            FileKind::Spaces => "space",
+        }
+    }
+
+    /// The folder of such files in a folder of extensions, where they have one.
+    pub fn folder(self) -> Option<&'static str> {
+        match self {
+            FileKind::Skills => Some("skills"),
+            FileKind::Commands => Some("commands"),
+            FileKind::Agents | FileKind::Profiles => Some("agents"),
+            FileKind::Hooks => Some("hooks"),
+            FileKind::Settings | FileKind::Spaces => None,
+        }
+    }
+}
+
+/// A file that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+    /// What became of it.
+    pub status: Severity,
+    /// What is to be said about it.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The tools that it names by our names, or as they are written, with their line: of an agent or a
+    /// profile. Who is asked knows what there is.
+    pub tools: Vec<(Option<usize>, String)>,
+}
+
+/// Files that were looked at, and what is to be said about them.
+pub(crate) type Told = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
+
+/// Checks the files of a kind, whole: texts are read, too. A file is judged as one of the kind. Of a folder
+/// the places are looked at where files of the kind are: those of a `.cotter`, a `.claude`, an `.agents`, a
+/// space or a plugin, be it the folder or in it; where it is none of these, all of it.
+pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
+    match kind {
+        FileKind::Skills | FileKind::Commands | FileKind::Agents => {}
+        FileKind::Profiles => {
+            return checked(crate::extensions::agents::check_profiles(path).0, kind);
+        }
+        FileKind::Hooks => return checked(crate::command_hook::hook_files::check(path), kind),
+        FileKind::Settings => {
+            return checked(crate::command_hook::hook_files::check_settings(path), kind);
+        }
+        #[cfg(unix)]
+        FileKind::Spaces => return crate::space::check(path),
+        #[cfg(not(unix))]
+        FileKind::Spaces => return vec![],
+    }
+    if path.is_file() {
+        return check_file(path, kind);
+    }
+    let mut all: Vec<CheckedFile> = vec![];
+    for spot in crate::folder::layout::spots(path, kind) {
+        let more = check_texts(&spot.path, &Links::within(&spot.within), kind);
+        let new = |file: &CheckedFile| all.iter().all(|known| known.path != file.path);
+        let more: Vec<_> = more.into_iter().filter(new).collect();
+        all.extend(more);
+    }
+    all
+}
+
+/// One file, which has to be of the kind.
+fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
+    let links = Links::within(path.parent().unwrap_or(path));
+    let found = check_texts(path, &links, kind);
+    if !found.is_empty() {
+        return found;
+    }
+    let endings = match kind {
+        FileKind::Commands => "`.md`",
+        FileKind::Agents => "`.md` or `.yaml`, or is `agent.json`",
+        _ => "`.md` or `.yaml`",
+    };
+    let kinds = kind.folder().unwrap_or_default();
+    let why = format!("{kinds} are files whose name ends in {endings}");
+    checked((vec![], vec![Diagnostic::new(path, None, Severity::Rejected, why)]), kind)
+}
+
+/// The texts below a folder, or in one file.
+fn check_texts(path: &Path, links: &Links, kind: FileKind) -> Vec<CheckedFile> {
+    let mut loaded = Loaded::nothing(&Loading::trusted(Origin::User));
+    match kind {
+        FileKind::Skills => {
+            (loaded.skills, loaded.diagnostics) = crate::extensions::skills::load(path, links)
+        }
+        FileKind::Commands => {
+            (loaded.commands, loaded.diagnostics) = crate::extensions::commands::load(path, links)
+        }
+        _ => (loaded.agents, loaded.diagnostics) = crate::extensions::agents::load(path, links),
+    }
+    let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
+    let mut tools: Vec<_> = loaded.agents.iter().flat_map(AgentFile::named_tools).collect();
+    loaded.tell_of_repeats();
+    if kind == FileKind::Agents {
+        let ((profiles, told), named) = crate::extensions::agents::check_profiles(path);
+        paths.extend(profiles);
+        loaded.diagnostics.extend(told);
+        tools.extend(named);
+    }
+    let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
+    let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
+    let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();
+    loaded.diagnostics.extend(of_texts);
+    let mut files = checked((paths, loaded.diagnostics), kind);
+    for file in &mut files {
+        let of = tools.iter().filter(|(path, ..)| *path == file.path);
+        file.tools = of.map(|(_, line, tool)| (*line, tool.clone())).collect();
+    }
+    files
+}
+
+/// Each file once, with what is to be said about it. One that is only told of is of that kind.
+pub(crate) fn checked((mut paths, diagnostics): Told, kind: FileKind) -> Vec<CheckedFile> {
+    let told_of = diagnostics.iter().map(|told| &told.path);
+    let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
+    let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();
+    paths.extend(others);
+    paths.sort_by(|a, b| a.0.cmp(&b.0));
+    paths.dedup();
+    let checked = paths.into_iter().map(|(path, kind)| {
+        let told = diagnostics.iter().filter(|told| told.path == path);
+        let diagnostics: Vec<_> = told.cloned().collect();
+        let worst = diagnostics.iter().map(|told| told.severity).max();
+        let status = worst.unwrap_or(Severity::Warning);
+        CheckedFile { path, kind, status, diagnostics, tools: vec![] }
+    });
+    checked.collect()
+}
+
+/// What is to be said about a text.
+fn about(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
+    let (severity, message) = match text {
+        Err(why) => (Severity::Rejected, why.to_string()),
+        Ok(text) if text.contains('\u{fffd}') => {
+            (Severity::Repaired, "bytes of its text are not UTF-8, and become U+FFFD".into())
+        }
+        Ok(text) if text.is_empty() => {
+            (Severity::Warning, "it has no text below its front matter".into())
+        }
+        Ok(_) => return None,
+    };
+    Some(Diagnostic::new(path, None, severity, message))
+}
+
+/// Something about a file that its author should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Diagnostic {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1, where it is about one.
+    pub line: Option<usize>,
+    /// What became of the file.
+    pub severity: Severity,
+    /// What is the matter, and where there is one the way out.
+    pub message: String,
+}
+
+/// What became of a file. Ordered by weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It was loaded; something in it has no effect.
+    Warning,
+    /// It was loaded, read another way than it was written.
+    Repaired,
+    /// It was loaded without something that would guard or act.
+    InPart,
+    /// It was left out.
+    Rejected,
+}
+
+impl Severity {
+    /// The word for it in lists.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Warning => "ok",
+            Severity::Repaired => "repaired",
+            Severity::InPart => "in part",
+            Severity::Rejected => "rejected",
+        }
+    }
+}
+
+impl Diagnostic {
+    /// Something about a file, or about a line of it.
+    pub fn new(
+        path: &Path,
+        line: Option<usize>,
+        severity: Severity,
+        message: impl Into<String>,
+    ) -> Self {
+        Diagnostic { path: path.into(), line, severity, message: message.into() }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}

@@ -1,0 +1,306 @@
+//! Agents from files: `agents/*.md`, whose text is the prompt, or `agents/*.yaml` with a `prompt`. Each is
+//! a subagent that the model may call.
+//!
+//! What an agent may use it may use among what its caller has: nothing a file says widens that. What would
+//! is told and left alone; where a file narrows it in a way that is not kept to the letter here, it gets
+//! less.
+
+use std::path::{Path, PathBuf};
+
+use smol_str::SmolStr;
+
+use crate::{
+    claude::tool_mapping::our_tools,
+    document::Document,
+    profile::{Leave, Profile},
+};
+use crate::{
+    command_hook::hook_files::of_settings,
+    extensions::{
+        Diagnostic, FileKind, Severity, Told,
+        skills::{mistyped, open},
+    },
+    folder::{
+        front_matter::{FieldError, Fields, FrontMatter, Value},
+        walk::{Found, Links, Walked, walk},
+    },
+};
+use cotter::{
+    AgentConfig,
+    ext::Kind,
+    host::{check_globs, check_name, our_name},
+    text,
+};
+
+/// The keys of an agent that mean something here. Others are somebody else's and stand without effect.
+pub const KEYS: [&str; 11] = [
+    "id",
+    "name",
+    "description",
+    "prompt",
+    "body",
+    "tools",
+    "disallowedTools",
+    "permissionMode",
+    "skills",
+    "model",
+    "mode",
+];
+
+/// Other spellings of `disallowedTools`.
+const WITHOUT: [&str; 3] = ["disallowedTools", "disallowed-tools", "blocked_tools"];
+
+/// Stands in a list that names none: nothing is called so.
+const NONE: &str = "-";
+
+/// An agent as its file tells.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AgentFile {
+    /// What it is made of.
+    pub config: AgentConfig,
+    /// The file.
+    pub path: PathBuf,
+    /// The lines of the tools it has, and of those it has not.
+    lines: [Option<usize>; 2],
+}
+
+/// A tool that a file names, and where.
+pub(crate) type NamedTool = (PathBuf, Option<usize>, String);
+
+impl AgentFile {
+    /// The tools that it names: those it has, and those it has not.
+    pub(crate) fn named_tools(&self) -> impl Iterator<Item = NamedTool> {
+        let AgentConfig { tools, without_tools, .. } = &self.config;
+        let named = [tools, without_tools].into_iter().zip(self.lines);
+        let named = named.flat_map(|(tools, line)| tools.iter().map(move |tool| (line, tool)));
+        let named = named.filter(|(_, tool)| *tool != NONE);
+        named.map(|(line, tool)| (self.path.clone(), line, tool.clone()))
+    }
+}
+
+/// The file of a profile. A folder that has one is a profile, and nothing else in it is an agent.
+const PROFILE: &str = "agent.json";
+
+/// The agents below a folder, or in one file. What cannot be one is left out and told.
+pub(crate) fn load(root: &Path, links: &Links) -> (Vec<AgentFile>, Vec<Diagnostic>) {
+    let Walked { files, mut diagnostics, .. } = walk(root, Some(PROFILE), links);
+    let mut agents = vec![];
+    let is_agent = |found: &&Found| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
+    let is_beside = |found: &Found| found.stem() == "README" && found.shown != root;
+    for found in files.iter().filter(is_agent).filter(|found| !is_beside(found)) {
+        match agent(found, &mut diagnostics) {
+            Ok((config, lines)) => {
+                agents.push(AgentFile { config, path: found.shown.clone(), lines });
+            }
+            Err(told) => diagnostics.push(told),
+        }
+    }
+    (agents, diagnostics)
+}
+
+/// The profiles below a folder, or the one file, what is wrong with them, and the tools they name.
+pub(crate) fn check_profiles(root: &Path) -> (Told, Vec<NamedTool>) {
+    let links = Links::within(if root.is_file() { root.parent().unwrap_or(root) } else { root });
+    let files = walk(root, Some(PROFILE), &links).files;
+    let profiles = files.iter().filter(|found| {
+        // A file by itself may be called anything.
+        found.relative.ends_with(PROFILE) || found.shown == root && found.ending() == "json"
+    });
+    let (mut paths, mut diagnostics, mut tools) = (vec![], vec![], vec![]);
+    for found in profiles {
+        paths.push((found.shown.clone(), FileKind::Profiles));
+        let folder = found.real.parent().and_then(Path::file_name).unwrap_or_default();
+        let read = Document::load(&found.real).and_then(|document| match document {
+            Some(document) => {
+                let name = folder.to_string_lossy();
+                let profile = Profile::from_document(&document, &name, Leave::to_look())?;
+                let keys = document.root().object()?;
+                let line = keys.get("tools").map(|node| node.place().line() as usize);
+                Ok((profile.tools, line))
+            }
+            None => Ok((vec![], None)),
+        });
+        match read {
+            Ok((named, line)) => {
+                tools.extend(named.into_iter().map(|tool| (found.shown.clone(), line, tool)));
+            }
+            Err(error) => diagnostics.push(of_settings(&found.shown, &error)),
+        }
+    }
+    ((paths, diagnostics), tools)
+}
+
+/// The agent of a file, and the lines of its tools.
+fn agent(
+    found: &Found,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<(AgentConfig, [Option<usize>; 2]), Diagnostic> {
+    let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
+    let of = |error: FieldError| error.of(&found.shown);
+    let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
+    let mut warnings = vec![];
+    let id = match name(&fields).map_err(of)? {
+        Some(name) => name,
+        None => found.name(Kind::Subagent, &found.stem(), &mut warnings)?,
+    };
+    check_name(Kind::Subagent, &id).map_err(|why| found.rejected(None, why))?;
+    let prompt = match text_of("prompt")? {
+        Some(prompt) => prompt,
+        None => text.get().map_err(|why| found.rejected(None, why.to_string()))?.to_string(),
+    };
+    if prompt.trim().is_empty() {
+        return Err(
+            found.rejected(None, "it has no prompt: nothing is written below its front matter")
+        );
+    }
+    let mut config = AgentConfig::new(id).with_system_prompt(prompt);
+    config.description = found.description(&fields, &mut warnings)?;
+    let mut limits = Limits { found, fields: &fields, told: &mut warnings };
+    config.tools = limits.tools().map_err(of)?;
+    config.without_tools = limits.without_tools().map_err(of)?;
+    config.looks_only = limits.looks_only().map_err(of)?;
+    let skills = limits.listed("skills").map_err(of)?;
+    config.skills = skills.into_iter().map(SmolStr::from).collect();
+    if let Some(mode) = text_of("mode")? {
+        config.mode = mode.into();
+    }
+    match text_of("model")? {
+        Some(model) if model.contains('/') => config.model = Some(model.into()),
+        None => {}
+        Some(model) if model == "inherit" => {}
+        Some(_) => {
+            let line = fields.get("model").map(|field| field.line);
+            let message = "`model` is not written as `provider/model`: its caller's is used";
+            warnings.push(found.warning(line, message));
+        }
+    }
+    if config.description.is_empty() {
+        let message = "it has no `description`: the model sees its name only";
+        warnings.push(found.warning(None, message));
+    }
+    diagnostics
+        .extend(told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told }));
+    diagnostics.append(&mut warnings);
+    let known: Vec<_> = KEYS.into_iter().chain(WITHOUT).collect();
+    diagnostics.extend(mistyped(found, &fields, &known));
+    let line = |key: &str| fields.get(key).map(|field| field.line);
+    Ok((config, [line("tools"), WITHOUT.into_iter().find_map(line)]))
+}
+
+/// What it is called by: its `id`, or a `name` that can be one. Without either its file's name stands.
+fn name(fields: &Fields) -> Result<Option<String>, FieldError> {
+    if let Some(id) = fields.text("id")? {
+        return Ok(Some(id.to_owned()));
+    }
+    let name = fields.text("name")?.filter(|name| check_name(Kind::Subagent, name).is_ok());
+    Ok(name.map(str::to_owned))
+}
+
+/// What an agent's file says of what it may do.
+struct Limits<'a> {
+    found: &'a Found,
+    fields: &'a Fields,
+    told: &'a mut Vec<Diagnostic>,
+}
+
+impl Limits<'_> {
+    fn say(&mut self, severity: Severity, line: usize, what: String) {
+        self.told.push(Diagnostic::new(&self.found.shown, Some(line), severity, what));
+    }
+
+    /// The tools it names, by our names. One that stands for a kind of call is left out: it would be too
+    /// much.
+    fn tools(&mut self) -> Result<Vec<String>, FieldError> {
+        let (mut tools, mut left_out) = (vec![], vec![]);
+        for word in self.listed("tools")? {
+            if word.contains('(') { left_out.push(word) } else { tools.push(ours(&word)) }
+        }
+        let line = self.fields.get("tools").map_or(1, |field| field.line);
+        for call in &left_out {
+            let call = text::clip(&text::show_line(call), 40).into_owned();
+            let why =
+                format!("`tools` names tools, and `{call}` is a kind of call: it is left out");
+            self.say(Severity::Repaired, line, why);
+        }
+        if tools.is_empty() && !left_out.is_empty() {
+            tools.push(NONE.into());
+        }
+        self.check(tools, "tools")
+    }
+
+    /// The tools it is not to have. Of one that is not to be called in some way nothing is left.
+    fn without_tools(&mut self) -> Result<Vec<String>, FieldError> {
+        let mut tools = vec![];
+        for key in WITHOUT {
+            let Some(words) = self.fields.words(key)? else { continue };
+            let line = self.fields.get(key).map_or(1, |field| field.line);
+            for word in words {
+                let tool = match word.split_once('(') {
+                    None => &word,
+                    Some((tool, _)) => {
+                        let call = text::clip(&text::show_line(&word), 40).into_owned();
+                        let why = format!("`{call}` is a kind of call: all of the tool falls away");
+                        self.say(Severity::Repaired, line, why);
+                        tool
+                    }
+                };
+                // What does the same under another name goes with it.
+                tools.extend(our_tools(tool).into_iter().map(str::to_owned));
+                if ours(tool) == "bash" {
+                    tools.push("bash_background".into());
+                }
+                tools.push(ours(tool));
+                tools.sort();
+                tools.dedup();
+            }
+            tools = self.check(tools, key)?;
+        }
+        Ok(tools)
+    }
+
+    /// Whether it only looks. A mode that would let it do more than its caller has no effect.
+    fn looks_only(&mut self) -> Result<bool, FieldError> {
+        let line = self.fields.get("permissionMode").map_or(1, |field| field.line);
+        match self.fields.text("permissionMode")? {
+            Some("plan") => Ok(true),
+            None | Some("default") => Ok(false),
+            Some(mode) => {
+                let mode = text::clip(&text::show_line(mode), 40).into_owned();
+                let why =
+                    format!("`permissionMode` `{mode}` has no effect: its caller's mode holds");
+                self.say(Severity::Warning, line, why);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The words of a key. A list that names none leaves nothing; nothing written leaves it open.
+    fn listed(&mut self, key: &str) -> Result<Vec<String>, FieldError> {
+        let Some(words) = self.fields.words(key)? else { return Ok(vec![]) };
+        let Some(field) = self.fields.get(key).filter(|_| words.is_empty()) else {
+            return Ok(words);
+        };
+        match field.value {
+            Value::List(_) => {
+                self.say(Severity::Warning, field.line, format!("`{key}` names none: it has none"));
+                Ok(vec![NONE.into()])
+            }
+            _ => {
+                let why = format!("`{key}` says nothing: it is as if it were not there");
+                self.say(Severity::Warning, field.line, why);
+                Ok(vec![])
+            }
+        }
+    }
+
+    fn check(&self, tools: Vec<String>, key: &str) -> Result<Vec<String>, FieldError> {
+        let line = self.fields.get(key).map_or(1, |field| field.line);
+        check_globs(&tools).map_err(|why| FieldError::new(line, format!("`{key}`: {why}")))?;
+        Ok(tools)
+    }
+}
+
+fn ours(name: &str) -> String {
+    our_name(name).unwrap_or(name).to_owned()
+}

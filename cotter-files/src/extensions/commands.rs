@@ -1,0 +1,130 @@
+//! Commands from files: `commands/*.md`, whose text is a prompt. A file in a folder is called by both:
+//! `git/fix.md` is `/git:fix`.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use smol_str::SmolStr;
+
+use crate::{
+    extensions::{
+        Diagnostic, Shared,
+        skills::{Text, mistyped, open},
+        template::Arguments,
+    },
+    folder::{
+        front_matter::FrontMatter,
+        walk::{Found, Links, Walked, walk},
+    },
+};
+use cotter::{
+    command::{Command, CommandCx, CommandResult},
+    controls::ModelScope,
+    ext::{BoxError, Kind},
+    message::Content,
+};
+
+/// The keys of a command that mean something here. Others are somebody else's and stand without effect.
+pub const KEYS: [&str; 5] = ["description", "argument-hint", "allowed-tools", "model", "name"];
+
+/// A command as its file tells. Its text is read when it is first needed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CommandFile {
+    /// What it is called by.
+    pub name: SmolStr,
+    /// What it does.
+    pub description: String,
+    /// What its arguments are, in words.
+    pub argument_hint: Option<String>,
+    /// Who answers the prompt, as `provider/model`; without it, whoever would anyway.
+    pub model: Option<String>,
+    /// The file.
+    pub path: PathBuf,
+    text: Text,
+}
+
+impl CommandFile {
+    /// Its text as it is written, before anything is filled in.
+    pub fn text(&self) -> Result<Arc<str>, BoxError> {
+        self.text.get()
+    }
+
+    /// The command, to be registered.
+    pub(crate) fn command(self: &Arc<Self>, shared: &Arc<Shared>) -> Command {
+        let (file, from) = (self.clone(), shared.clone());
+        let run = move |cx: CommandCx| {
+            let (file, shared) = (file.clone(), from.clone());
+            async move { file.run(&shared, cx).await }
+        };
+        let description = match &self.argument_hint {
+            None => self.description.clone(),
+            Some(hint) => format!("{} (arguments: {hint})", self.description).trim().to_owned(),
+        };
+        Command::new(self.name.clone(), run).description(description)
+    }
+
+    async fn run(&self, shared: &Shared, cx: CommandCx) -> Result<CommandResult, BoxError> {
+        let text = self.text.get()?;
+        if let Some(name) = &self.model {
+            let model = cx.controls.find_model(name)?;
+            cx.controls.set_model(model, ModelScope::Turn)?;
+        }
+        let arguments = Arguments::new(&cx.args_raw);
+        let prompt = shared.fill(&text, &arguments, &cx.controls).await;
+        if cx.attachments.is_empty() {
+            return Ok(CommandResult::Prompt(Content::Text(prompt)));
+        }
+        Ok(CommandResult::prompt_with(prompt, cx.attachments))
+    }
+}
+
+/// The commands below a folder, or in one file. What cannot be one is left out and told.
+pub(crate) fn load(root: &Path, links: &Links) -> (Vec<Arc<CommandFile>>, Vec<Diagnostic>) {
+    let Walked { files, mut diagnostics, .. } = walk(root, None, links);
+    let mut commands = vec![];
+    for found in files.iter().filter(|found| found.ending() == "md") {
+        match command(found, &mut diagnostics) {
+            Ok(command) => commands.push(Arc::new(command)),
+            Err(told) => diagnostics.push(told),
+        }
+    }
+    (commands, diagnostics)
+}
+
+fn command(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<CommandFile, Diagnostic> {
+    let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
+    let of = |error: crate::folder::front_matter::FieldError| error.of(&found.shown);
+    let folders = found.relative.parent().into_iter().flat_map(Path::iter);
+    let folders = folders.map(|name| name.to_string_lossy().into_owned());
+    let name = folders.chain([found.stem()]).collect::<Vec<_>>().join(":");
+    let mut warnings = vec![];
+    let name = found.name(Kind::Command, &name, &mut warnings)?;
+    let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
+    let command = CommandFile {
+        name: name.into(),
+        description: found.description(&fields, &mut warnings)?,
+        argument_hint: match fields.words("argument-hint") {
+            // `[a] [b]` is a list in YAML, and a hint here.
+            Ok(words) => words.map(|words| words.join(" ")).filter(|hint| !hint.is_empty()),
+            Err(error) => return Err(of(error)),
+        },
+        model: text_of("model")?.filter(|model| model.contains('/')),
+        path: found.shown.clone(),
+        text,
+    };
+    diagnostics
+        .extend(told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told }));
+    if command.model.is_none()
+        && let Some(model) = fields.get("model")
+        && text_of("model")?.is_some_and(|model| model != "inherit")
+    {
+        let message = "`model` is not written as `provider/model`: the session's is used";
+        warnings.push(found.warning(Some(model.line), message));
+    }
+    diagnostics.append(&mut warnings);
+    diagnostics.extend(mistyped(found, &fields, &KEYS));
+    Ok(command)
+}

@@ -1,0 +1,191 @@
+//! Memory files: `AGENTS.md` and `CLAUDE.md`, from the project's root down to the working folder, and the
+//! person's own. They become sections of the system prompt, each under its file's name.
+//!
+//! A line of theirs may import another file: `@docs/style.md`, from the folder of the file that says so.
+//! What is imported lies inside the roots that may be read, is no secret, and is read once; how deep
+//! imports go and how much all of it may be is limited. Whatever is left out is told.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    extensions::{Diagnostic, Severity},
+    folder::walk::read,
+};
+use cotter::{builtin::is_secret, directives::escape_tags_of, ext::Registry, place::Place, text};
+
+/// The names of memory files, in the order in which they are read.
+pub const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+
+/// The most bytes of one file, and of all of them.
+const ONE: usize = 64 * 1024;
+const ALL: usize = 192 * 1024;
+
+/// How deep imports go.
+const DEEPEST: usize = 5;
+
+/// A memory file, as a section of the system prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryFile {
+    /// The file, without links.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+impl MemoryFile {
+    /// The section it is.
+    pub fn section(&self) -> String {
+        let path = text::show_line(&self.path.to_string_lossy()).into_owned();
+        let path = path.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+        let said = text::without_notes(&escape_tags_of(&self.text, "memory"));
+        format!("<memory file=\"{path}\">\n{said}\n</memory>")
+    }
+}
+
+/// Memory files, in the order in which they are told, and what was left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// The files.
+    pub files: Vec<MemoryFile>,
+    /// What was left out, and why.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Memory {
+    /// Registers every file as a section of the system prompt.
+    pub fn register(&self, unit: &mut Registry) {
+        for file in &self.files {
+            unit.section(text::show_line(&file.path.to_string_lossy()), &file.section());
+        }
+    }
+}
+
+/// The memory files of a place: the person's own folder first, then from the project's root down to the
+/// working folder. `allows` says what the rules say of a read, of a path without links.
+pub fn load(place: &Place, own: Option<&Path>, allows: &dyn Fn(&Path) -> bool) -> Memory {
+    let mut reading = Reading { place, own, allows, memory: Memory::default(), room: ALL };
+    if let Some(folder) = own {
+        reading.folder(folder);
+    }
+    let mut folders: Vec<_> =
+        place.cwd().ancestors().take_while(|folder| folder.starts_with(place.project())).collect();
+    folders.reverse();
+    for folder in folders {
+        reading.folder(folder);
+    }
+    reading.memory
+}
+
+struct Reading<'a> {
+    place: &'a Place,
+    own: Option<&'a Path>,
+    allows: &'a dyn Fn(&Path) -> bool,
+    memory: Memory,
+    room: usize,
+}
+
+impl Reading<'_> {
+    fn folder(&mut self, folder: &Path) {
+        for name in NAMES {
+            let path = folder.join(name);
+            if fs::symlink_metadata(&path).is_ok() {
+                self.file(&path, &path, None, &mut vec![]);
+            }
+        }
+    }
+
+    fn warn(&mut self, told: &Path, line: Option<usize>, message: impl Into<String>) {
+        let diagnostic = Diagnostic::new(told, line, Severity::Warning, message);
+        self.memory.diagnostics.push(diagnostic);
+    }
+
+    /// Reads a file that another one names at a line, or that is there by itself.
+    fn file(&mut self, path: &Path, by: &Path, line: Option<usize>, within: &mut Vec<PathBuf>) {
+        let shown = text::show_line(&path.to_string_lossy()).into_owned();
+        let Ok(real) = fs::canonicalize(path) else {
+            return self.warn(by, line, format!("there is no file {shown}"));
+        };
+        if within.contains(&real) {
+            return self.warn(by, line, format!("{shown} imports itself, by way of others"));
+        }
+        if self.memory.files.iter().any(|file| file.path == real) {
+            return;
+        }
+        if !self.may_read(&real) {
+            return self.warn(by, line, format!("{shown} is not inside what may be read"));
+        }
+        if within.len() >= DEEPEST {
+            return self.warn(by, line, format!("imports are more than {DEEPEST} deep"));
+        }
+        let (bytes, length) = match read(&real, ONE) {
+            Ok(read) => read,
+            Err(error) => return self.warn(by, line, format!("{shown} cannot be read: {error}")),
+        };
+        let said = String::from_utf8_lossy(&bytes);
+        let said = crate::extensions::skills::tidy(said.strip_prefix('\u{feff}').unwrap_or(&said));
+        if said.len() > self.room {
+            let message = format!("{shown} is left out: all memory files may have {ALL} bytes");
+            return self.warn(by, line, message);
+        }
+        if length > ONE as u64 {
+            self.warn(&real, None, format!("only its first {ONE} bytes are told"));
+        }
+        self.room -= said.len();
+        if !said.trim().is_empty() {
+            self.memory.files.push(MemoryFile { path: real.clone(), text: said.clone() });
+        }
+        within.push(real.clone());
+        for (line, import) in imports(&said) {
+            let path = self.resolved(import, &real);
+            self.file(&path, &real, Some(line), within);
+        }
+        within.pop();
+    }
+
+    /// Files of the person's own folder may be read for this; others as calls may.
+    fn may_read(&self, real: &Path) -> bool {
+        let own = self.own.and_then(|own| fs::canonicalize(own).ok());
+        let is_own = own.is_some_and(|own| {
+            real.parent() == Some(&own) && NAMES.iter().any(|name| real.ends_with(name))
+        });
+        !is_secret(real) && (is_own || self.place.is_readable(real)) && (self.allows)(real)
+    }
+
+    fn resolved(&self, import: &str, from: &Path) -> PathBuf {
+        match (import.strip_prefix("~/"), self.place.home()) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => from.parent().unwrap_or(Path::new("/")).join(import),
+        }
+    }
+}
+
+/// The files that a text imports, each with its line. Within code nothing is imported.
+fn imports(text: &str) -> Vec<(usize, &str)> {
+    let mut found = vec![];
+    let mut fenced = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let start = line.trim_start();
+        if start.starts_with("```") || start.starts_with("~~~") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        // Every other piece between backticks is code.
+        let plain = line.split('`').step_by(2);
+        for word in plain.flat_map(str::split_whitespace) {
+            let Some(path) = word.strip_prefix('@') else { continue };
+            let path = path.trim_end_matches(['.', ',', ';', ':', ')', '!', '?']);
+            let is_path = path.contains('/') || Path::new(path).extension().is_some();
+            if is_path && !path.contains('@') {
+                found.push((number, path));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,335 @@
+//! Skills from files: a folder with a `SKILL.md`, or a single `.md` or `.yaml`.
+//!
+//! `/name` binds the `id`, else the name of the folder or file. A `SKILL.md` is offered to the model
+//! unless it says `disable-model-invocation: true`; a single file comes when it is named or one of its
+//! triggers matches. Front matter is read when a folder is loaded, the text when it is first needed.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use smol_str::SmolStr;
+
+use crate::{
+    extensions::{Diagnostic, Severity, Shared, template::Arguments},
+    folder::{
+        front_matter::{self, FieldError, Fields, FrontMatter, Value},
+        walk::{Found, Links, Walked, read, walk},
+    },
+};
+use cotter::{
+    ext::{BoxError, Kind},
+    host::check_name,
+    message::Content,
+    skill::{Reach, Skill, SkillCx, Source, Trigger, TriggerKind},
+    text,
+};
+
+/// The file that makes a folder a skill.
+const SKILL_FILE: &str = "SKILL.md";
+
+/// The most bytes a file may have.
+pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+
+/// The most triggers a skill may have.
+const MOST_TRIGGERS: usize = 64;
+
+/// The keys of a skill that mean something here. Others are somebody else's and stand without effect.
+pub const KEYS: [&str; 12] = [
+    "id",
+    "name",
+    "description",
+    "triggers",
+    "agents",
+    "tags",
+    "license",
+    "allowed-tools",
+    "argument-hint",
+    "disable-model-invocation",
+    "metadata",
+    "body",
+];
+
+/// A skill as its file tells. Its text is read when it is first needed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SkillFile {
+    /// What `/` binds.
+    pub name: SmolStr,
+    /// What it is for.
+    pub description: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Whether the model may call for it.
+    pub exposed: bool,
+    /// What brings it in by itself.
+    pub triggers: Vec<Trigger>,
+    /// The agents it is for.
+    pub agents: Vec<String>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    pub(crate) text: Text,
+}
+
+/// The text of a file, after its front matter.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// By a path without links.
+    real: PathBuf,
+    read: OnceLock<Arc<str>>,
+}
+
+impl Text {
+    pub(crate) fn of(found: &Found) -> Self {
+        Text { real: found.real.clone(), read: OnceLock::new() }
+    }
+
+    pub(crate) fn known(found: &Found, text: &str) -> Self {
+        Text { read: OnceLock::from(Arc::from(tidy(text))), ..Text::of(found) }
+    }
+
+    /// The text, read from the file where it was not yet.
+    pub(crate) fn get(&self) -> Result<Arc<str>, BoxError> {
+        if let Some(text) = self.read.get() {
+            return Ok(text.clone());
+        }
+        let shown = || text::show_line(&self.real.to_string_lossy()).into_owned();
+        let (bytes, _) = read(&self.real, MOST_BYTES + 1)
+            .map_err(|error| format!("{} cannot be read: {error}", shown()))?;
+        if bytes.len() > MOST_BYTES {
+            return Err(format!("{} has more than {MOST_BYTES} bytes", shown()).into());
+        }
+        let head = front_matter::read(&self.real, &bytes).map_err(|told| told.to_string())?;
+        let text: Arc<str> = tidy(&String::from_utf8_lossy(&bytes[head.body..])).into();
+        Ok(self.read.get_or_init(|| text).clone())
+    }
+
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.real.parent()
+    }
+}
+
+/// A text without blank lines at its ends, its lines ended as ours are.
+pub(crate) fn tidy(text: &str) -> String {
+    text.replace("\r\n", "\n").trim_matches('\n').trim_end().to_owned()
+}
+
+impl SkillFile {
+    /// Its text as it is written, before anything is filled in.
+    pub fn text(&self) -> Result<Arc<str>, BoxError> {
+        self.text.get()
+    }
+
+    /// The folder whose files belong to it, where it is one.
+    pub fn folder(&self) -> Option<&Path> {
+        let is_whole = self.path.file_name().is_some_and(|name| name == SKILL_FILE);
+        self.text.folder().filter(|_| is_whole)
+    }
+
+    /// The skill, to be registered.
+    pub(crate) fn skill(self: &Arc<Self>, shared: &Arc<Shared>) -> Skill {
+        let (file, from) = (self.clone(), shared.clone());
+        let bring = move |cx: SkillCx| {
+            let (file, shared) = (file.clone(), from.clone());
+            async move { file.bring(&shared, cx).await }
+        };
+        let written = self.clone();
+        let skill = Skill::new(self.name.clone(), bring)
+            .description(self.description.clone())
+            .agents(self.agents.iter().map(SmolStr::from))
+            .tags(self.tags.clone())
+            .file(self.path.clone())
+            .written(move || written.text().map(|text| text.to_string()));
+        let skill = if self.exposed { skill.expose_to_agent() } else { skill };
+        if shared.trusted { skill.triggers(self.triggers.clone()) } else { skill }
+    }
+
+    async fn bring(&self, shared: &Shared, cx: SkillCx) -> Result<Content, BoxError> {
+        let arguments = match cx.source {
+            // Nobody passed anything.
+            Source::Trigger => Arguments::default(),
+            _ => Arguments::new(&cx.parsed_text),
+        };
+        let text = self.text.get()?;
+        let mut text = shared.fill(&text, &arguments, &cx.controls).await;
+        if let Some(folder) = self.folder()
+            && has_more(folder)
+        {
+            let folder = text::show_line(&folder.to_string_lossy()).into_owned();
+            text.push_str(&format!("\n\nThe files of this skill are in {folder}."));
+        }
+        Ok(Content::Text(text))
+    }
+}
+
+/// Whether a skill's folder holds more than the skill.
+fn has_more(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.nth(1).is_some())
+}
+
+/// The skills below a folder, or in one file. What cannot be one is left out and told.
+pub(crate) fn load(root: &Path, links: &Links) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
+    let Walked { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE), links);
+    let mut skills = vec![];
+    for found in files.iter().filter(|found| is_skill(found, root)) {
+        match skill(found, &mut diagnostics) {
+            Ok(skill) => skills.push(Arc::new(skill)),
+            Err(told) => diagnostics.push(told),
+        }
+    }
+    (skills, diagnostics)
+}
+
+/// Whether a file should be a skill. What people write beside skills is none, unless it is what was named.
+fn is_skill(found: &Found, root: &Path) -> bool {
+    const BESIDE: [&str; 5] = ["readme", "license", "changelog", "contributing", "notice"];
+    matches!(found.ending().as_str(), "md" | "yaml" | "yml")
+        && (found.shown == root || !BESIDE.contains(&found.stem().to_lowercase().as_str()))
+}
+
+fn skill(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, Diagnostic> {
+    let (head, text) = open(found)?;
+    let FrontMatter { fields, diagnostics: told, present, .. } = head;
+    let told = told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told });
+    let mut warnings: Vec<_> = told.collect();
+    let of = |error: FieldError| error.of(&found.shown);
+    let is_folder = found.relative.file_name().is_some_and(|name| name == SKILL_FILE);
+    let of_folder = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
+    let called = match of_folder(&found.relative).or_else(|| of_folder(&found.real)) {
+        Some(folder) if is_folder => folder.to_string_lossy().into_owned(),
+        _ => found.stem(),
+    };
+    let id = match fields.text("id").map_err(of)? {
+        Some(id) => check_name(Kind::Skill, id).map(|()| id.to_owned()).map_err(|why| {
+            let line = fields.get("id").map(|field| field.line);
+            found.rejected(line, format!("{why}; letters, digits, `_` and `-` can be one"))
+        })?,
+        None => found.name(Kind::Skill, &called, &mut warnings)?,
+    };
+    let title = fields.text("name").map_err(of)?.unwrap_or_default();
+    let description = found.description(&fields, &mut warnings)?;
+    if is_folder && !title.is_empty() && title != called && fields.get("id").is_none() {
+        let line = fields.get("name").map(|field| field.line);
+        let message = format!("it is called by its folder's name, `/{id}`, whatever `name` says");
+        warnings.push(found.warning(line, message));
+    }
+    if !present {
+        warnings.push(found.warning(None, "it has no front matter: only its name calls it"));
+    } else if description.is_empty() && is_folder {
+        warnings.push(found.warning(None, "it has no `description`: the model sees its name only"));
+    } else if description.len() > 1024 {
+        let line = fields.get("description").map(|field| field.line);
+        warnings.push(found.warning(line, "its `description` has more than 1024 bytes"));
+    }
+    if !is_folder
+        && found.relative.file_name().is_some_and(|name| name.eq_ignore_ascii_case(SKILL_FILE))
+    {
+        let message =
+            format!("only a file `{SKILL_FILE}` makes its folder a skill: this one is a file");
+        warnings.push(found.warning(None, message));
+    }
+    warnings.extend(mistyped(found, &fields, &KEYS));
+    let hidden = fields.flag("disable-model-invocation").map_err(of)?.unwrap_or(false);
+    let skill = SkillFile {
+        name: id.into(),
+        description: if description.is_empty() { title.to_owned() } else { description },
+        path: found.shown.clone(),
+        exposed: is_folder && !hidden,
+        triggers: triggers(&fields).map_err(of)?,
+        agents: fields.words("agents").map_err(of)?.unwrap_or_default(),
+        tags: fields.words("tags").map_err(of)?.unwrap_or_default(),
+        text,
+    };
+    diagnostics.append(&mut warnings);
+    Ok(skill)
+}
+
+/// The front matter of a file and the text after it. A `.yaml` may also be one mapping with a `body`.
+pub(crate) fn open(found: &Found) -> Result<(FrontMatter, Text), Diagnostic> {
+    let most = front_matter::MOST_BYTES * 4;
+    let (bytes, length) = found.head(most)?;
+    if length > MOST_BYTES as u64 {
+        return Err(found.rejected(None, format!("it has more than {MOST_BYTES} bytes")));
+    }
+    let at = |told: Diagnostic| Diagnostic { path: found.shown.clone(), ..told };
+    let head = front_matter::read(&found.shown, &bytes);
+    if found.ending() == "md" || head.as_ref().is_ok_and(|head| head.present) {
+        return head.map(|head| (head, Text::of(found))).map_err(at);
+    }
+    if length > bytes.len() as u64 {
+        return Err(found.rejected(None, format!("a mapping of more than {most} bytes")));
+    }
+    let head = front_matter::read_mapping(&found.shown, &bytes).map_err(at)?;
+    let key = ["body", "prompt"].into_iter().find(|key| head.fields.get(key).is_some());
+    let Some(key) = key else {
+        return Err(found.rejected(None, "it has neither a front matter nor a `body`"));
+    };
+    let body = head.fields.text(key).map_err(|error| error.of(&found.shown))?.unwrap_or_default();
+    let text = Text::known(found, body);
+    Ok((head, text))
+}
+
+fn triggers(fields: &Fields) -> Result<Vec<Trigger>, FieldError> {
+    let Some(field) = fields.get("triggers") else { return Ok(vec![]) };
+    let list = match &field.value {
+        Value::Empty => return Ok(vec![]),
+        Value::List(list) => list.as_slice(),
+        Value::Text(_) => &[(field.line, field.value.clone())],
+        _ => return Err(field.error("a list of patterns")),
+    };
+    if list.len() > MOST_TRIGGERS {
+        let message = format!("`triggers` has more than {MOST_TRIGGERS}");
+        return Err(FieldError::new(field.line, message));
+    }
+    list.iter().map(|(line, value)| trigger(*line, value)).collect()
+}
+
+fn trigger(line: usize, value: &Value) -> Result<Trigger, FieldError> {
+    let error = |line: usize, why: String| FieldError::new(line, why);
+    let (line, pattern, kind, reach) = match value {
+        Value::Text(pattern) => (line, pattern.as_str(), TriggerKind::Keyword, Reach::Anywhere),
+        Value::Fields(fields) => {
+            let at = |key: &str| fields.get(key).map_or(line, |field| field.line);
+            let pattern = match fields.get("pattern").map(|field| &field.value) {
+                Some(Value::Text(pattern)) => pattern.as_str(),
+                _ => return Err(error(at("pattern"), "a trigger needs a `pattern`".into())),
+            };
+            let kind = match fields.text("type")? {
+                None | Some("keyword") => TriggerKind::Keyword,
+                Some("regex") => TriggerKind::Regex,
+                Some(other) => {
+                    let other = text::clip(&text::show_line(other), 40).into_owned();
+                    let why =
+                        format!("the `type` of a trigger is `regex` or `keyword`, not `{other}`");
+                    return Err(error(at("type"), why));
+                }
+            };
+            let whole = fields.flag("word")?.unwrap_or(false);
+            let reach = if whole { Reach::Words } else { Reach::Anywhere };
+            (at("pattern"), pattern, kind, reach)
+        }
+        _ => return Err(error(line, "a trigger needs a `pattern`".into())),
+    };
+    Trigger::new(pattern, kind, reach).map_err(|why| error(line, why.to_string()))
+}
+
+/// Keys that are nearly ones that mean something, and those that would guard or allow something elsewhere.
+pub(crate) fn mistyped(found: &Found, fields: &Fields, keys: &[&str]) -> Vec<Diagnostic> {
+    let hooks = fields.get("hooks").map(|field| {
+        let message = "`hooks` is not honoured here: nothing in it runs or guards anything";
+        Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
+    });
+    let near =
+        fields.iter().filter(|field| !keys.contains(&field.key.as_str())).filter_map(|field| {
+            let meant = text::nearest(&field.key, keys.iter().copied())?;
+            let key = text::clip(&text::show_line(&field.key), 40).into_owned();
+            let message = format!("`{key}` has no effect; did you mean `{meant}`?");
+            Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
+        });
+    let allows = fields.get("allowed-tools").map(|field| {
+        let message = "`allowed-tools` allows nothing here: rules in your settings do";
+        Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
+    });
+    near.chain(hooks).chain(allows).collect()
+}

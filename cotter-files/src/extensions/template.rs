@@ -1,0 +1,498 @@
+//! The text of a skill or command, with what it leaves open filled in.
+//!
+//! One pass, left to right; what is filled in is never read again. Filled in are the arguments
+//! (`$ARGUMENTS`, `$@`, `$1`, `${1}`, `${1:-otherwise}`, `${@:2}`), as far as they were passed; the
+//! variables `{{project_name}}`, `{{project_path}}`, `{{language}}`, `{{framework}}`, `{{agent_id}}` and
+//! `{{mode}}`; and `` !`command` `` outside of fenced code, with what the command writes. Everything else
+//! stays: prose is full of `$5` and `{{`.
+//!
+//! Within a command each argument and variable is a quoted word. Where quotes would not hold it (within
+//! other quotes, in a here-document, in arithmetic) the command is not run.
+
+use std::borrow::Cow;
+
+use cotter::directives::split_args;
+
+/// What was passed along with a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    raw: String,
+    words: Vec<String>,
+}
+
+impl Arguments {
+    /// What was typed after a name.
+    pub(crate) fn new(raw: &str) -> Self {
+        Arguments { raw: raw.trim().to_owned(), words: split_args(raw) }
+    }
+}
+
+/// What the variables stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Variables {
+    /// The name of the project's folder.
+    pub project_name: String,
+    /// Its path.
+    pub project_path: String,
+    /// What the project is written in, as its files tell.
+    pub language: String,
+    /// What it is built on, as its files tell.
+    pub framework: String,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The agent's mode.
+    pub mode: String,
+}
+
+impl Variables {
+    fn get(&self, name: &str) -> Option<&str> {
+        match name {
+            "project_name" => Some(&self.project_name),
+            "project_path" => Some(&self.project_path),
+            "language" => Some(&self.language),
+            "framework" => Some(&self.framework),
+            "agent_id" => Some(&self.agent_id),
+            "mode" => Some(&self.mode),
+            _ => None,
+        }
+    }
+}
+
+/// A piece of a text whose arguments and variables are filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// Text as it is told.
+    Text(Cow<'a, str>),
+    /// A command, and what its output takes the place of.
+    Command {
+        /// The command line, with quoted words filled in; or why there is none.
+        line: Result<String, &'static str>,
+        /// The command as it was written.
+        written: &'a str,
+    },
+}
+
+/// Fills in a text. What its commands write is the caller's to put in.
+pub(crate) fn fill<'a>(
+    text: &'a str,
+    arguments: &Arguments,
+    variables: &Variables,
+) -> Vec<Piece<'a>> {
+    let mut pieces = vec![];
+    let mut said = String::new();
+    for token in tokens(text, Commands::Run) {
+        match token {
+            Token::Text(text) => said.push_str(text),
+            Token::Hole { written, hole } => match hole.filled(arguments, variables) {
+                Some(filled) => said.push_str(&filled.plain()),
+                None => said.push_str(written),
+            },
+            Token::Command(written) => {
+                pieces.push(Piece::Text(Cow::Owned(std::mem::take(&mut said))));
+                let line = command_line(written, arguments, variables);
+                pieces.push(Piece::Command { line, written });
+            }
+        }
+    }
+    pieces.push(Piece::Text(Cow::Owned(said)));
+    pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
+    pieces
+}
+
+/// A piece of a text as it is written.
+enum Token<'a> {
+    Text(&'a str),
+    Hole { written: &'a str, hole: Hole<'a> },
+    Command(&'a str),
+}
+
+/// Something that is to be filled in.
+#[derive(Clone, Copy)]
+enum Hole<'a> {
+    /// All arguments.
+    All,
+    /// So many arguments from one on; `None` to the end.
+    From(usize, Option<usize>),
+    /// One argument.
+    One(usize),
+    /// The same, with what is told where it was not passed.
+    Or(Option<usize>, &'a str),
+    Variable(&'a str),
+}
+
+/// What is filled in: words of the person, or one value.
+enum Filled<'a> {
+    Raw(&'a Arguments),
+    Words(&'a [String]),
+    One(&'a str),
+}
+
+impl Filled<'_> {
+    fn plain(&self) -> Cow<'_, str> {
+        match self {
+            Filled::Raw(arguments) => Cow::Borrowed(&arguments.raw),
+            Filled::Words(words) => Cow::Owned(words.join(" ")),
+            Filled::One(text) => Cow::Borrowed(text),
+        }
+    }
+
+    fn quoted(&self) -> String {
+        let words =
+            |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        match self {
+            Filled::Raw(arguments) => words(&arguments.words),
+            Filled::Words(list) => words(list),
+            Filled::One(text) => quoted(text),
+        }
+    }
+}
+
+/// A word that a shell takes as it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+impl<'a> Hole<'a> {
+    fn filled<'b>(self, passed: &'b Arguments, variables: &'b Variables) -> Option<Filled<'b>>
+    where
+        'a: 'b,
+    {
+        let words = passed.words.as_slice();
+        let one = |number: usize| words.get(number.checked_sub(1)?).map(String::as_str);
+        match self {
+            Hole::All => Some(Filled::Raw(passed)),
+            Hole::From(first, count) => {
+                let start = first.saturating_sub(1).min(words.len());
+                let end = count.map_or(words.len(), |count| start.saturating_add(count));
+                Some(Filled::Words(&words[start..end.min(words.len())]))
+            }
+            Hole::One(number) => one(number).map(Filled::One),
+            Hole::Or(number, otherwise) => {
+                let passed = match number {
+                    None => Some(Filled::Raw(passed)).filter(|_| !words.is_empty()),
+                    Some(number) => one(number).filter(|word| !word.is_empty()).map(Filled::One),
+                };
+                passed.or(Some(Filled::One(otherwise)))
+            }
+            Hole::Variable(name) => variables.get(name).map(Filled::One),
+        }
+    }
+}
+
+/// Whether commands are looked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Commands {
+    Run,
+    Leave,
+}
+
+fn tokens(text: &str, commands: Commands) -> Vec<Token<'_>> {
+    let mut tokens = vec![];
+    let mut fenced = Fence::default();
+    for line in text.split_inclusive('\n') {
+        let in_code = fenced.passes(line);
+        let commands = if in_code { Commands::Leave } else { commands };
+        tokens_of_line(line, commands, &mut tokens);
+    }
+    tokens
+}
+
+/// Fenced code, line by line.
+#[derive(Default)]
+struct Fence(Option<(char, usize)>);
+
+impl Fence {
+    /// Whether a line is part of fenced code, its fences included.
+    fn passes(&mut self, line: &str) -> bool {
+        let line = line.trim_start();
+        let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'));
+        let length = mark.map_or(0, |mark| line.chars().take_while(|c| *c == mark).count());
+        match (self.0, mark) {
+            (None, Some(mark)) if length >= 3 => {
+                self.0 = Some((mark, length));
+                true
+            }
+            (Some((open, least)), Some(mark)) if open == mark && length >= least => {
+                self.0 = None;
+                true
+            }
+            (open, _) => open.is_some(),
+        }
+    }
+}
+
+fn tokens_of_line<'a>(line: &'a str, commands: Commands, tokens: &mut Vec<Token<'a>>) {
+    let (mut from, mut at) = (0, 0);
+    while let Some(next) = line[at..].find(['$', '{', '!']) {
+        let start = at + next;
+        let rest = &line[start..];
+        let apart = line[..start].chars().next_back().is_none_or(char::is_whitespace);
+        let found = match rest.as_bytes()[0] {
+            b'$' => argument(rest)
+                .map(|(length, hole)| (length, Token::Hole { written: &rest[..length], hole })),
+            b'{' => variable(rest)
+                .map(|(length, hole)| (length, Token::Hole { written: &rest[..length], hole })),
+            _ if apart && commands == Commands::Run => command(rest),
+            _ => None,
+        };
+        let Some((length, token)) = found else {
+            at = start + 1;
+            continue;
+        };
+        if from < start {
+            tokens.push(Token::Text(&line[from..start]));
+        }
+        tokens.push(token);
+        at = start + length;
+        from = at;
+    }
+    if from < line.len() {
+        tokens.push(Token::Text(&line[from..]));
+    }
+}
+
+/// `` !`command` `` at the start of a text.
+fn command(text: &str) -> Option<(usize, Token<'_>)> {
+    let rest = text.strip_prefix("!`")?;
+    let (command, _) = rest.split_once('`')?;
+    (!command.trim().is_empty()).then(|| (command.len() + 3, Token::Command(command)))
+}
+
+/// `{{name}}` of a known name at the start of a text.
+fn variable(text: &str) -> Option<(usize, Hole<'_>)> {
+    let (name, _) = text.strip_prefix("{{")?.split_once("}}")?;
+    let length = name.len() + 4;
+    let name = name.trim();
+    Variables::default().get(name)?;
+    Some((length, Hole::Variable(name)))
+}
+
+/// `$…` at the start of a text.
+fn argument(text: &str) -> Option<(usize, Hole<'_>)> {
+    let rest = text.strip_prefix('$')?;
+    if let Some(braced) = rest.strip_prefix('{') {
+        let (inside, _) = braced.split_once('}')?;
+        return Some((inside.len() + 3, braced_argument(inside)?));
+    }
+    if rest.starts_with('@') {
+        return Some((2, Hole::All));
+    }
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > 0 {
+        return Some((digits + 1, Hole::One(rest[..digits].parse().ok()?)));
+    }
+    let after = rest.strip_prefix(ARGUMENTS)?;
+    let ends = !after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    ends.then_some((ARGUMENTS.len() + 1, Hole::All))
+}
+
+const ARGUMENTS: &str = "ARGUMENTS";
+
+fn braced_argument(inside: &str) -> Option<Hole<'_>> {
+    let is_all = |name: &str| name == "@" || name == ARGUMENTS;
+    if is_all(inside) {
+        return Some(Hole::All);
+    }
+    if let Some((name, otherwise)) = inside.split_once(":-") {
+        let number = if is_all(name) { None } else { Some(name.parse().ok()?) };
+        return Some(Hole::Or(number, otherwise));
+    }
+    if let Some(range) = inside.strip_prefix("@:") {
+        let (first, count) = match range.split_once(':') {
+            Some((first, count)) => (first, Some(count.parse().ok()?)),
+            None => (range, None),
+        };
+        return Some(Hole::From(first.parse().ok()?, count));
+    }
+    inside.parse().ok().map(Hole::One)
+}
+
+/// What quotes do not hold: words in these places are more than words.
+const NO_PLACE: [&str; 8] = ["<<", "((", "[[", "${", "$'", "$\"", "#", "\\"];
+
+/// A command with its holes filled with quoted words; or why it cannot be.
+fn command_line(
+    written: &str,
+    arguments: &Arguments,
+    variables: &Variables,
+) -> Result<String, &'static str> {
+    let mut line = String::new();
+    let mut quote = None;
+    let mut filled_in = false;
+    // Whether a closing quote is to be left out: a word took the place of `"$1"`, quotes and all.
+    let mut skip = false;
+    let tokens = tokens(written, Commands::Leave);
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let text = match &token {
+            Token::Text(text) => *text,
+            Token::Command(_) => return Err("a command stands in it"),
+            Token::Hole { written, hole } => match hole.filled(arguments, variables) {
+                None => written,
+                Some(filled) => {
+                    filled_in = true;
+                    let closes =
+                        matches!(tokens.peek(), Some(Token::Text(next)) if next.starts_with('"'));
+                    match quote {
+                        None => {}
+                        Some('"') if line.ends_with('"') && closes => {
+                            line.pop();
+                            skip = true;
+                        }
+                        Some(_) => return Err("an argument stands within quotes"),
+                    }
+                    line.push_str(&filled.quoted());
+                    continue;
+                }
+            },
+        };
+        let text = if std::mem::take(&mut skip) {
+            quote = None;
+            &text[1..]
+        } else {
+            text
+        };
+        for char in text.chars() {
+            match quote {
+                None if matches!(char, '\'' | '"') => quote = Some(char),
+                Some(open) if open == char => quote = None,
+                _ => {}
+            }
+        }
+        line.push_str(text);
+    }
+    let unsafe_place = || {
+        let left = tokens_text(written);
+        NO_PLACE.iter().any(|mark| left.contains(mark))
+    };
+    if filled_in && unsafe_place() {
+        return Err("quotes would not hold an argument in it");
+    }
+    Ok(line)
+}
+
+/// What of a command is not filled in.
+fn tokens_text(written: &str) -> String {
+    let text = |token: Token<'_>| match token {
+        Token::Text(text) => text.to_owned(),
+        _ => " ".to_owned(),
+    };
+    tokens(written, Commands::Leave).into_iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn variables() -> Variables {
+        Variables {
+            project_name: "my-app".into(),
+            project_path: "/work/my-app".into(),
+            language: "rust".into(),
+            framework: "{{mode}}".into(),
+            agent_id: "coder".into(),
+            mode: "code".into(),
+        }
+    }
+
+    fn shown(text: &str, arguments: &str) -> String {
+        let piece = |piece: Piece<'_>| match piece {
+            Piece::Text(text) => text.into_owned(),
+            Piece::Command { line: Ok(line), .. } => format!("«{line}»"),
+            Piece::Command { line: Err(why), written } => format!("«not {written}: {why}»"),
+        };
+        fill(text, &Arguments::new(arguments), &variables()).into_iter().map(piece).collect()
+    }
+
+    #[test]
+    fn c11_arguments_are_filled_in_as_far_as_they_were_passed() {
+        let check = |text: &str, arguments: &str, expected: &str| {
+            assert_eq!(shown(text, arguments), expected, "{text} with {arguments}");
+        };
+        check("Test: $ARGUMENTS", "a b c", "Test: a b c");
+        check("[$ARGUMENTS]", "", "[]");
+        check("$ARGUMENTS", "$1 $ARGUMENTS {{mode}} !`x`", "$1 $ARGUMENTS {{mode}} !`x`");
+        check("$1: $@", "prefix a b", "prefix: prefix a b");
+        check("[$1|$2|$@]", "one \"two three\" x", "[one|two three|one \"two three\" x]");
+        check("$1.5", "a", "a.5");
+        check("costs $5 or $100", "", "costs $5 or $100");
+        check("costs $5", "one", "costs $5");
+        check("$0", "a", "$0");
+        check("$arguments $ARGUMENTS_X $ARGUMENTS", "a", "$arguments $ARGUMENTS_X a");
+        check("${1:-def}|${2:-x y}", "", "def|x y");
+        check("${@:-none} ${ARGUMENTS:-n2}", "", "none n2");
+        check("${1}|${2}|${x}|${", "a", "a|${2}|${x}|${");
+        check("BC ${@:2} / ${@:1:1} / ${@:9}", "1 2 3", "BC 2 3 / 1 / ");
+        check("$99999999999999999999999", "a", "$99999999999999999999999");
+        check("${@:99999999999999999999999}", "a", "${@:99999999999999999999999}");
+        check("${@:2:18446744073709551615}", "a b", "b");
+    }
+
+    #[test]
+    fn c11_variables_are_filled_in_once_and_unknown_ones_stay() {
+        let check = |text: &str, expected: &str| assert_eq!(shown(text, ""), expected, "{text}");
+        check("{{project_name}} at {{ project_path }}", "my-app at /work/my-app");
+        check("{{language}}/{{framework}}", "rust/{{mode}}");
+        check("{{agent_id}} {{mode}}", "coder code");
+        check("{{task}} {{ }} {{ {{mode}} }}", "{{task}} {{ }} {{ code }}");
+        check("{{{mode}}} {{mode", "{code} {{mode");
+        check("just plain text", "just plain text");
+        check("", "");
+    }
+
+    fn check(text: &str, arguments: &str, expected: Expect) {
+        expected.assert_eq(&shown(text, arguments));
+    }
+
+    #[test]
+    fn s19_arguments_within_a_command_are_quoted_words() {
+        check("Now:\n!`git diff`\nthen", "", expect!["Now:\n«git diff»\nthen"]);
+        check("!`cat $1`", "a.rs", expect!["«cat 'a.rs'»"]);
+        check("!`cat $1`", "'; rm -rf ~ #'", expect!["«cat '; rm -rf ~ #'»"]);
+        check("!`cat $1`", "\"it's\"", expect![[r"«cat 'it'\''s'»"]]);
+        check("!`cat \"$1\" x`", "'a b'", expect!["«cat 'a b' x»"]);
+        check("!`cat \"$1\"\"$2\"`", "a b", expect!["«cat 'a''b'»"]);
+        check("!`grep $ARGUMENTS .`", "-n 'a b'", expect!["«grep '-n' 'a b' .»"]);
+        check("!`ls {{project_path}}`", "", expect!["«ls '/work/my-app'»"]);
+        check("!`echo {{framework}}`", "", expect!["«echo '{{mode}}'»"]);
+        check("!`awk '{print $1}' f`", "", expect!["«awk '{print $1}' f»"]);
+    }
+
+    #[test]
+    fn s19_where_quotes_would_not_hold_an_argument_nothing_runs() {
+        check("!`echo '$1'`", "x", expect!["«not echo '$1': an argument stands within quotes»"]);
+        check(
+            "!`echo \"a $1\"`",
+            "x",
+            expect![[r#"«not echo "a $1": an argument stands within quotes»"#]],
+        );
+        check(
+            "!`echo \"$1 a\"`",
+            "x",
+            expect![[r#"«not echo "$1 a": an argument stands within quotes»"#]],
+        );
+        for place in [
+            "cat <<E $1",
+            "x=$(( $1 ))",
+            "[[ $1 -eq 0 ]]",
+            "echo ${x} $1",
+            "echo $'a' $1",
+            "ls # $1",
+            "echo \\$1",
+        ] {
+            let told = shown(&format!("!`{place}`"), "x");
+            assert_eq!(told, format!("«not {place}: quotes would not hold an argument in it»"));
+        }
+    }
+
+    #[test]
+    fn c9_commands_stand_apart_and_not_in_fenced_code() {
+        check("a!`x` b", "", expect!["a!`x` b"]);
+        check("```\n!`x`\n```\n!`y`", "", expect!["```\n!`x`\n```\n«y»"]);
+        check("~~~~\n```\n!`x`\n~~~~\n!`y`", "", expect!["~~~~\n```\n!`x`\n~~~~\n«y»"]);
+        check("!`` !`open", "", expect!["!`` !`open"]);
+        check("!`a\nb`", "", expect!["!`a\nb`"]);
+    }
+}

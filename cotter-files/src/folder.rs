@@ -1,0 +1,5 @@
+//! folder
+
+pub mod front_matter;
+pub(crate) mod layout;
+pub(crate) mod walk;

@@ -1,0 +1,509 @@
+//! Front matter: the lines between two `---` at the top of a file, and the body after them.
+//!
+//! It is read leniently, in three ways. Strict YAML first. Where that fails, values that YAML takes for
+//! something else (`a: b` within a value, a leading `*` or `@`, tabs) are quoted and it is tried again.
+//! Where that fails too, it is read line by line: `key: value`, lists, and nothing that is nested. Each
+//! way but the first leaves a [`Diagnostic`] that names the line.
+//!
+//! Some things are not read another way: a key that is there twice, more than [`MOST_BYTES`], more than
+//! a few aliases or levels, bytes that are not UTF-8, no second `---`. Such a file is rejected. A byte
+//! order mark and blank lines before the first `---` are passed over; line ends may be CR LF. Without a
+//! first `---` the whole file is its body.
+
+pub(crate) mod repair;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{fmt, path::Path};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use crate::extensions::{Diagnostic, Severity};
+use cotter::text;
+
+/// The most bytes a front matter may have.
+pub const MOST_BYTES: usize = 64 * 1024;
+
+/// The most levels lists and mappings may have.
+const DEEPEST: usize = 12;
+
+const TANGLED: &str = "it is deeper, longer or more tangled than it may be";
+
+/// What a front matter says: keys with values, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields(Vec<Field>);
+
+/// One key and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// The key.
+    pub key: String,
+    /// The line of the file it stands on, from 1.
+    pub line: usize,
+    /// The value.
+    pub value: Value,
+}
+
+/// A value. Numbers are text: nothing that is read from a front matter counts.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// Nothing was written.
+    Empty,
+    /// `true` or `false`.
+    Flag(bool),
+    /// Text.
+    Text(String),
+    /// A list, each with its line.
+    List(Vec<(usize, Value)>),
+    /// A mapping.
+    Fields(Fields),
+    /// Something is written there that could not be read.
+    Unread,
+}
+
+impl Fields {
+    /// The field of that key.
+    pub fn get(&self, key: &str) -> Option<&Field> {
+        self.0.iter().find(|field| field.key == key)
+    }
+
+    /// Every field, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Field> {
+        self.0.iter()
+    }
+
+    /// The text of a key; `None` where there is no such key or it is empty.
+    pub fn text(&self, key: &str) -> Result<Option<&str>, FieldError> {
+        let Some(field) = self.get(key) else { return Ok(None) };
+        match &field.value {
+            Value::Text(text) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+            Value::Empty => Ok(None),
+            Value::Flag(true) => Ok(Some("true")),
+            Value::Flag(false) => Ok(Some("false")),
+            Value::List(_) | Value::Fields(_) | Value::Unread => Err(field.error("a text")),
+        }
+    }
+
+    /// Whether a key says `true` (or `yes`, or `on`); `None` where there is no such key.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, FieldError> {
+        let Some(field) = self.get(key) else { return Ok(None) };
+        match &field.value {
+            Value::Flag(flag) => Ok(Some(*flag)),
+            Value::Empty => Ok(None),
+            Value::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" => Ok(Some(true)),
+                "false" | "no" | "off" => Ok(Some(false)),
+                _ => Err(field.error("`true` or `false`")),
+            },
+            Value::List(_) | Value::Fields(_) | Value::Unread => {
+                Err(field.error("`true` or `false`"))
+            }
+        }
+    }
+
+    /// The words of a key: a list, or one text with words between commas, or between blanks where there
+    /// is no comma. What stands in parentheses is one word. `None` where there is no such key.
+    pub fn words(&self, key: &str) -> Result<Option<Vec<String>>, FieldError> {
+        let Some(field) = self.get(key) else { return Ok(None) };
+        match &field.value {
+            Value::Empty => Ok(Some(vec![])),
+            Value::Flag(flag) => Ok(Some(vec![flag.to_string()])),
+            Value::Text(text) => Ok(Some(words(text))),
+            Value::List(list) => {
+                let word = |(line, value): &(usize, Value)| match value {
+                    Value::Text(text) => Ok(text.trim().to_owned()),
+                    Value::Flag(flag) => Ok(flag.to_string()),
+                    _ => Err(FieldError { line: *line, ..field.error("a list of texts") }),
+                };
+                list.iter().map(word).collect::<Result<_, _>>().map(Some)
+            }
+            Value::Fields(_) | Value::Unread => Err(field.error("a list of texts")),
+        }
+    }
+}
+
+impl Field {
+    /// The error that this field is something else than it should be.
+    pub fn error(&self, wanted: &str) -> FieldError {
+        let key = text::clip(&text::show_line(&self.key), 40).into_owned();
+        FieldError { line: self.line, message: format!("`{key}` has to be {wanted}") }
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    let by_commas = text.contains(',');
+    let (mut words, mut word, mut depth) = (vec![], String::new(), 0_u32);
+    for char in text.chars() {
+        match char {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let ends = if by_commas { char == ',' } else { char.is_whitespace() };
+        if ends && depth == 0 {
+            words.push(std::mem::take(&mut word));
+        } else {
+            word.push(char);
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.trim().is_empty());
+    words.iter().map(|word| word.trim().to_owned()).collect()
+}
+
+/// A field that says something it cannot say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// The line of the file, from 1.
+    pub line: usize,
+    /// What is the matter.
+    pub message: String,
+}
+
+impl FieldError {
+    pub(crate) fn new(line: usize, message: impl Into<String>) -> Self {
+        FieldError { line, message: message.into() }
+    }
+
+    /// The same about a file that is left out for it.
+    pub fn of(self, path: &Path) -> Diagnostic {
+        Diagnostic::new(path, Some(self.line), Severity::Rejected, self.message)
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// A file with its front matter read.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FrontMatter {
+    /// What it says; nothing where there is none.
+    pub fields: Fields,
+    /// Whether there was a front matter at all.
+    pub present: bool,
+    /// The byte at which the body begins.
+    pub body: usize,
+    /// How it had to be read, where not as it was written.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads the front matter of a file, given its beginning: at least [`MOST_BYTES`] and a bit, or all of it.
+pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
+    let rejected = |line, message: String| Diagnostic::new(path, line, Severity::Rejected, message);
+    let Split { front, line, body } = split(bytes).map_err(|line| {
+        let message = if bytes.len() > MOST_BYTES {
+            format!("the front matter does not end within {MOST_BYTES} bytes")
+        } else {
+            "the front matter has no end: a second line `---` is missing".to_owned()
+        };
+        rejected(Some(line), message)
+    })?;
+    let Some(front) = front else {
+        let fields = Fields::default();
+        return Ok(FrontMatter { fields, present: false, body, diagnostics: vec![] });
+    };
+    if front.len() > MOST_BYTES {
+        let message = format!("the front matter does not end within {MOST_BYTES} bytes");
+        return Err(rejected(Some(line), message));
+    }
+    let front = std::str::from_utf8(front).map_err(|error| {
+        let at = line + 1 + count_lines(&front[..error.valid_up_to()]);
+        rejected(Some(at), "a byte in the front matter is not UTF-8".into())
+    })?;
+    let (fields, diagnostic) = fields(path, front, line)?;
+    Ok(FrontMatter { fields, present: true, body, diagnostics: diagnostic.into_iter().collect() })
+}
+
+/// Reads a file that is one mapping, as a front matter is read.
+pub fn read_mapping(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
+    let (fields, diagnostic) = fields(path, mapping(path, bytes)?, 0)?;
+    let diagnostics = diagnostic.into_iter().collect();
+    Ok(FrontMatter { fields, present: true, body: bytes.len(), diagnostics })
+}
+
+/// Reads a file that is one mapping, and as it is written: what is not YAML is rejected.
+pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<Fields, Diagnostic> {
+    let text = mapping(path, bytes)?;
+    strict(text, 0).map_err(|Refused { line, why, is_final }| {
+        let quoted = || {
+            crate::folder::front_matter::repair::quote(text)
+                .filter(|quoted| strict(quoted, 0).is_ok())
+        };
+        let hint = match !is_final && quoted().is_some() {
+            true => "; with its values in quotes it would be",
+            false => "",
+        };
+        Diagnostic::new(path, Some(line), Severity::Rejected, format!("{why}{hint}"))
+    })
+}
+
+/// The text of a file that is one mapping.
+fn mapping<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + count_lines(&bytes[..error.valid_up_to()]);
+        let message = "a byte of it is not UTF-8".to_owned();
+        Diagnostic::new(path, Some(line), Severity::Rejected, message)
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// A file in two.
+struct Split<'a> {
+    front: Option<&'a [u8]>,
+    /// The line of the first `---`.
+    line: usize,
+    /// Where the body begins.
+    body: usize,
+}
+
+/// The front matter and where the body begins; the line of a `---` without an end where it has none.
+fn split(bytes: &[u8]) -> Result<Split<'_>, usize> {
+    let start = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let is_mark = |line: &[u8]| line.trim_ascii_end() == b"---";
+    let (mut at, mut number) = (start, 0);
+    let mut opened = None;
+    for line in bytes[start..].split_inclusive(|byte| *byte == b'\n') {
+        number += 1;
+        match opened {
+            None if is_mark(line) => opened = Some((at + line.len(), number)),
+            None if line.trim_ascii().is_empty() => {}
+            None => break,
+            Some((from, opening)) if is_mark(line) => {
+                let body = at + line.len();
+                return Ok(Split { front: Some(&bytes[from..at]), line: opening, body });
+            }
+            Some(_) => {}
+        }
+        at += line.len();
+    }
+    match opened {
+        Some((_, opening)) => Err(opening),
+        None => Ok(Split { front: None, line: 0, body: start }),
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// What a front matter says that begins after a line of the file.
+fn fields(
+    path: &Path,
+    front: &str,
+    after: usize,
+) -> Result<(Fields, Option<Diagnostic>), Diagnostic> {
+    let diagnostic = |line: usize, severity, message: String| {
+        Diagnostic::new(path, Some(after + line), severity, message)
+    };
+    let Refused { line, why, is_final } = match strict(front, after) {
+        Ok(fields) => return Ok((fields, None)),
+        Err(refused) => refused,
+    };
+    if is_final {
+        return Err(diagnostic(line, Severity::Rejected, why));
+    }
+    let told = |how: &str| diagnostic(line, Severity::Repaired, format!("{why}; {how}"));
+    if let Some(quoted) = crate::folder::front_matter::repair::quote(front)
+        && let Ok(fields) = strict(&quoted, after)
+    {
+        return Ok((fields, Some(told("read with its values in quotes"))));
+    }
+    match crate::folder::front_matter::repair::by_line(front, after) {
+        Ok(fields) => Ok((fields, Some(told("read line by line")))),
+        Err(error) => Err(error.of(path)),
+    }
+}
+
+/// Why strict YAML it is not.
+struct Refused {
+    line: usize,
+    why: String,
+    /// Whether it is not to be read another way.
+    is_final: bool,
+}
+
+fn strict(front: &str, after: usize) -> Result<Fields, Refused> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 20_000,
+            max_aliases: 16,
+            max_anchors: 16,
+            max_recorded_anchor_events: 1_000,
+            max_depth: DEEPEST,
+            max_documents: 1,
+            max_nodes: 10_000,
+            max_total_scalar_bytes: 1024 * 1024,
+            max_merge_keys: 0,
+        },
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    let read = serde_saphyr::from_str_with_options::<Spanned<Raw>>(front, options);
+    let read = read.map_err(|error| refused(&error))?;
+    match value(read.value, after) {
+        Value::Fields(fields) => Ok(fields),
+        Value::Empty => Ok(Fields::default()),
+        _ => Err(Refused {
+            line: 1,
+            why: "it is no mapping of keys to values".into(),
+            is_final: false,
+        }),
+    }
+}
+
+fn refused(error: &serde_saphyr::Error) -> Refused {
+    use serde_saphyr::Error;
+    let error = error.without_snippet();
+    let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1)).max(1);
+    let (why, is_final) = match error {
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or("?");
+            let key = text::clip(&text::show_line(key), 40).into_owned();
+            (format!("the key `{key}` is there twice"), true)
+        }
+        // Whatever is met behind an alias was read once already: only its number is wrong.
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasError { .. } => (TANGLED.to_owned(), true),
+        // The reader of brackets has a limit of its own, and no name for it.
+        error if error.to_string().contains("recursion limit") => (TANGLED.to_owned(), true),
+        _ => ("it is not YAML".to_owned(), false),
+    };
+    Refused { line, why, is_final }
+}
+
+/// A value as the reader gives it.
+enum Raw {
+    Empty,
+    Flag(bool),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+}
+
+/// The same with lines of the file.
+fn value(raw: Raw, after: usize) -> Value {
+    let line = |at: serde_saphyr::Location| after + usize::try_from(at.line()).unwrap_or(0);
+    match raw {
+        Raw::Empty => Value::Empty,
+        Raw::Flag(flag) => Value::Flag(flag),
+        Raw::Text(text) => Value::Text(text),
+        Raw::List(list) => {
+            let item = |one: Spanned<Raw>| (line(one.referenced), value(one.value, after));
+            Value::List(list.into_iter().map(item).collect())
+        }
+        Raw::Map(map) => {
+            let field = |(key, one): (Spanned<String>, Spanned<Raw>)| Field {
+                line: line(key.referenced),
+                key: key.value,
+                value: value(one.value, after),
+            };
+            Value::Fields(Fields(map.into_iter().map(field).collect()))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Empty)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Empty)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Raw, E> {
+        Ok(Raw::Flag(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Raw, E> {
+        Ok(Raw::Text(number.to_string()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Raw, E> {
+        Ok(Raw::Text(number.to_string()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Raw, E> {
+        Ok(Raw::Text(number.to_string()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Raw, A::Error> {
+        let mut list = vec![];
+        while let Some(one) = seq.next_element()? {
+            list.push(one);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+        let mut fields = vec![];
+        while let Some(pair) = map.next_entry()? {
+            fields.push(pair);
+        }
+        Ok(Raw::Map(fields))
+    }
+}
+
+/// Reads bytes as a front matter and says what must hold of any: what a test and the fuzzer call.
+#[doc(hidden)]
+pub fn probe(bytes: &[u8]) {
+    let path = Path::new("f.md");
+    let exact = read_exact(path, bytes);
+    let lenient = read_mapping(path, bytes).ok().filter(|read| read.diagnostics.is_empty());
+    assert_eq!(exact.ok(), lenient.map(|read| read.fields), "what is exact is read the same way");
+    for read in [read(path, bytes), read_mapping(path, bytes)] {
+        let lines = 1 + count_lines(bytes);
+        match read {
+            Ok(read) => {
+                assert!(read.body <= bytes.len());
+                let diagnosed = read.diagnostics.iter().filter_map(|told| told.line);
+                let named = read.fields.iter().map(|field| field.line);
+                assert!(named.chain(diagnosed).all(|line| (1..=lines).contains(&line)));
+                let keys: std::collections::BTreeSet<_> =
+                    read.fields.iter().map(|field| &field.key).collect();
+                assert_eq!(keys.len(), read.fields.iter().count(), "a key is there once");
+                for field in read.fields.iter() {
+                    let _ = read.fields.text(&field.key);
+                    let _ = read.fields.flag(&field.key);
+                    let _ = read.fields.words(&field.key);
+                }
+            }
+            Err(told) => {
+                assert_eq!(told.severity, Severity::Rejected);
+                assert!(told.line.is_none_or(|line| (1..=lines).contains(&line)));
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Front matter that is not YAML, read all the same: with values in quotes, or line by line.
+
+use crate::folder::front_matter::{Field, FieldError, Fields, Value};
+use cotter::text;
+
+/// The same with values in quotes that YAML takes for something else, and without tabs at the start of
+/// lines; `None` where there is nothing to quote.
+pub(crate) fn quote(front: &str) -> Option<String> {
+    let lines: Vec<_> = front.lines().map(quote_line).collect();
+    let out = lines.join("\n") + "\n";
+    let changed = !front.lines().eq(out.lines());
+    changed.then_some(out)
+}
+
+/// A line with its value in quotes, where it needs them.
+fn quote_line(line: &str) -> String {
+    let said = line.trim_start_matches([' ', '\t']);
+    let indent = line[..line.len() - said.len()].replace('\t', "  ");
+    if said.is_empty() || said.starts_with('#') {
+        return format!("{indent}{said}");
+    }
+    let dash = said.len() - said.trim_start_matches("- ").len();
+    let (dashes, rest) = said.split_at(dash);
+    let (key, value) = match split_key(rest) {
+        Some((key, value)) => (format!("{key}: "), value),
+        None if dash > 0 => (String::new(), rest),
+        None => return format!("{indent}{said}"),
+    };
+    match needs_quotes(value) {
+        true => format!("{indent}{dashes}{key}'{}'", value.trim().replace('\'', "''")),
+        false => format!("{indent}{dashes}{key}{value}"),
+    }
+}
+
+/// A key and what follows its colon on the line.
+fn split_key(line: &str) -> Option<(&str, &str)> {
+    let in_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let (key, value) = line.split_once(':')?;
+    let apart = value.is_empty() || value.starts_with([' ', '\t']);
+    (apart && !key.is_empty() && key.chars().all(in_key)).then(|| (key, value.trim()))
+}
+
+/// Whether YAML would take a value for something else than these words.
+fn needs_quotes(value: &str) -> bool {
+    let Some(first) = value.chars().next() else { return false };
+    let is_whole = |open: char, close: char| {
+        value.len() > 1 && value.starts_with(open) && value.ends_with(close)
+    };
+    match first {
+        '"' => !is_whole('"', '"'),
+        '\'' => !is_whole('\'', '\''),
+        '[' => !closes_at_end(value, '[', ']'),
+        // What stands for something, in a text that was never filled in.
+        '{' if value.starts_with("{{") => true,
+        '{' => !closes_at_end(value, '{', '}'),
+        '|' | '>' => !value[1..].chars().all(|c| matches!(c, '+' | '-' | '1'..='9')),
+        '*' | '&' | '!' | '@' | '%' | '`' | ',' | ']' | '}' => true,
+        _ => {
+            value.contains(": ")
+                || value.ends_with(':')
+                || value.contains(" #")
+                || value.contains('\t')
+        }
+    }
+}
+
+/// Whether what a value opens with is closed by its last character: `[a] [b]` is no list.
+fn closes_at_end(value: &str, open: char, close: char) -> bool {
+    let mut depth = 0_usize;
+    for (at, char) in value.char_indices() {
+        if char == open {
+            depth += 1;
+        } else if char == close {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return at + 1 == value.len();
+            }
+        }
+    }
+    false
+}
+
+/// The fields of lines `key: value` and the lists and texts below them. What is nested is unread.
+pub(crate) fn by_line(front: &str, after: usize) -> Result<Fields, FieldError> {
+    let mut fields: Vec<Field> = vec![];
+    let mut below: Vec<(usize, &str)> = vec![];
+    for (number, line) in (after + 1..).zip(front.lines()) {
+        let is_top = !line.starts_with([' ', '\t', '-']);
+        if line.trim().is_empty() || (is_top && line.starts_with('#')) {
+            below.push((number, ""));
+            continue;
+        }
+        if !is_top && !fields.is_empty() {
+            below.push((number, line));
+            continue;
+        }
+        let Some((key, value)) = split_key(line) else {
+            let shown = text::clip(&text::show_line(line), 40).into_owned();
+            return Err(FieldError::new(number, format!("`{shown}` is no `key: value`")));
+        };
+        if fields.iter().any(|field| field.key == key) {
+            return Err(FieldError::new(number, format!("the key `{key}` is there twice")));
+        }
+        finish(&mut fields, std::mem::take(&mut below));
+        fields.push(Field { key: key.to_owned(), line: number, value: inline(value, number) });
+    }
+    finish(&mut fields, below);
+    Ok(Fields(fields))
+}
+
+/// What a value says that stands on the line of its key.
+fn inline(value: &str, line: usize) -> Value {
+    match value {
+        "" => Value::Empty,
+        "true" => Value::Flag(true),
+        "false" => Value::Flag(false),
+        _ => match value.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
+            Some(list) if !list.contains(['[', '{']) => {
+                let words = list.split(',').map(unquoted).filter(|word| !word.is_empty());
+                Value::List(words.map(|word| (line, Value::Text(word))).collect())
+            }
+            _ if value.starts_with(['[', '{']) && !value.starts_with("{{") => Value::Unread,
+            _ => Value::Text(unquoted(value)),
+        },
+    }
+}
+
+fn unquoted(value: &str) -> String {
+    let value = value.trim();
+    let within = |mark: char| {
+        value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark)).map(str::to_owned)
+    };
+    within('"').or_else(|| within('\'')).unwrap_or_else(|| value.to_owned())
+}
+
+/// Gives the last field what stands below its line.
+fn finish(fields: &mut [Field], below: Vec<(usize, &str)>) {
+    let Some(field) = fields.last_mut() else { return };
+    let said: Vec<_> = below.iter().filter(|(_, line)| !line.is_empty()).collect();
+    if said.is_empty() {
+        return;
+    }
+    field.value = match &field.value {
+        Value::Empty => listed(&said),
+        Value::Text(mark) if mark.starts_with(['|', '>']) && mark.len() <= 3 => {
+            let lines: Vec<_> = said.iter().map(|(_, line)| line.trim()).collect();
+            Value::Text(lines.join(if mark.starts_with('|') { "\n" } else { " " }))
+        }
+        Value::Text(text) => {
+            let more = said.iter().map(|(_, line)| line.trim());
+            Value::Text(std::iter::once(text.as_str()).chain(more).collect::<Vec<_>>().join(" "))
+        }
+        _ => Value::Unread,
+    };
+}
+
+/// A list of plain texts, or something that is not read.
+fn listed(said: &[&(usize, &str)]) -> Value {
+    let item = |(number, line): &&(usize, &str)| {
+        let text = line.trim().strip_prefix("- ")?.trim();
+        let is_plain = split_key(text).is_none() && !text.starts_with(['[', '{', '-']);
+        is_plain.then(|| (*number, Value::Text(unquoted(text))))
+    };
+    said.iter().map(item).collect::<Option<Vec<_>>>().map_or(Value::Unread, Value::List)
+}

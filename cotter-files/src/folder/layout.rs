@@ -1,0 +1,176 @@
+//! Where files of a kind are, in a folder that somebody names: in their places of a `.cotter`, a `.claude`,
+//! an `.agents`, a space or a plugin, and of those that lie in the folder; else in the folders that are
+//! called as the kind is; else the folder is a collection of them.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    claude::plugin::{self, Plugin},
+    extensions::FileKind,
+    folder::walk::{MOST_NAMES, names},
+};
+
+/// The folders that kinds of files have.
+const KINDS: [&str; 4] = ["skills", "agents", "commands", "hooks"];
+
+/// The folders of a project that bring extensions.
+const OF_PROJECTS: [&str; 3] = [".cotter", ".claude", ".agents"];
+
+/// How deep folders are looked for by their names.
+const DEEPEST: usize = 6;
+
+/// A folder that brings extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) folder: PathBuf,
+    pub(crate) what: What,
+}
+
+/// What a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Cotter,
+    Claude,
+    Agents,
+    Space,
+    Plugin,
+    /// Only what is in it says that it may bring something.
+    Perhaps,
+}
+
+/// A folder or file to look at, and the folder that links in it may not leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) path: PathBuf,
+    pub(crate) within: PathBuf,
+}
+
+impl Spot {
+    fn new(path: &Path, within: &Path) -> Self {
+        Spot { path: path.into(), within: within.into() }
+    }
+}
+
+/// The places of skills, commands or agents in a folder.
+pub(crate) fn spots(folder: &Path, kind: FileKind) -> Vec<Spot> {
+    let Some(name) = kind.folder() else { return vec![] };
+    if is_called(folder, name) || is_one_thing(folder, kind) {
+        return vec![Spot::new(folder, folder)];
+    }
+    let bases = bases(folder);
+    let found: Vec<_> = bases.iter().flat_map(|base| base.spots(kind, name)).collect();
+    let is_known = bases.iter().any(|base| base.folder == folder && base.what != What::Perhaps);
+    if is_known || !found.is_empty() {
+        return found;
+    }
+    let mut search = Search { kind, name, left: MOST_NAMES, found };
+    search.below(folder, 0);
+    if search.found.is_empty() && bases.is_empty() {
+        return vec![Spot::new(folder, folder)];
+    }
+    search.found
+}
+
+/// The folder, where it brings extensions, and those in it that do.
+pub(crate) fn bases(folder: &Path) -> Vec<Base> {
+    let base = |folder: PathBuf| what(&folder).map(|what| Base { folder, what });
+    let inner = OF_PROJECTS.map(|name| folder.join(name)).into_iter();
+    let mut all: Vec<_> = base(folder.to_owned()).into_iter().collect();
+    all.extend(inner.filter(|inner| inner.is_dir()).filter_map(base));
+    let above: Vec<_> = all.iter().filter(|base| base.what != What::Claude).collect();
+    let mut above: Vec<_> = above.into_iter().map(|base| base.folder.clone()).collect();
+    if all.iter().all(|base| base.folder != folder) {
+        above.push(folder.to_owned());
+    }
+    for above in above {
+        let spaces = inside(&above.join("spaces")).into_iter().filter_map(base);
+        all.extend(spaces.filter(|base| base.what == What::Space));
+        let plugins = inside(&above.join("plugins")).into_iter().filter_map(base);
+        let plugins = plugins.filter(|base| matches!(base.what, What::Plugin | What::Perhaps));
+        all.extend(plugins.map(|base| Base { what: What::Plugin, ..base }));
+    }
+    all
+}
+
+impl Base {
+    /// Where it has files of a kind.
+    fn spots(&self, kind: FileKind, name: &str) -> Vec<Spot> {
+        let plugin = (self.what == What::Plugin).then(|| Plugin::load(&self.folder));
+        let plugin = plugin.and_then(Result::ok).flatten();
+        let usual = [PathBuf::from(name)];
+        let paths = plugin.as_ref().map_or(&usual[..], |plugin| plugin.paths(kind));
+        let paths = paths.iter().map(|path| self.folder.join(path));
+        let there = paths.filter(|path| path.symlink_metadata().is_ok());
+        there.map(|path| Spot::new(&path, &self.folder)).collect()
+    }
+}
+
+fn what(folder: &Path) -> Option<What> {
+    let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let brings = KINDS.into_iter().any(|name| folder.join(name).is_dir());
+    let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    match real.file_name().and_then(OsStr::to_str) {
+        Some(".cotter") => Some(What::Cotter),
+        Some(".claude") => Some(What::Claude),
+        Some(".agents") => Some(What::Agents),
+        _ if plugin::is_one(folder) => Some(What::Plugin),
+        _ if has("manifest.json") && brings => Some(What::Space),
+        _ if has("settings.json") || brings => Some(What::Perhaps),
+        _ => None,
+    }
+}
+
+/// Whether a folder has a name, by whichever way it was named.
+pub(crate) fn is_called(folder: &Path, name: &str) -> bool {
+    fs::canonicalize(folder).is_ok_and(|real| real.file_name() == Some(OsStr::new(name)))
+}
+
+/// Whether a folder is itself a skill, or a profile.
+fn is_one_thing(folder: &Path, kind: FileKind) -> bool {
+    let file = match kind {
+        FileKind::Skills => "SKILL.md",
+        FileKind::Agents => "agent.json",
+        _ => return false,
+    };
+    folder.join(file).is_file()
+}
+
+/// The folders in a folder, hidden ones and links left out.
+fn inside(folder: &Path) -> Vec<PathBuf> {
+    let names = names(folder).unwrap_or_default().into_iter();
+    names.filter(|(_, kind)| kind.is_dir()).map(|(name, _)| folder.join(name)).collect()
+}
+
+/// Looks for the folders of a kind by their name, and for plugins, wherever they are. What a skill has in
+/// its folder is the skill's.
+struct Search<'a> {
+    kind: FileKind,
+    name: &'a str,
+    /// How many folders are still looked at.
+    left: usize,
+    found: Vec<Spot>,
+}
+
+impl Search<'_> {
+    fn below(&mut self, folder: &Path, depth: usize) {
+        if depth > DEEPEST || folder.join("SKILL.md").is_file() {
+            return;
+        }
+        for inner in inside(folder) {
+            self.left = self.left.saturating_sub(1);
+            match inner.file_name() == Some(OsStr::new(self.name)) {
+                _ if self.left == 0 => return,
+                true => self.found.push(Spot::new(&inner, folder)),
+                false if plugin::is_one(&inner) => {
+                    let plugin = Base { folder: inner, what: What::Plugin };
+                    self.found.extend(plugin.spots(self.kind, self.name));
+                }
+                false => self.below(&inner, depth + 1),
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The files of a folder, found and opened so that nothing outside of it is read: a link is followed where
+//! it stays inside, or where the folder is the person's own. Hidden names are passed over, and there is an
+//! end to depth and number.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    extensions::{Diagnostic, Severity},
+    folder::front_matter::{FieldError, Fields, Value},
+};
+use cotter::{ext::Kind, host::check_name, open};
+
+/// How deep folders are looked into, and how many files are taken.
+const DEEPEST: usize = 16;
+const MOST_FILES: usize = 4_000;
+/// How many names are looked at, those of folders and of other files included.
+pub(crate) const MOST_NAMES: usize = 20_000;
+
+/// A file that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// As it is shown: below the folder as it was named.
+    pub(crate) shown: PathBuf,
+    /// As it is opened: without links.
+    pub(crate) real: PathBuf,
+    /// Below the folder.
+    pub(crate) relative: PathBuf,
+}
+
+impl Found {
+    /// The file's name without its ending.
+    pub(crate) fn stem(&self) -> String {
+        self.relative.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The file's ending, in small letters.
+    pub(crate) fn ending(&self) -> String {
+        self.relative.extension().unwrap_or_default().to_string_lossy().to_lowercase()
+    }
+
+    pub(crate) fn rejected(&self, line: Option<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(&self.shown, line, Severity::Rejected, message)
+    }
+
+    pub(crate) fn warning(&self, line: Option<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(&self.shown, line, Severity::Warning, message)
+    }
+
+    /// What it is called by, given what it would be called: where that cannot be a name, the nearest that
+    /// can, which is told.
+    pub(crate) fn name(
+        &self,
+        kind: Kind,
+        called: &str,
+        told: &mut Vec<Diagnostic>,
+    ) -> Result<String, Diagnostic> {
+        let Err(why) = check_name(kind, called) else { return Ok(called.to_owned()) };
+        let name = nearest_name(kind, called).ok_or_else(|| self.rejected(None, why.clone()))?;
+        let message = format!("{why}: it is called `{name}`");
+        told.push(Diagnostic::new(&self.shown, None, Severity::Repaired, message));
+        Ok(name)
+    }
+
+    /// Its `description`. One that is a list is put together.
+    pub(crate) fn description(
+        &self,
+        fields: &Fields,
+        told: &mut Vec<Diagnostic>,
+    ) -> Result<String, Diagnostic> {
+        const KEY: &str = "description";
+        let of = |error: FieldError| error.of(&self.shown);
+        let Some(field) = fields.get(KEY).filter(|field| matches!(field.value, Value::List(_)))
+        else {
+            return Ok(fields.text(KEY).map_err(of)?.unwrap_or_default().to_owned());
+        };
+        let words = fields.words(KEY).map_err(of)?.unwrap_or_default();
+        let message = "`description` is a list, and is read as one text";
+        told.push(Diagnostic::new(&self.shown, Some(field.line), Severity::Repaired, message));
+        Ok(words.join(", "))
+    }
+
+    /// Its beginning, and how long it is.
+    pub(crate) fn head(&self, most: usize) -> Result<(Vec<u8>, u64), Diagnostic> {
+        read(&self.real, most).map_err(|error| self.rejected(None, told(&error)))
+    }
+}
+
+/// The beginning of a file by a path without links, and how long the file is.
+pub(crate) fn read(path: &Path, most: usize) -> io::Result<(Vec<u8>, u64)> {
+    let file = open::file(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = vec![];
+    file.take(most as u64).read_to_end(&mut bytes)?;
+    Ok((bytes, about.len()))
+}
+
+/// The nearest name to a text: what cannot stand in one is a dash, and one begins with a letter.
+pub(crate) fn nearest_name(kind: Kind, text: &str) -> Option<String> {
+    let mut name = String::new();
+    for char in text.chars() {
+        let char = if check_name(kind, &format!("a{char}")).is_ok() { char } else { '-' };
+        if char != '-' || !name.ends_with('-') {
+            name.push(char);
+        }
+    }
+    let name = name.trim_matches('-');
+    let is_letter = |char: char| char.is_ascii_alphabetic();
+    let name = match name.starts_with(is_letter) {
+        true => name.to_owned(),
+        false => format!("{}-{name}", kind.as_str()),
+    };
+    let name: String = name.chars().take(64).collect();
+    let is_one = text.chars().any(|char| char.is_ascii_alphanumeric());
+    (is_one && check_name(kind, &name).is_ok()).then_some(name)
+}
+
+fn told(error: &io::Error) -> String {
+    format!("it cannot be read: {error}")
+}
+
+/// Where links may lead.
+#[derive(Clone, Debug)]
+pub(crate) enum Links {
+    /// Anywhere: the folder is the person's own, and its links are theirs.
+    Anywhere,
+    /// Nowhere out of this folder, which is named without links.
+    Within(PathBuf),
+}
+
+impl Links {
+    /// Those that stay inside a folder.
+    pub(crate) fn within(folder: &Path) -> Self {
+        Links::Within(fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()))
+    }
+
+    /// What a link leads to, without links, or why it is not followed.
+    pub(crate) fn follow(&self, link: &Path) -> Result<(PathBuf, fs::FileType), String> {
+        let cannot = |cause: io::Error| format!("it is a link that leads nowhere: {cause}");
+        let real = fs::canonicalize(link).map_err(cannot)?;
+        if let Links::Within(root) = self
+            && !real.starts_with(root)
+        {
+            return Err("it is a link that leads out of the folder, and is not followed".into());
+        }
+        let kind = fs::symlink_metadata(&real).map_err(cannot)?.file_type();
+        Ok((real, kind))
+    }
+}
+
+/// What a folder holds.
+#[derive(Default)]
+pub(crate) struct Walked {
+    pub(crate) files: Vec<Found>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    names: usize,
+    /// Folders that links led to.
+    entered: Vec<PathBuf>,
+}
+
+/// A walk under way: the folder as it was named, the file that makes a folder one thing, and where links
+/// may lead.
+struct Way<'a> {
+    root: &'a Path,
+    /// The same without links.
+    real: &'a Path,
+    stop_at: Option<&'a str>,
+    links: &'a Links,
+}
+
+/// Every file below a folder, in order, or the one file that was named. A folder that is not there holds
+/// nothing. `stop_at` says of the names in a folder whether it is one thing: then that file alone counts.
+pub(crate) fn walk(root: &Path, stop_at: Option<&str>, links: &Links) -> Walked {
+    let mut walked = Walked::default();
+    let real = match links.follow(root) {
+        Ok((real, _)) => real,
+        // One that is not there holds nothing.
+        Err(_) if root.symlink_metadata().is_err() => return walked,
+        Err(why) => {
+            walked.diagnostics.push(Diagnostic::new(root, None, Severity::Rejected, why));
+            return walked;
+        }
+    };
+    if real.is_file() {
+        let relative = PathBuf::from(root.file_name().unwrap_or_default());
+        walked.files.push(Found { shown: root.into(), real, relative });
+        return walked;
+    }
+    let way = Way { root, real: &real, stop_at, links };
+    walked.folder(&way, &real, Path::new(""), 0);
+    walked
+}
+
+impl Walked {
+    fn folder(&mut self, way: &Way<'_>, real: &Path, relative: &Path, depth: usize) {
+        let entries = match names(real) {
+            Ok(entries) => entries,
+            Err(error) => return self.reject(&way.root.join(relative), told(&error)),
+        };
+        let is_stop = |name: &Path| way.stop_at.is_some_and(|stop| name == Path::new(stop));
+        let whole = entries.iter().any(|(name, _)| is_stop(name));
+        for (name, kind) in entries {
+            if whole && !is_stop(&name) {
+                continue;
+            }
+            self.names += 1;
+            if self.names > MOST_NAMES || self.files.len() >= MOST_FILES {
+                let message = "it holds too much: the rest is left out".to_owned();
+                if self.diagnostics.last().is_none_or(|last| last.message != message) {
+                    self.reject(way.root, message);
+                }
+                return;
+            }
+            self.entry(way, &real.join(&name), &relative.join(&name), kind, depth);
+        }
+    }
+
+    fn entry(
+        &mut self,
+        way: &Way<'_>,
+        real: &Path,
+        relative: &Path,
+        kind: fs::FileType,
+        depth: usize,
+    ) {
+        let shown = way.root.join(relative);
+        let (real, kind) = match kind.is_symlink().then(|| way.links.follow(real)) {
+            None => (real.to_owned(), kind),
+            Some(Err(why)) => return self.reject(&shown, why),
+            Some(Ok((real, kind))) => {
+                if kind.is_dir() && (self.entered.contains(&real) || way.real.starts_with(&real)) {
+                    let why = "it is a link to a folder that was looked into already";
+                    return self.reject(&shown, why.into());
+                }
+                self.entered.extend(kind.is_dir().then(|| real.clone()));
+                (real, kind)
+            }
+        };
+        if kind.is_dir() && depth >= DEEPEST {
+            self.reject(&shown, format!("it lies more than {DEEPEST} folders deep"));
+        } else if kind.is_dir() {
+            self.folder(way, &real, relative, depth + 1);
+        } else if kind.is_file() {
+            self.files.push(Found { shown, real, relative: relative.into() });
+        } else {
+            self.reject(&shown, "it is no file".to_owned());
+        }
+    }
+
+    fn reject(&mut self, path: &Path, why: String) {
+        self.diagnostics.push(Diagnostic::new(path, None, Severity::Rejected, why));
+    }
+}
+
+/// The names in a folder that are not hidden, in order; one more than [`MOST_NAMES`] at most.
+pub(crate) fn names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
+    let mut names = vec![];
+    for entry in fs::read_dir(folder)?.take(MOST_NAMES + 1) {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(b".") {
+            names.push((PathBuf::from(name), entry.file_type()?));
+        }
+    }
+    names.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(names)
+}

@@ -1,0 +1,235 @@
+//! What happened, as a line of JSON for those outside, and in a few words without contents.
+
+use serde_json::{Map, Value, json};
+
+use cotter::{redact::Redactor, session::Timestamp, text};
+
+/// The most bytes of one text in a line.
+const TEXT_BYTES: usize = 64 * 1024;
+/// The most bytes of a line: beyond, what was said and done is left out.
+const LINE_BYTES: usize = 1024 * 1024;
+
+/// What a payload has of names, numbers and words of ours.
+const PLAIN: &[&str] = &[
+    "sessionId",
+    "runId",
+    "step",
+    "agentId",
+    "cwd",
+    "projectDir",
+    "dryRun",
+    "model",
+    "messageCount",
+    "attempt",
+    "stopReason",
+    "inputTokens",
+    "outputTokens",
+    "cacheRead",
+    "cacheWrite",
+    "costUsd",
+    "toolCallCount",
+    "callId",
+    "toolName",
+    "is_error",
+    "outcome",
+    "durationMs",
+    "code",
+];
+
+/// `{v, ts, profile, event, context}`, without secrets. The context is the payload, as hooks get it.
+pub(crate) fn line(profile: &str, payload: &Value, redactor: &Redactor) -> String {
+    let whole = written(profile, payload, redactor);
+    match whole.len() > LINE_BYTES {
+        false => whole,
+        true => written(profile, &without(payload, "it is too long"), redactor),
+    }
+}
+
+fn written(profile: &str, payload: &Value, redactor: &Redactor) -> String {
+    let mut context = payload.clone();
+    let event = payload["event"].clone();
+    if let Value::Object(context) = &mut context {
+        context.retain(|key, _| key != "v" && key != "event");
+    }
+    scrub(&mut context, redactor);
+    let ts = Timestamp::now().to_string();
+    json!({"v": 1, "ts": ts, "profile": profile, "event": event, "context": context}).to_string()
+}
+
+/// A payload without anything that was said, read or done.
+pub(crate) fn without_contents(payload: &Value) -> Value {
+    without(payload, "a secret was read in this session")
+}
+
+fn without(payload: &Value, why: &str) -> Value {
+    let members = payload.as_object().into_iter().flatten();
+    let kept = members.filter(|(key, _)| PLAIN.contains(&key.as_str()) || *key == "event");
+    let mut kept: Map<_, _> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+    // Of an end the reason is a word of ours.
+    if payload["event"] == "session.end" {
+        kept.insert("reason".into(), payload["reason"].clone());
+    }
+    kept.insert("withheld".into(), why.into());
+    Value::Object(kept)
+}
+
+/// Takes secrets out of every text and name, and cuts what is long.
+fn scrub(value: &mut Value, redactor: &Redactor) {
+    // Before it is cut: half a secret would not be known.
+    redactor.redact_json(value);
+    shorten(value);
+}
+
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(words) => *words = text::cut(words, TEXT_BYTES),
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(members) => members.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+/// What happened in names and sizes.
+pub(crate) fn summary(payload: &Value) -> String {
+    let text = |key: &str| {
+        let word = payload[key].as_str().unwrap_or("?");
+        text::clip(&text::show_line(word), 100).into_owned()
+    };
+    let number = |key: &str| payload[key].as_u64().unwrap_or_default();
+    let size = |key: &str| match &payload[key] {
+        Value::Null => 0,
+        Value::String(words) => words.len(),
+        other => other.to_string().len(),
+    };
+    let event = text("event");
+    match event.as_str() {
+        "session.start" => format!("{event} {}", text("model")),
+        "tool.pre" => format!("{event} {}, input {} bytes", text("toolName"), size("toolInput")),
+        "tool.post" => {
+            let (tool, input, result) = (text("toolName"), size("toolInput"), size("result"));
+            let (outcome, ms) = (text("outcome"), number("durationMs"));
+            format!(
+                "{event} {tool}, input {input} bytes, result {result} bytes, {outcome}, in {ms} ms"
+            )
+        }
+        "model.pre" => {
+            let (model, messages) = (text("model"), number("messageCount"));
+            let ending = if messages == 1 { "" } else { "s" };
+            format!("{event} {model}, {messages} message{ending}, attempt {}", number("attempt"))
+        }
+        "model.post" => {
+            let (model, reason, calls) =
+                (text("model"), text("stopReason"), number("toolCallCount"));
+            let (input, output) = (number("inputTokens"), number("outputTokens"));
+            format!(
+                "{event} {model}, {reason}, {input} tokens in, {output} out, tool calls {calls}"
+            )
+        }
+        "session.end" => format!("{event} {}", text("reason")),
+        "error" => format!("{event} {}, message {} bytes", text("code"), size("message")),
+        _ => event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn payload() -> Value {
+        json!({
+            "v": 1, "event": "tool.post", "sessionId": "s", "step": 2, "toolName": "bash",
+            "toolInput": {"command": "echo hush-hush-12 424242424242", "n": 424_242_424_242_u64, "hush-hush-12": [null, true]},
+            "result": "Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "outcome": "ok",
+        })
+    }
+
+    fn check(payload: &Value, expected: Expect) {
+        let redactor = Redactor::new()
+            .with_secret("LAB_KEY", "hush-hush-12")
+            .with_secret("LAB_PIN", "424242424242");
+        let line = line("audit", payload, &redactor);
+        let mut read: Value = serde_json::from_str(&line).expect("a line is JSON");
+        assert!(!line.contains('\n') && read["ts"].as_str().is_some_and(|ts| ts.ends_with('Z')));
+        read["ts"] = "[TIME]".into();
+        expected.assert_eq(&read.to_string());
+    }
+
+    #[test]
+    fn s28_secrets_are_taken_out_of_texts_names_and_numbers() {
+        check(
+            &payload(),
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","toolInput":{"command":"echo [redacted LAB_KEY] [redacted LAB_PIN]","n":"[redacted LAB_PIN]","[redacted LAB_KEY]":[null,true]},"result":"Authorization: Bearer [redacted]","outcome":"ok"}}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn s21_after_a_secret_was_read_contents_stay_here() {
+        check(
+            &without_contents(&payload()),
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"tool.post","context":{"sessionId":"s","step":2,"toolName":"bash","outcome":"ok","withheld":"a secret was read in this session"}}"#
+            ]],
+        );
+        check(
+            &without_contents(&json!({"event": "session.end", "reason": "end_turn"})),
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"session.end","context":{"reason":"end_turn","withheld":"a secret was read in this session"}}"#
+            ]],
+        );
+        check(
+            &without_contents(&json!({"event": "error", "code": "other", "message": "x"})),
+            expect![[
+                r#"{"v":1,"ts":"[TIME]","profile":"audit","event":"error","context":{"code":"other","withheld":"a secret was read in this session"}}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn what_is_long_is_cut_and_what_is_longer_left_out() {
+        let redactor = Redactor::new();
+        let long = |count: usize| {
+            let texts: Vec<_> = (0..count).map(|_| "x".repeat(2 * TEXT_BYTES)).collect();
+            line(
+                "audit",
+                &json!({"event": "tool.pre", "toolName": "t", "toolInput": texts}),
+                &redactor,
+            )
+        };
+        let one = long(1);
+        assert!(one.len() < TEXT_BYTES + 500 && one.contains("xxx"), "{}", one.len());
+        let many: Value = serde_json::from_str(&long(40)).expect("a line is JSON");
+        assert_eq!(many["context"], json!({"toolName": "t", "withheld": "it is too long"}));
+    }
+
+    #[test]
+    fn l17_a_log_has_names_and_sizes_and_no_contents() {
+        let secret = "the launch is at noon";
+        let events = [
+            json!({"event": "session.start", "model": "lab/m"}),
+            json!({"event": "tool.pre", "toolName": "send", "toolInput": {"text": secret}}),
+            json!({"event": "tool.post", "toolName": "send", "toolInput": {"text": secret}, "result": secret, "outcome": "failed", "durationMs": 3}),
+            json!({"event": "model.pre", "model": "lab/m", "messageCount": 1, "attempt": 1}),
+            json!({"event": "model.pre", "model": "lab/m", "messageCount": 4, "attempt": 1}),
+            json!({"event": "model.post", "model": "lab/m", "stopReason": "end_turn", "inputTokens": 9, "outputTokens": 2, "toolCallCount": 1}),
+            json!({"event": "session.end", "reason": "end_turn"}),
+            json!({"event": "error", "code": "auth", "message": secret}),
+        ];
+        let told = events.map(|event| summary(&event) + "\n").concat();
+        assert!(!told.contains("launch"));
+        expect![[r#"
+            session.start lab/m
+            tool.pre send, input 32 bytes
+            tool.post send, input 32 bytes, result 21 bytes, failed, in 3 ms
+            model.pre lab/m, 1 message, attempt 1
+            model.pre lab/m, 4 messages, attempt 1
+            model.post lab/m, end_turn, 9 tokens in, 2 out, tool calls 1
+            session.end end_turn
+            error auth, message 21 bytes
+        "#]]
+        .assert_eq(&told);
+    }
+}

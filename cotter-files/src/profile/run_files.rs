@@ -1,0 +1,151 @@
+//! `runs/*.jsonl`: lines that a profile keeps below its own folder, and nowhere else.
+
+use std::{io, path::Path};
+
+/// Adds a line to a file below a folder. No link is followed anywhere, what is no plain file is refused, and
+/// what is made is for its owner alone.
+#[cfg(unix)]
+pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> {
+    use std::{
+        io::Write,
+        os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
+    };
+
+    let mut at = cotter::open::Folder::open(folder)?;
+    let (Some(parents), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    for part in parents.iter() {
+        at = at.folder_or_new(part)?;
+    }
+    let mut file = at.append(name)?;
+    let about = file.metadata()?;
+    match () {
+        () if !about.is_file() => return Err(io::Error::other("it is no file")),
+        // A second name may stand anywhere.
+        () if about.nlink() > 1 => return Err(io::Error::other("it has a second name")),
+        () if about.mode() & 0o077 != 0 => {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        }
+        () => {}
+    }
+    // Half a line that somebody left stays a line by itself.
+    let mut last = [b'\n'];
+    if about.len() > 0 {
+        file.read_exact_at(&mut last, about.len() - 1)?;
+    }
+    match last {
+        [b'\n'] => file.write_all(line),
+        _ => file.write_all(&[b"\n", line].concat()),
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn append(_: &Path, _: &Path, _: &[u8]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt, symlink},
+        path::PathBuf,
+    };
+
+    use super::*;
+
+    struct World {
+        _folder: tempfile::TempDir,
+        root: PathBuf,
+    }
+
+    /// A profile's folder beside something that is none of its business.
+    fn world() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("profile")).unwrap();
+        fs::create_dir(root.join("elsewhere")).unwrap();
+        fs::write(root.join("elsewhere/theirs.jsonl"), "theirs\n").unwrap();
+        World { _folder: folder, root }
+    }
+
+    impl World {
+        fn append(&self, path: &str) -> io::Result<()> {
+            append(&self.root.join("profile"), Path::new(path), b"{}\n")
+        }
+
+        fn profile(&self, name: &str) -> PathBuf {
+            self.root.join("profile").join(name)
+        }
+
+        /// Nothing may have come of it.
+        fn refuses(&self, path: &str) {
+            let refused = self.append(path).expect_err(path);
+            let theirs = fs::read_to_string(self.root.join("elsewhere/theirs.jsonl")).unwrap();
+            assert_eq!(theirs, "theirs\n", "{path}: {refused}");
+            assert_eq!(fs::read_dir(self.root.join("elsewhere")).unwrap().count(), 1, "{path}");
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn s28_lines_are_added_to_files_of_their_owner_alone() {
+        let world = world();
+        world.append("runs/a/b.jsonl").unwrap();
+        world.append("runs/a/b.jsonl").unwrap();
+        assert_eq!(fs::read_to_string(world.profile("runs/a/b.jsonl")).unwrap(), "{}\n{}\n");
+        assert_eq!(mode(&world.profile("runs/a/b.jsonl")), 0o600);
+        assert_eq!((mode(&world.profile("runs")), mode(&world.profile("runs/a"))), (0o700, 0o700));
+        fs::write(world.profile("runs/half.jsonl"), "{\"v\":").unwrap();
+        fs::set_permissions(world.profile("runs/half.jsonl"), fs::Permissions::from_mode(0o644))
+            .unwrap();
+        world.append("runs/half.jsonl").unwrap();
+        assert_eq!(fs::read_to_string(world.profile("runs/half.jsonl")).unwrap(), "{\"v\":\n{}\n");
+        assert_eq!(mode(&world.profile("runs/half.jsonl")), 0o600);
+    }
+
+    #[test]
+    fn s34_no_link_is_followed_and_only_files_are_written() {
+        let at = world();
+        symlink(at.root.join("elsewhere"), at.profile("runs")).unwrap();
+        at.refuses("runs/new.jsonl");
+        at.refuses("runs/theirs.jsonl");
+
+        let at = world();
+        fs::create_dir(at.profile("runs")).unwrap();
+        symlink(at.root.join("elsewhere"), at.profile("runs/in")).unwrap();
+        symlink(at.root.join("elsewhere/theirs.jsonl"), at.profile("runs/link.jsonl")).unwrap();
+        symlink(at.root.join("elsewhere/new.jsonl"), at.profile("runs/dangling.jsonl")).unwrap();
+        fs::hard_link(at.root.join("elsewhere/theirs.jsonl"), at.profile("runs/second.jsonl"))
+            .unwrap();
+        fs::create_dir(at.profile("runs/folder.jsonl")).unwrap();
+        let fifo = std::process::Command::new("mkfifo").arg(at.profile("runs/pipe.jsonl")).status();
+        assert!(fifo.unwrap().success());
+        for name in ["in/new", "link", "dangling", "second", "folder", "pipe"] {
+            at.refuses(&format!("runs/{name}.jsonl"));
+        }
+
+        let at = world();
+        fs::rename(at.root.join("profile"), at.root.join("moved")).unwrap();
+        symlink(at.root.join("elsewhere"), at.root.join("profile")).unwrap();
+        at.refuses("runs/new.jsonl");
+    }
+
+    #[test]
+    fn a_file_of_any_size_is_added_to() {
+        let world = world();
+        fs::create_dir(world.profile("runs")).unwrap();
+        let file = fs::File::create(world.profile("runs/big.jsonl")).unwrap();
+        let size = 10 * 1024 * 1024 * 1024;
+        file.set_len(size).unwrap();
+        world.append("runs/big.jsonl").unwrap();
+        // A hole ends in no line.
+        assert_eq!(file.metadata().unwrap().len(), size + 4);
+    }
+}
