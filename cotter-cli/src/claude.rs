@@ -5,11 +5,8 @@
 //! copy that was trusted, and hooks run in place, their folder held against that copy before each start. The
 //! home folder's are the person's own once they said that they are to be used.
 
-mod ask;
-mod declared;
-mod gist;
-mod plugins;
-mod settings;
+pub(crate) mod installed;
+pub(crate) mod settings;
 
 use std::{
     ffi::OsString,
@@ -31,27 +28,26 @@ use cotter_files::{
     trust::store::Standing,
 };
 
-use cotter_tools::mcp::Servers;
+use cotter_tools::mcp::config::Servers;
 
-pub(crate) use self::{
-    ask::{ask_home, at_home},
-    declared::declared,
-    gist::Gist,
-};
-use self::{
-    plugins::{
+use crate::claude::{
+    installed::{
         At, Otherwise, installed, left_out, named_plugin, persons_plugin, switched_on_by_project,
     },
     settings::{Enabled, Whose, read},
 };
 use crate::{
-    failure::Failure,
-    home,
+    error::Failure,
+    paths as home,
     trust::{Found, Where},
+};
+pub(crate) use crate::{
+    settings::claude_home::{ask_home, at_home},
+    trust::declared::declared,
 };
 
 /// The settings files of a folder `.claude`, the nearest last.
-const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
+pub(crate) const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 
 /// What one file or folder brings, as far as it is used.
 #[derive(Default)]

@@ -13,9 +13,9 @@ pub(crate) mod permissions;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod sessions;
-pub(crate) mod trust;
 pub(crate) mod skills;
 pub(crate) mod spaces;
+pub(crate) mod trust;
 
 use std::env;
 

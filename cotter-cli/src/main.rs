@@ -3,31 +3,17 @@
 //! `cli` is the one table of what may be typed; each command is a file in `commands`. Everything that
 //! looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
-mod about;
-mod agents;
-mod claude;
-mod cli;
-mod commands;
-mod credentials;
-mod extensions;
-mod failure;
-mod files;
-mod home;
-mod models;
-mod offer;
-mod own_settings;
-mod reload;
-mod roots;
-mod screen;
-mod sessions;
-mod setup;
-mod spaces;
-mod style;
-mod switches;
-mod table;
-mod terminal;
-mod tools;
-mod trust;
+pub(crate) mod args;
+pub(crate) mod claude;
+pub(crate) mod commands;
+pub(crate) mod error;
+pub(crate) mod models;
+pub(crate) mod paths;
+pub(crate) mod settings;
+pub(crate) mod setup;
+pub(crate) mod spaces;
+pub(crate) mod terminal;
+pub(crate) mod trust;
 
 use std::{
     env,
@@ -39,9 +25,9 @@ use std::{
 use cotter::ext::Kind;
 
 use crate::{
-    cli::{Command, Parsed},
-    failure::Failure,
-    style::Style,
+    args::{Command, Parsed},
+    error::Failure,
+    terminal::style::Style,
 };
 
 fn main() -> ExitCode {
@@ -52,11 +38,11 @@ fn main() -> ExitCode {
     if matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V") {
         return say(concat!("cotter ", env!("CARGO_PKG_VERSION"), "\n"));
     }
-    let Parsed { style, command } = match cli::parse(args) {
+    let Parsed { style, command } = match args::parse(args) {
         Ok(parsed) => parsed,
-        Err(cli::Stop::Help(text)) => return say(&text),
-        Err(cli::Stop::Wrong(failure)) => {
-            return failure.report(Style::on_stderr(style::When::Auto));
+        Err(args::Stop::Help(text)) => return say(&text),
+        Err(args::Stop::Wrong(failure)) => {
+            return failure.report(Style::on_stderr(terminal::style::When::Auto));
         }
     };
     if let Some(failure) = by_an_agent(&command) {
@@ -104,7 +90,7 @@ fn main() -> ExitCode {
 
 /// Whatever an agent starts may look, and no more: it does not answer, allow or go on for anybody.
 fn by_an_agent(command: &Command) -> Option<Failure> {
-    env::var_os(cotter_tools::process::MARK)?;
+    env::var_os(cotter_tools::process::environment::MARK)?;
     (!command.only_looks()).then(|| {
         let message = "an agent started this, and agents may only look: `explain`, `list`, `show`";
         Failure::refused(message).with_hint("run it yourself, in a terminal of your own")

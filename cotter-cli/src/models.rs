@@ -4,10 +4,11 @@
 //! Settings stand over the variables that other programs have too. Nothing is sent: what is missing is
 //! said before a run begins.
 
-mod address;
-mod keep;
-mod way;
-mod who;
+pub(crate) mod choice;
+pub(crate) mod credentials;
+pub(crate) mod onboarding;
+pub(crate) mod proxy;
+pub(crate) mod route;
 
 use std::{
     collections::BTreeMap,
@@ -36,13 +37,13 @@ use cotter_models::{
 };
 use tokio::time::timeout;
 
-pub(crate) use self::{
-    keep::keep_model,
-    who::{Answering, Who},
-};
+pub(crate) use crate::models::choice::Answering;
 
-use self::{address::Proxies, way::Way};
-use crate::{agents::Named, commands::redactor, credentials::Credentials, failure::Failure, home};
+use crate::models::{proxy::Proxies, route::Way};
+use crate::{
+    commands::redactor, error::Failure, models::credentials::Credentials, paths as home,
+    setup::selected_agent::Named,
+};
 
 /// Who serves models on this machine.
 pub(crate) const LOCAL: &str = "ollama";
@@ -592,7 +593,7 @@ fn base(
     let known = speaks.into_iter().fold(known, Provider::speaking);
     let told = match (address, address_variable(name)) {
         (Some(address), _) => Some(Ok(address)),
-        (None, Some(variable)) if name == LOCAL => told_by(variable, address::ollama),
+        (None, Some(variable)) if name == LOCAL => told_by(variable, crate::models::proxy::ollama),
         (None, Some(variable)) => told_by(variable, |url| {
             let url = url.trim().to_owned();
             Http::check_address(&url).map(|()| url)

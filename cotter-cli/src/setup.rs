@@ -1,6 +1,13 @@
 //! From settings files and flags to an agent: what a run is put together of, and what one that is only looked
 //! at would be.
 
+pub(crate) mod access;
+pub(crate) mod extensions;
+pub(crate) mod reload;
+pub(crate) mod selected_agent;
+pub(crate) mod sessions;
+pub(crate) mod tools;
+
 use std::{
     env,
     fmt::Display,
@@ -24,20 +31,23 @@ use cotter_tools::process::Runner;
 use smol_str::SmolStr;
 
 use crate::{
-    about::{self, About},
-    agents::{Chosen, about_missing},
-    cli::{RunArgs, Shape},
+    args::{RunArgs, Shape},
     commands::redactor,
-    extensions::Extensions,
-    failure::Failure,
-    files::{Files, alike, checks::SOMETIMES, several},
-    home,
-    models::Answering,
-    reload::{Flags, Reloader, Units},
-    roots, screen,
-    sessions::{FromFirstWord, Sessions},
+    error::Failure,
+    models::choice::Answering,
+    paths as home,
+    settings::{
+        Files, alike, checks::SOMETIMES, file_report as about, file_report::About, several,
+    },
+    setup::{
+        access as roots,
+        extensions::Extensions,
+        reload::{Flags, Reloader, Units},
+        selected_agent::{Chosen, about_missing},
+        sessions::{FromFirstWord, Sessions},
+    },
     spaces::{self, Spaces},
-    tools,
+    terminal::screen,
     trust::{self, Standings},
 };
 

@@ -5,7 +5,9 @@
 //! trusted with that folder. Of one id the person's own is meant.
 
 pub(crate) mod git;
-pub(crate) mod home;
+pub(crate) mod store;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::{
     path::{Path, PathBuf},
@@ -30,11 +32,12 @@ use cotter_files::{
 use smol_str::SmolStr;
 
 use crate::{
-    about::{self, About},
-    cli::Shape,
-    failure::Failure,
-    reload::Units,
-    style, switches,
+    args::Shape,
+    error::Failure,
+    paths::operator_switches as switches,
+    settings::{file_report as about, file_report::About},
+    setup::reload::Units,
+    terminal::style,
     trust::{self, Standings, Where, shown},
 };
 
@@ -92,7 +95,8 @@ pub(crate) enum State {
 
 impl Spaces {
     pub(crate) fn new(place: &Place, shape: &Shape, hashes: &[Hash]) -> Self {
-        let own = home::folder().filter(|own| !crate::home::is_brought_by(own, place.project()));
+        let own = crate::spaces::store::folder()
+            .filter(|own| !crate::paths::is_brought_by(own, place.project()));
         let store = trust::store(place.project());
         Spaces::of(place, own, store, &shape.spaces, hashes, shape.safe_mode)
     }
@@ -419,7 +423,7 @@ fn check_switches() -> Result<(), Failure> {
 
 fn read(at: &At, copy: &Path) -> Result<Space, Failure> {
     let space = Space::read(copy).map_err(|mut broken| {
-        crate::extensions::named_as_found(&mut broken.diagnostics, copy, &at.source);
+        crate::setup::extensions::named_as_found(&mut broken.diagnostics, copy, &at.source);
         Failure::of_space(format!("space `{}` was not loaded", at.id), &broken)
     })?;
     if *space.id() != at.id {
@@ -507,6 +511,3 @@ fn with(mut words: String, told: Vec<String>, done: &Reload) -> String {
     }
     words
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,11 @@
 //! The person at the controlling terminal: one question, every call and everybody who asks, answered
 //! together or one by one. What was typed before the question could be read is not an answer.
 
+pub(crate) mod screen;
+pub(crate) mod spinner;
+pub(crate) mod style;
+pub(crate) mod table;
+
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
@@ -16,9 +21,11 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tokio::{net::unix::pipe::Receiver, sync::Mutex};
 
 use crate::{
-    own_settings,
-    screen::{self, Screen},
-    style::{self, Style, When},
+    settings::edit as own_settings,
+    terminal::{
+        screen::Screen,
+        style::{Style, When},
+    },
 };
 
 /// How long keys do not count after a question appeared.

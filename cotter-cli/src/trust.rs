@@ -1,5 +1,7 @@
 //! What a project brings that runs something, and whether somebody trusts it.
 
+pub(crate) mod declared;
+
 use std::{
     collections::BTreeSet,
     io,
@@ -25,7 +27,11 @@ use cotter_files::{
 };
 
 use crate::{
-    claude, cli::TrustArgs, failure::Failure, home, screen::Screen, style::When, terminal::Terminal,
+    args::TrustArgs,
+    claude,
+    error::Failure,
+    paths as home,
+    terminal::{Terminal, screen::Screen, style::When},
 };
 
 /// What a project's own settings, hooks and servers stand in, the nearest last.
@@ -525,7 +531,7 @@ pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<Declared>, Fa
 /// Whether a source is one of the person's own spaces.
 fn is_space(snapshot: &Snapshot) -> bool {
     snapshot.file(Path::new(space::MANIFEST)).is_some()
-        && crate::spaces::home::folder().is_some_and(|own| {
+        && crate::spaces::store::folder().is_some_and(|own| {
             let own = own.canonicalize().unwrap_or(own);
             snapshot.source().parent() == Some(&own)
         })

@@ -25,7 +25,7 @@ mod linux {
     use cotter_tools::{
         bash::Bash,
         confine::Sandbox,
-        process::{Environment, Runner},
+        process::{Runner, environment::Environment},
     };
     use serde_json::json;
 

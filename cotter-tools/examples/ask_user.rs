@@ -6,7 +6,7 @@ use std::error::Error;
 
 use cotter::Agent;
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
-use cotter_tools::ask_user::AskUser;
+use cotter_tools::agents::ask_user::AskUser;
 use serde_json::json;
 
 #[expect(clippy::print_stdout, reason = "an example shows what came of it")]

@@ -5,7 +5,7 @@ use std::error::Error;
 
 use cotter::{Agent, Mention, mention::MentionCx};
 use cotter_test::{Scripted, Step, transcript};
-use cotter_tools::delegate::Delegate;
+use cotter_tools::agents::delegate::Delegate;
 use serde_json::json;
 
 #[expect(clippy::print_stdout, reason = "an example shows what came of it")]

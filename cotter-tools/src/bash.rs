@@ -1,5 +1,7 @@
 //! `bash`: one command line, run by the bash whose grammar was judged.
 
+pub mod background;
+
 use std::{
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -15,7 +17,10 @@ use serde_json::{Value, json};
 
 use crate::{
     confine::{self, Confinement, protect},
-    process::{Chunk, Ended, Exit, Job, Runner, Running, StartError, Stream},
+    process::{
+        Ended, Exit, Job, Runner, StartError,
+        running::{Chunk, Running, Stream},
+    },
     shell,
 };
 

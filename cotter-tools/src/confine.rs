@@ -20,16 +20,13 @@
 //! the working folder; a pseudo-terminal, which confined commands cannot open; a protected path that a
 //! process outside happens to read in the moments between its change and its restoration.
 
+pub(crate) mod enter;
+pub(crate) mod filter;
 #[cfg(target_os = "linux")]
-mod enter;
-#[cfg(target_os = "linux")]
-mod filter;
-#[cfg(target_os = "linux")]
-mod mounts;
-#[cfg(target_os = "linux")]
-mod guard;
+pub(crate) mod guard;
+pub(crate) mod mounts;
 pub(crate) mod protect;
-mod refusals;
+pub(crate) mod refusals;
 
 use std::{
     collections::HashSet,
@@ -47,10 +44,7 @@ use cotter::{
 };
 
 #[cfg(target_os = "linux")]
-pub(crate) use self::{
-    enter::{Prepared, prepare},
-    guard::Guard,
-};
+pub(crate) use crate::confine::enter::{Prepared, prepare};
 use crate::process::Runner;
 
 pub use cotter::permission::Sandbox;
@@ -214,9 +208,9 @@ impl Confinement {
 
     /// What git needs outside the project, and what must not be written in what is open.
     fn open_repositories(&mut self, facts: &Facts, place: &Place) {
-        let folders = protect::folders(place);
+        let folders = crate::confine::protect::folders(place);
         for git in folders.iter().filter_map(|folder| git::worktree(folder)) {
-            self.writes.extend(protect::writes(&git));
+            self.writes.extend(crate::confine::protect::writes(&git));
             self.guarded_writes.push(git.common);
         }
         let approved = |path: &PathBuf| {
@@ -224,7 +218,7 @@ impl Confinement {
             facts.writes.iter().any(|written| named(written) && is_protected(written, place))
         };
         let made = |path: &PathBuf| path.ends_with(".git") && makes_repository(facts);
-        let mut protected = protect::paths(&folders);
+        let mut protected = crate::confine::protect::paths(&folders);
         protected.retain(|path| !approved(path) && !made(path));
         self.protected = protected;
     }
@@ -309,7 +303,7 @@ fn reads(place: &Place, runner: &Runner) -> Vec<PathBuf> {
     reads.extend(place.read_roots().map(PathBuf::from));
     reads.extend(runner.caches().iter().cloned());
     reads.extend(place.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
-    for folder in protect::folders(place) {
+    for folder in crate::confine::protect::folders(place) {
         reads.extend(git::worktree(&folder).map(|git| git.common));
     }
     reads
@@ -336,7 +330,7 @@ fn system() -> &'static [PathBuf] {
 #[cfg(target_os = "linux")]
 pub fn unsupported() -> Option<String> {
     static FOUND: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    FOUND.get_or_init(|| enter::check().err()).clone()
+    FOUND.get_or_init(|| crate::confine::enter::check().err()).clone()
 }
 
 /// Why this machine cannot confine, where it cannot.

@@ -6,7 +6,8 @@
 //! is read from the environment, no proxy and no cookie.
 
 pub(crate) mod address;
-mod html;
+pub(crate) mod html;
+pub(crate) mod picture;
 
 use std::{
     error::Error,
@@ -31,8 +32,7 @@ use reqwest::{
 use rustls::ClientConfig;
 use serde_json::{Value, json};
 
-use self::address::Address;
-use crate::picture;
+use crate::fetch::address::Address;
 
 const DEFAULT_BYTES: u64 = 1024 * 1024;
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
@@ -277,7 +277,7 @@ fn page(bytes: &[u8], kind: &str, url: &Url) -> Option<String> {
     let start = text.trim_start().get(..15).unwrap_or_default().to_ascii_lowercase();
     let is_page = kind.contains("html")
         || kind.is_empty() && (start.starts_with("<!doctype html") || start.starts_with("<html"));
-    Some(if is_page { html::to_text(&text, url) } else { text })
+    Some(if is_page { crate::fetch::html::to_text(&text, url) } else { text })
 }
 
 /// What went wrong on the way, and what it came from.

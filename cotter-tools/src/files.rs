@@ -30,18 +30,18 @@
 //! # }
 //! ```
 
-mod change;
-mod disk;
-mod edit;
-mod find;
-mod glob;
-mod grep;
-mod walk;
-mod write;
+pub(crate) mod change;
+pub(crate) mod disk;
+pub(crate) mod edit;
+pub(crate) mod find;
+pub(crate) mod glob;
+pub(crate) mod grep;
+pub(crate) mod walk;
+pub(crate) mod write;
 
 use cotter::{Registry, builtin};
 
-pub use self::{edit::Edit, glob::Glob, grep::Grep, write::Write};
+pub use crate::files::{edit::Edit, glob::Glob, grep::Grep, write::Write};
 
 /// An extension with all tools for files, `read` and `list` among them.
 pub fn tools(unit: &mut Registry) {

@@ -4,6 +4,8 @@
 //! with it, and what went to another a moment later. One that came with a project or a space is closed off like
 //! a command of the agent's, by the same setting, and ends with everything it started.
 
+pub mod webhook;
+
 use std::{
     ffi::OsString,
     future::Future,
@@ -25,9 +27,12 @@ use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 
 use crate::{
     confine::Confinement,
-    environment::{Environment, find_program},
-    process::{Exit, Job, Runner, Running, StartError, Stream},
-    webhook::Webhooks,
+    hooks::webhook::Webhooks,
+    process::{
+        Exit, Job, Runner, StartError,
+        environment::{Environment, find_program},
+        running::{Running, Stream},
+    },
 };
 
 /// Starts the processes of hooks.

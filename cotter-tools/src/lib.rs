@@ -5,26 +5,15 @@
 //! is said before it runs, so that the permission floor can decide: for commands that is [`shell`], which
 //! reads them as bash would.
 
-pub mod shell;
-mod environment;
-#[cfg(unix)]
-pub mod process;
-#[cfg(unix)]
-pub mod confine;
-#[cfg(unix)]
+pub mod agents;
 pub mod bash;
-#[cfg(unix)]
-pub mod background;
-#[cfg(unix)]
-pub mod hooks;
-#[cfg(unix)]
-pub mod files;
+pub mod confine;
 pub mod fetch;
-pub mod webhook;
-mod picture;
-pub mod ask_user;
-pub mod delegate;
-#[cfg(feature = "memory")]
-pub mod memory;
+pub mod files;
+pub mod hooks;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "memory")]
+pub mod memory;
+pub mod process;
+pub mod shell;

@@ -24,14 +24,14 @@
 //! person's voice, and descriptions of tools say what is needed. What it logs is quoted when something
 //! fails.
 
-mod backlog;
-mod config;
-mod definition;
-mod http;
-mod launch;
-mod link;
-mod pins;
-mod result;
+pub(crate) mod backlog;
+pub mod config;
+pub(crate) mod connection;
+pub mod definition;
+pub(crate) mod http;
+pub(crate) mod launch;
+pub mod pins;
+pub(crate) mod result;
 
 use std::{
     collections::BTreeMap,
@@ -58,12 +58,12 @@ use crate::{
     process::Runner,
 };
 
-pub use self::{
+pub use crate::mcp::{
     config::{Globs, McpServer, Servers, Transport},
     definition::Definition,
     pins::{Pinned, Pins, PinsError},
 };
-use self::{definition::Offered, link::Connection};
+use crate::mcp::{connection::Connection, definition::Offered};
 
 /// How often in a row a server may fail before it is left alone.
 const TRIES: u32 = 3;

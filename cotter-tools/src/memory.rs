@@ -34,9 +34,9 @@
 //! # }
 //! ```
 
-mod entry;
-mod folder;
-mod index;
+pub(crate) mod entry;
+pub(crate) mod folder;
+pub(crate) mod index;
 
 use std::{
     fmt::Write,
@@ -55,7 +55,7 @@ use cotter::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use self::{
+use crate::memory::{
     entry::{Entry, is_id, is_tag},
     folder::Folder,
     index::{Failed, Index},

@@ -15,23 +15,18 @@
 //! let runner = cotter_tools::process::Runner::new("/proc/self/exe");
 //! ```
 
+pub(crate) mod direct;
+pub mod environment;
+pub(crate) mod launch;
+pub(crate) mod minder;
+pub mod running;
+pub(crate) mod spawner;
+pub(crate) mod spawner_main;
 #[cfg(target_os = "linux")]
-mod serve;
-#[cfg(target_os = "linux")]
-mod minder;
-#[cfg(target_os = "linux")]
-mod launch;
-#[cfg(target_os = "linux")]
-mod spawner;
-#[cfg(target_os = "linux")]
-mod tree;
-#[cfg(target_os = "linux")]
-mod wire;
-#[cfg(target_os = "linux")]
-mod left;
-mod direct;
-mod running;
-mod temp;
+pub(crate) mod stragglers;
+pub(crate) mod temp;
+pub(crate) mod tree;
+pub(crate) mod wire;
 
 use std::{
     ffi::OsString,
@@ -41,10 +36,10 @@ use std::{
     sync::Arc,
 };
 
-pub use self::running::{Chunk, Running, Stream};
-use self::temp::Private;
 use crate::confine::{self, Confinement, Sandbox};
-pub use crate::environment::{Environment, MARK};
+pub use crate::process::environment::{Environment, MARK};
+pub use crate::process::running::{Chunk, Running, Stream};
+use crate::process::temp::Private;
 
 /// The word by which our binary knows that it is to be the spawner.
 #[cfg(target_os = "linux")]
@@ -70,19 +65,19 @@ struct Inner {
 #[derive(Clone)]
 enum Starts {
     #[cfg(target_os = "linux")]
-    Spawner(Arc<spawner::Spawner>),
+    Spawner(Arc<crate::process::spawner::Spawner>),
     Direct(Reach),
 }
 
 /// Who is ended with a command of this very process besides its process group.
 #[derive(Clone, Debug)]
-enum Reach {
+pub(crate) enum Reach {
     /// Every process with the call's mark.
     #[cfg(target_os = "linux")]
     Marked,
     /// The same, a moment later.
     #[cfg(target_os = "linux")]
-    MarkedSoon(Arc<left::Left>),
+    MarkedSoon(Arc<crate::process::stragglers::Left>),
     /// Nobody: there is no way to find them.
     #[cfg(not(target_os = "linux"))]
     Group,
@@ -130,7 +125,7 @@ impl Runner {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         #[cfg(target_os = "linux")]
-        let starts = Starts::Spawner(Arc::new(spawner::Spawner::new(program)));
+        let starts = Starts::Spawner(Arc::new(crate::process::spawner::Spawner::new(program)));
         #[cfg(not(target_os = "linux"))]
         let starts = {
             drop(program);
@@ -249,14 +244,15 @@ impl Runner {
             let why = self.cannot_confine().unwrap_or_else(|| "it was not to be confined".into());
             return Err(StartError(format!("the setting `sandbox` is `required`, and {why}")));
         }
-        let mark = temp::random_name().map_err(|cause| StartError(cause.to_string()))?;
+        let mark =
+            crate::process::temp::random_name().map_err(|cause| StartError(cause.to_string()))?;
         match &self.0.starts {
             #[cfg(target_os = "linux")]
             Starts::Spawner(spawner) => {
                 let private = &self.0.private.folders()?.all;
                 spawner.start(job, &mark, private).await
             }
-            Starts::Direct(reach) => direct::start(job, &mark, reach),
+            Starts::Direct(reach) => crate::process::direct::start(job, &mark, reach),
         }
     }
 }
@@ -296,5 +292,5 @@ impl From<io::Error> for StartError {
 /// started and before it looks at its arguments. Elsewhere than on Linux there is no spawner.
 pub fn serve_if_asked() {
     #[cfg(target_os = "linux")]
-    serve::serve_if_asked();
+    crate::process::spawner_main::serve_if_asked();
 }

@@ -5,27 +5,27 @@
 //! (`shell/walk.rs`), and every command in it is judged by a table (`shell/table.rs`). What cannot be worked out is
 //! not understood: a person is asked, whatever rules say.
 
-mod tree;
-mod parse;
-mod words;
-mod second;
-mod expand;
-mod glob;
-mod below;
-mod index;
-mod state;
-mod walk;
-mod builtins;
-mod names;
-mod judge;
-mod wrappers;
-mod find;
-mod options;
-mod special;
-mod git;
-mod sed;
-mod hosts;
-mod table;
+pub(crate) mod below;
+pub(crate) mod builtins;
+pub(crate) mod command_verdict;
+pub(crate) mod expand;
+pub(crate) mod find;
+pub(crate) mod git;
+pub(crate) mod glob;
+pub(crate) mod hosts;
+pub(crate) mod index;
+pub(crate) mod names;
+pub(crate) mod options;
+pub(crate) mod parse;
+pub(crate) mod programs;
+pub(crate) mod second_parser;
+pub(crate) mod sed;
+pub(crate) mod state;
+pub(crate) mod table;
+pub(crate) mod tree;
+pub(crate) mod walk;
+pub(crate) mod words;
+pub(crate) mod wrappers;
 
 use std::borrow::Cow;
 
@@ -36,7 +36,7 @@ use cotter::{
     tool::{Doubt, Facts},
 };
 
-use self::walk::Walk;
+use crate::shell::walk::Walk;
 
 /// Everything a bash command line would touch in a place: files, hosts and commands, those within others
 /// included. Nothing runs. Whether it will run confined is not known here.

@@ -13,21 +13,21 @@ use cotter_files::{
     settings::{Source, Written, permissions::Permissions},
 };
 
-use super::Part;
-use crate::failure::Failure;
+use crate::claude::Part;
+use crate::error::Failure;
 
 /// Whose settings are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(crate) enum Whose {
     Project,
     Own,
 }
 
 /// Plugins that settings switch on and off, by `name@marketplace`, and the file that says so.
-pub(super) type Enabled = BTreeMap<String, (bool, PathBuf)>;
+pub(crate) type Enabled = BTreeMap<String, (bool, PathBuf)>;
 
 /// What a settings file says of plugins. A list of versions means that it is on.
-pub(super) fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
+pub(crate) fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
     let Some(node) = object.get("enabledPlugins") else { return Ok(vec![]) };
     let on = |node: Node<'_>| match node.list() {
         Ok(_) => Ok(true),
@@ -66,7 +66,7 @@ const READ: [&str; 7] = [
 const PERMISSIONS: [&str; 3] = ["deny", "ask", "defaultMode"];
 
 /// Refuses a settings file in which something was meant as a gate, and would be none.
-pub(super) fn check(document: &Document) -> Result<(), SettingsError> {
+pub(crate) fn check(document: &Document) -> Result<(), SettingsError> {
     let object = document.root().object()?;
     object.get("hooks").map(|hooks| hooks.object()).transpose()?;
     claude::check(document)?;
@@ -86,7 +86,7 @@ fn spelled(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
 }
 
 /// Reads a settings file into a part; gives the plugins it switches on and off.
-pub(super) fn read(
+pub(crate) fn read(
     part: &mut Part,
     document: &Document,
     source: &claude::Source,

@@ -7,14 +7,14 @@ use cotter_files::extensions::{self, CheckedFile, Diagnostic, FileKind, Severity
 use serde_json::json;
 
 use crate::{
-    agents::Start,
-    failure::Failure,
-    files::{
+    error::Failure,
+    say,
+    settings::{
         Files,
         checks::{self, Missing},
     },
-    say, setup,
-    style::{self, Style, When},
+    setup::{self, selected_agent::Start},
+    terminal::style::{self, Style, When},
     trust::{self, shown},
 };
 

@@ -23,20 +23,26 @@ use cotter_tools::confine::confines;
 use serde_json::{Value, json};
 
 use crate::{
-    agents::{self, Listed, Start},
-    claude::{self, Gist},
-    cli::Shape,
+    args::Shape,
+    claude,
     commands::{hooks::log, redactor},
-    extensions::OF_OTHERS,
-    failure::Failure,
-    files::checks::SOMETIMES,
-    home, say,
-    setup::{self, Seen},
+    error::Failure,
+    paths as home,
+    paths::operator_switches as switches,
+    say,
+    settings::{checks::SOMETIMES, claude_summary::Gist},
+    setup::{
+        self, Seen,
+        extensions::OF_OTHERS,
+        selected_agent as agents,
+        selected_agent::{Listed, Start},
+        tools,
+    },
     spaces::{At, Spaces},
-    style::{Style, When, count},
-    switches,
-    table::{Page, Piece},
-    tools,
+    terminal::{
+        style::{Style, When, count},
+        table::{Page, Piece},
+    },
     trust::{self, Standings},
 };
 

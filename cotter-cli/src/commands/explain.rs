@@ -14,19 +14,19 @@ use cotter::{
 use cotter_files::claude;
 use serde_json::{Value, json};
 
-use super::run::unless_aborted;
+use crate::commands::run::unless_aborted;
 use crate::{
-    cli::Shape,
-    failure::Failure,
+    args::Shape,
+    error::Failure,
     say, setup,
-    style::{Style, When},
+    terminal::style::{Style, When},
 };
 
 /// The exit code of a call that would not simply run.
-pub(super) const NOT_PASSED: u8 = 3;
+pub(crate) const NOT_PASSED: u8 = 3;
 
 /// What is said where somebody did not wait for hooks.
-pub(super) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
+pub(crate) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
 
 /// What becomes of hooks that may do more than look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ async fn explain(agent: &Agent, hooks: Hooks, (tool, input): (String, Value)) ->
     }
 }
 
-pub(super) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
@@ -171,7 +171,7 @@ fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, F
 
 /// An input as an object: JSON, or, of a tool that needs one text, that text as it is typed. The tool need
 /// not exist.
-pub(super) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Failure> {
+pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Failure> {
     let cause = match serde_json::from_str::<Value>(typed) {
         Ok(input) if input.is_object() => return Ok(input),
         Ok(_) => "it is no object".to_owned(),
@@ -188,7 +188,7 @@ pub(super) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Fa
 }
 
 /// What a tool is called here, where there is none of that name and Claude Code has one.
-pub(super) fn called_otherwise(tools: &ToolSet, typed: &str) -> Option<String> {
+pub(crate) fn called_otherwise(tools: &ToolSet, typed: &str) -> Option<String> {
     let is_here = |name: &str| tools.specs().any(|spec| spec.name == name);
     if is_here(typed) {
         return None;

@@ -2,6 +2,8 @@
 //! can be done with them is a file each.
 
 pub(crate) mod log;
+pub(crate) mod log_printer;
+pub(crate) mod tail;
 pub(crate) mod test;
 
 use std::process::ExitCode;
@@ -12,11 +14,13 @@ use serde_json::json;
 use smol_str::SmolStr;
 
 use crate::{
-    cli::Shape,
-    failure::Failure,
+    args::Shape,
+    error::Failure,
     say, setup,
-    style::{Style, When},
-    table::{Page, Piece},
+    terminal::{
+        style::{Style, When},
+        table::{Page, Piece},
+    },
 };
 
 /// `cotter hooks list`.

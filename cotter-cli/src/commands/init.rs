@@ -3,8 +3,8 @@
 
 use std::{fs, io, path::Path, process::ExitCode};
 
-use super::schema;
-use crate::{failure::Failure, say, setup, trust};
+use crate::commands::schema;
+use crate::{error::Failure, say, setup, trust};
 
 /// The files, with whether each is a program.
 const STARTER: &[(&str, bool, &str)] = &[

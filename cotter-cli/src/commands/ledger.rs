@@ -5,8 +5,8 @@ use std::{collections::HashMap, process::ExitCode};
 use cotter::{ledger, redact::Redactor, text};
 use serde_json::Value;
 
-use super::redactor;
-use crate::{failure::Failure, say, sessions::Sessions};
+use crate::commands::redactor;
+use crate::{error::Failure, say, setup::sessions::Sessions};
 
 /// How much of an input is shown.
 const INPUT_CHARS: usize = 200;

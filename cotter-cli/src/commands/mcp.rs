@@ -3,14 +3,18 @@
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use cotter::text;
-use cotter_tools::mcp::{Definition, Pinned, Pins};
+use cotter_tools::mcp::{
+    definition::Definition,
+    pins::{Pinned, Pins},
+};
 use serde_json::json;
 
 use crate::{
-    failure::Failure,
-    files::Files,
-    home, say, setup,
-    style::{Style, When},
+    error::Failure,
+    paths as home, say,
+    settings::Files,
+    setup,
+    terminal::style::{Style, When},
 };
 
 /// `cotter mcp list`.

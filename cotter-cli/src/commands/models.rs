@@ -11,10 +11,10 @@ use cotter_models::{Known, Rehearsal};
 use serde_json::{Value, json};
 
 use crate::{
-    failure::Failure,
+    error::Failure,
     models::{Choice, Closed, Fallback, LOCAL, Reach},
     say, setup,
-    style::{Style, When},
+    terminal::style::{Style, When},
 };
 
 /// Why nobody would answer where nobody is meant.
@@ -37,7 +37,7 @@ struct Listing {
 /// `cotter models list`.
 pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
     let place = setup::place(None)?;
-    let files = crate::files::Files::load(None, &place, &crate::trust::seen(&place))?;
+    let files = crate::settings::Files::load(None, &place, &crate::trust::seen(&place))?;
     let values = files.values();
     let reach = Reach::new(&values, files.model_names(), place.project())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -9,12 +9,14 @@ use cotter::{
 use serde_json::json;
 
 use crate::{
-    agents::{self, Listed},
-    cli::Shape,
-    failure::Failure,
-    say, setup,
-    style::{Style, When},
-    table::{Page, Piece},
+    args::Shape,
+    error::Failure,
+    say,
+    setup::{self, selected_agent as agents, selected_agent::Listed},
+    terminal::{
+        style::{Style, When},
+        table::{Page, Piece},
+    },
     trust,
 };
 
@@ -70,7 +72,7 @@ fn text_row(info: &NameInfo, mark: char) -> (Vec<Piece>, Vec<Piece>) {
 }
 
 /// What is called by a name: what it is for, whose it is, and who has its name in its stead.
-pub(super) fn named_row(
+pub(crate) fn named_row(
     name: &str,
     description: &str,
     owner: &Owner,

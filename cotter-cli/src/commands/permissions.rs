@@ -7,12 +7,15 @@ use cotter_files::settings::Written;
 use serde_json::json;
 
 use crate::{
-    cli::Shape,
-    failure::Failure,
-    files::Files,
-    own_settings, say, setup,
-    style::{Style, When},
-    table::{Page, Piece},
+    args::Shape,
+    error::Failure,
+    say,
+    settings::{Files, edit as own_settings},
+    setup,
+    terminal::{
+        style::{Style, When},
+        table::{Page, Piece},
+    },
 };
 
 /// `cotter permissions list`.

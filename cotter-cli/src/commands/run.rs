@@ -1,7 +1,6 @@
 //! `cotter -p`: one run, from a prompt to its answer.
 
-mod output;
-mod spinner;
+pub(crate) mod output;
 
 use std::{
     fs::File,
@@ -29,20 +28,21 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::output::{Asks, Output};
+use crate::commands::run::output::{Asks, Output};
 use crate::{
-    agents::Chosen,
+    args::{RunArgs, SessionArg},
     claude,
-    cli::{RunArgs, SessionArg},
-    failure::Failure,
-    files::Files,
-    models::{Answering, Who},
-    reload::{self, Reloader},
-    sessions::Sessions,
-    setup::{Keep, Setup, last_session, place},
+    error::Failure,
+    models::choice::{Answering, Who},
+    settings::Files,
+    setup::{
+        Keep, Setup, last_session, place,
+        reload::{self, Reloader},
+        selected_agent::Chosen,
+        sessions::Sessions,
+    },
     spaces::Spaces,
-    style::When,
-    terminal::{Nobody, Terminal},
+    terminal::{Nobody, Terminal, style::When},
     trust::{self, Standings},
 };
 

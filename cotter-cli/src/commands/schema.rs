@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use cotter::text;
 
-use crate::{failure::Failure, say};
+use crate::{error::Failure, say};
 
 /// What a project's settings may say.
 pub(crate) const PROJECT_SETTINGS: &str =

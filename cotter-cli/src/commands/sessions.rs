@@ -10,12 +10,12 @@ use cotter::{
 };
 use serde_json::json;
 
-use super::redactor;
+use crate::commands::redactor;
 use crate::{
-    failure::Failure,
+    error::Failure,
     say,
-    sessions::Sessions,
-    style::{Style, When},
+    setup::sessions::Sessions,
+    terminal::style::{Style, When},
 };
 
 /// `cotter sessions list`.

@@ -10,12 +10,14 @@ use cotter::{
 use serde_json::{Value, json};
 
 use crate::{
-    cli::Shape,
+    args::Shape,
     commands::names::named_row,
-    failure::Failure,
+    error::Failure,
     say, setup,
-    style::{Style, When},
-    table::Page,
+    terminal::{
+        style::{Style, When},
+        table::Page,
+    },
 };
 
 fn agent() -> Result<Agent, Failure> {

@@ -15,18 +15,20 @@ use cotter_files::{
 use serde_json::json;
 
 use crate::{
-    cli::{Shape, SpacesVerb},
-    failure::Failure,
-    say,
-    screen::Screen,
-    setup,
+    args::{Shape, SpacesVerb},
+    error::Failure,
+    say, setup,
     spaces::{
         At, Spaces, counted,
         git::{self, Address},
-        home::{self, Entry, Home},
+        store as home,
+        store::{Entry, Home},
     },
-    style::{Style, When},
-    terminal::Terminal,
+    terminal::{
+        Terminal,
+        screen::Screen,
+        style::{Style, When},
+    },
     trust::{self, shown},
 };
 

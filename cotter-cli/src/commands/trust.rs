@@ -13,12 +13,12 @@ use cotter_files::trust::{
 use serde_json::json;
 
 use crate::{
-    cli::Looking,
-    failure::Failure,
-    home, say,
+    args::Looking,
+    error::Failure,
+    paths as home, say,
     setup::place,
     spaces,
-    style::{Style, When},
+    terminal::style::{Style, When},
     trust::{self, shown},
 };
 
@@ -146,7 +146,7 @@ impl Named {
     ) -> Result<Self, Failure> {
         let by_itself = [".cotter", ".claude", ".agents", ".mcp.json"];
         let source = path.filter(|path| {
-            by_itself.iter().any(|name| path.ends_with(name)) || spaces::home::is_one(path)
+            by_itself.iter().any(|name| path.ends_with(name)) || spaces::store::is_one(path)
         });
         if let Some(source) = source {
             let source = std::path::absolute(source)

@@ -20,7 +20,7 @@ use std::{
 use cotter::text;
 use cotter_files::trust::snapshot::{Item, MOST_BYTES, MOST_ITEMS};
 
-use crate::failure::Failure;
+use crate::error::Failure;
 
 /// How repositories may be reached.
 const SCHEMES: [&str; 3] = ["https", "ssh", "file"];
@@ -139,13 +139,15 @@ pub(crate) fn fetch(
 ) -> Result<(BTreeMap<PathBuf, Item>, String), Failure> {
     rev.map_or(Ok(()), check_rev)?;
     let cannot = |cause: io::Error| Failure::new("cannot fetch").with_cause(cause);
-    super::home::remove(scratch).and_then(|()| fs::create_dir_all(scratch)).map_err(cannot)?;
+    crate::spaces::store::remove(scratch)
+        .and_then(|()| fs::create_dir_all(scratch))
+        .map_err(cannot)?;
     let git = Git { address, scratch };
     let done = git.fetch(rev).map_err(|failure| {
         let shown = text::show_line(address.as_str()).into_owned();
         failure.within(format!("cannot fetch {shown}"))
     });
-    super::home::remove(scratch).map_err(cannot)?;
+    crate::spaces::store::remove(scratch).map_err(cannot)?;
     done
 }
 

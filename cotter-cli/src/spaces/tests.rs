@@ -9,7 +9,7 @@ use cotter_files::{
 };
 use cotter_test::Scripted;
 
-use super::*;
+use crate::spaces::*;
 
 /// Nothing is started here: no call is made.
 struct Never;

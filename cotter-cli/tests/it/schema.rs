@@ -21,7 +21,7 @@ use cotter_files::{
     space::Manifest,
 };
 use cotter_models::Speaks;
-use cotter_tools::mcp::Servers;
+use cotter_tools::mcp::config::Servers;
 use expect_test::{Expect, expect};
 use jsonschema::Validator;
 use serde_json::{Value, json};

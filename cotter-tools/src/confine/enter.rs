@@ -14,7 +14,7 @@ use rustix::thread::{
     set_capabilities_secure_bits,
 };
 
-use super::{Confinement, Network, filter, system};
+use crate::confine::{Confinement, Network, filter, system};
 
 /// Below this a file could be emptied that may not be written.
 const AT_LEAST: ABI = ABI::V3;
@@ -25,7 +25,7 @@ const AT_BEST: ABI = ABI::V7;
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
 /// Whether this kernel can do what is needed.
-pub(super) fn check() -> Result<(), String> {
+pub(crate) fn check() -> Result<(), String> {
     ruleset(Network::Off).map_err(|_| {
         "this kernel has no Landlock, or too old a one (Linux 6.2 is needed)".to_owned()
     })?;

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, io, sync::LazyLock};
 
 use libc::sock_filter;
 
-use super::{Calls, Network};
+use crate::confine::{Calls, Network};
 
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| Programs {
     few: ByNetwork::new(Calls::Few),
@@ -37,12 +37,12 @@ impl ByNetwork {
 }
 
 /// Builds the programs, so that no call has to.
-pub(super) fn prepare() {
+pub(crate) fn prepare() {
     LazyLock::force(&PROGRAMS);
 }
 
 /// Whether there are programs for this machine.
-pub(super) fn check() -> Result<(), String> {
+pub(crate) fn check() -> Result<(), String> {
     match MACHINE {
         Some(_) => Ok(()),
         None => Err(format!("there is no seccomp program for {}", std::env::consts::ARCH)),
@@ -51,7 +51,7 @@ pub(super) fn check() -> Result<(), String> {
 
 /// Takes the calls away from this process and all it starts, for good. It has given up new privileges.
 #[expect(unsafe_code, reason = "rustix has no seccomp")]
-pub(super) fn apply(calls: Calls, network: Network) -> Result<(), String> {
+pub(crate) fn apply(calls: Calls, network: Network) -> Result<(), String> {
     check()?;
     let programs = match calls {
         Calls::Few => &PROGRAMS.few,

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Confinement;
+use crate::confine::Confinement;
 
 /// The most that is kept of all protected paths together.
 const MOST: u64 = 16 * 1024 * 1024;

@@ -16,7 +16,7 @@ use rustix::{
     thread::{UnshareFlags, unshare_unsafe},
 };
 
-use super::Confinement;
+use crate::confine::Confinement;
 
 impl Confinement {
     /// Gives this process and all it starts that view. `false` where the machine allows none.

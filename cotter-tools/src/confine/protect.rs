@@ -27,7 +27,7 @@ pub(crate) fn folders(place: &Place) -> Vec<PathBuf> {
 }
 
 /// Everything that is protected directly in these folders, there or not.
-pub(super) fn paths(folders: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn paths(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut paths = vec![];
     for folder in folders {
         let names = PROTECTED.iter().filter(|name| **name != ".git");
@@ -64,7 +64,7 @@ fn deciding(git: &Path) -> Vec<PathBuf> {
 }
 
 /// What git writes outside a linked worktree for a commit.
-pub(super) fn writes(git: &Worktree) -> Vec<PathBuf> {
+pub(crate) fn writes(git: &Worktree) -> Vec<PathBuf> {
     let shared = ["objects", "refs", "logs"].map(|name| git.common.join(name));
     std::iter::once(git.own.clone()).chain(shared).collect()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cotter::{Place, paths};
 use cotter_files::command_hook::Exit;
 
-use super::{Confinement, Network};
+use crate::confine::{Confinement, Network};
 
 /// How programs say that they were refused.
 const REFUSED: [&str; 7] = [
@@ -147,8 +147,11 @@ impl Confinement {
                  commit needs is open"
             ));
         }
-        let what =
-            if below(&self.reads) || below(super::system()) { "writing to" } else { "access to" };
+        let what = if below(&self.reads) || below(crate::confine::system()) {
+            "writing to"
+        } else {
+            "access to"
+        };
         let root = if path.is_dir() { path } else { path.parent()? };
         // Nobody is told to open everything, or all of their home.
         let too_much =

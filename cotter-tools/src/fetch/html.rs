@@ -72,7 +72,7 @@ const NAMED: [(&str, char); 22] = [
 const LINK_CHARS: usize = 500;
 
 /// The text of a page. Links are told with the whole address they lead to.
-pub(super) fn to_text(page: &str, base: &Url) -> String {
+pub(crate) fn to_text(page: &str, base: &Url) -> String {
     let mut text = Text { room: 2 * page.len(), ..Text::default() };
     let mut rest = page;
     while let Some(at) = rest.find('<') {

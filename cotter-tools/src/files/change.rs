@@ -15,7 +15,7 @@ use cotter::{
 };
 use similar::TextDiff;
 
-use super::disk::{Held, Spot, Stands};
+use crate::files::disk::{Held, Spot, Stands};
 
 /// The longest text of which a difference is told after hooks changed it.
 const TOLD_BYTES: usize = 256 * 1024;
@@ -24,14 +24,14 @@ const TOLD_BYTES: usize = 256 * 1024;
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// The file a call changes: the path that was decided on, and how people know it.
-pub(super) struct Target<'a> {
-    pub(super) permit: &'a Permit,
-    pub(super) path: PathBuf,
-    pub(super) shown: String,
+pub(crate) struct Target<'a> {
+    pub(crate) permit: &'a Permit,
+    pub(crate) path: PathBuf,
+    pub(crate) shown: String,
 }
 
 impl<'a> Target<'a> {
-    pub(super) fn of(permit: &'a Permit) -> Result<Self, ToolError> {
+    pub(crate) fn of(permit: &'a Permit) -> Result<Self, ToolError> {
         let path = permit.facts().writes.first().cloned().unwrap_or_default();
         let shown = paths::shown(&path, permit.cx().place());
         if path.as_os_str().as_encoded_bytes().contains(&0) {
@@ -41,7 +41,7 @@ impl<'a> Target<'a> {
     }
 
     /// The words for something that went wrong with the file.
-    pub(super) fn cannot(&self, what: &str, cause: &io::Error) -> ToolError {
+    pub(crate) fn cannot(&self, what: &str, cause: &io::Error) -> ToolError {
         let kind = match cause.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::Interrupted => ErrorKind::Cancelled,
@@ -51,7 +51,7 @@ impl<'a> Target<'a> {
     }
 
     /// The file that stands there, where the model knows it as it is.
-    pub(super) fn known(&self, spot: &Spot) -> Result<Option<Box<Held>>, ToolError> {
+    pub(crate) fn known(&self, spot: &Spot) -> Result<Option<Box<Held>>, ToolError> {
         let shown = &self.shown;
         let held = match spot.stands().map_err(|cause| self.cannot("change", &cause))? {
             Stands::Nothing => return Ok(None),
@@ -73,7 +73,7 @@ impl<'a> Target<'a> {
     }
 
     /// Puts a text there, and notes that the model knows it.
-    pub(super) fn put(
+    pub(crate) fn put(
         &self,
         spot: Spot,
         before: Option<&Held>,
@@ -92,7 +92,7 @@ impl<'a> Target<'a> {
     }
 
     /// A word where the file had other names: they keep what it was.
-    pub(super) fn other_names(before: &Held) -> &'static str {
+    pub(crate) fn other_names(before: &Held) -> &'static str {
         match before.other_names() {
             0 => "",
             _ => "; it has other names (hard links), which keep the old text",
@@ -101,12 +101,12 @@ impl<'a> Target<'a> {
 }
 
 /// The input asks for something that is not done.
-pub(super) fn refused(why: String) -> ToolError {
+pub(crate) fn refused(why: String) -> ToolError {
     ToolError::new(ErrorKind::InvalidArgs, why)
 }
 
 /// The difference between two texts, as `diff -u` shows it.
-pub(super) fn difference(before: &str, after: &str, shown: &str) -> String {
+pub(crate) fn difference(before: &str, after: &str, shown: &str) -> String {
     let diff = TextDiff::configure().timeout(LIMIT).diff_lines(before, after);
     let (from, to) = (format!("a/{shown}"), format!("b/{shown}"));
     diff.unified_diff().context_radius(3).header(&from, &to).to_string()
@@ -114,7 +114,7 @@ pub(super) fn difference(before: &str, after: &str, shown: &str) -> String {
 
 /// Looks again at a file after the hooks at `tool.post`. What they made of it counts as seen, and the
 /// model is told what is different.
-pub(super) fn settle<'a>(ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+pub(crate) fn settle<'a>(ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
     let Some(path) = ran.facts.writes.first().filter(|_| !ran.is_error) else {
         return Box::pin(std::future::ready(()));
     };

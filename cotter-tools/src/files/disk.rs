@@ -24,7 +24,7 @@ use rustix::{
 
 /// A file that is about to be changed, and the folder it is in. Both stay the same ones, whatever
 /// becomes of their names.
-pub(super) struct Spot {
+pub(crate) struct Spot {
     folder: Folder,
     name: OsString,
     /// The folders that were made for it, the outermost first, each with the folder it is in.
@@ -33,7 +33,7 @@ pub(super) struct Spot {
 }
 
 /// What stands at a spot.
-pub(super) enum Stands {
+pub(crate) enum Stands {
     Nothing,
     File(Box<Held>),
     /// Something that is no file, in words.
@@ -41,25 +41,25 @@ pub(super) enum Stands {
 }
 
 /// A file as it stands.
-pub(super) struct Held {
+pub(crate) struct Held {
     about: Metadata,
     /// All it holds, unless it is longer than anybody compares.
-    pub(super) bytes: Option<Vec<u8>>,
+    pub(crate) bytes: Option<Vec<u8>>,
     /// Why it may not be changed.
-    pub(super) closed: Option<String>,
+    pub(crate) closed: Option<String>,
 }
 
 impl Held {
-    pub(super) fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark::of(&self.about, self.bytes.as_deref())
     }
 
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.about.len()
     }
 
     /// How many names the file has besides this one.
-    pub(super) fn other_names(&self) -> u64 {
+    pub(crate) fn other_names(&self) -> u64 {
         self.about.nlink().saturating_sub(1)
     }
 }
@@ -67,7 +67,7 @@ impl Held {
 impl Spot {
     /// The spot of a path without links. Folders that are missing are made; they go again where nothing
     /// comes to stand in them.
-    pub(super) fn make(path: &Path) -> io::Result<Self> {
+    pub(crate) fn make(path: &Path) -> io::Result<Self> {
         let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it names no file");
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(no_file());
@@ -86,7 +86,7 @@ impl Spot {
     }
 
     /// The spot of a path whose folder is there.
-    pub(super) fn find(path: &Path) -> io::Result<Self> {
+    pub(crate) fn find(path: &Path) -> io::Result<Self> {
         let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it names no file");
         let folder = Folder::open(path.parent().ok_or_else(no_file)?)?;
         let name = path.file_name().ok_or_else(no_file)?.into();
@@ -109,7 +109,7 @@ impl Spot {
     }
 
     /// What stands there now.
-    pub(super) fn stands(&self) -> io::Result<Stands> {
+    pub(crate) fn stands(&self) -> io::Result<Stands> {
         let about = match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(Stands::Nothing),
             about => about?,
@@ -149,7 +149,7 @@ impl Spot {
 
     /// Puts these bytes there: all of them, or nothing changes. Gives how the file stands then.
     /// `go_on` is asked before it takes effect.
-    pub(super) fn replace(
+    pub(crate) fn replace(
         mut self,
         before: Option<&Held>,
         bytes: &[u8],

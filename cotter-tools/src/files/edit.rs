@@ -8,7 +8,7 @@ use cotter::{
 };
 use serde_json::{Value, json};
 
-use super::{
+use crate::files::{
     change::{Target, difference, refused, settle},
     disk::Spot,
     find::{MOST_PLACES, lines_with, missing},

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use similar::TextDiff;
 
 /// The most places of a piece that are counted.
-pub(super) const MOST_PLACES: usize = 100;
+pub(crate) const MOST_PLACES: usize = 100;
 
 /// The lines at which a piece begins, from 1; places that overlap count each. No more than
 /// [`MOST_PLACES`].
-pub(super) fn lines_with(text: &str, piece: &str) -> Vec<usize> {
+pub(crate) fn lines_with(text: &str, piece: &str) -> Vec<usize> {
     let mut lines = vec![];
     let (mut line, mut from, mut counted) = (1, 0, 0);
     while let Some(at) = text[from..].find(piece).map(|at| at + from)
@@ -31,7 +31,7 @@ const COMPARED: (usize, usize) = (2_000, 200);
 const ALIKE: f32 = 0.6;
 
 /// Words for a piece that is not in a file: what comes nearest, as it stands there.
-pub(super) fn missing(text: &str, piece: &str, shown: &str) -> String {
+pub(crate) fn missing(text: &str, piece: &str, shown: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let sought: Vec<&str> = piece.lines().collect();
     if let Some(at) = other_spaces(&lines, &sought) {

@@ -7,7 +7,7 @@ use cotter::{
 use rustix::fs::FileType;
 use serde_json::{Value, json};
 
-use super::{
+use crate::files::{
     change::refused,
     walk::{Pattern, Walk},
 };
@@ -88,7 +88,7 @@ fn glob(permit: &Permit) -> Result<Output, ToolError> {
 }
 
 /// The words for a folder or a file that cannot be searched.
-pub(super) fn cannot(what: &str, shown: &str, cause: &std::io::Error) -> ToolError {
+pub(crate) fn cannot(what: &str, shown: &str, cause: &std::io::Error) -> ToolError {
     match cause.kind() {
         std::io::ErrorKind::NotADirectory => refused(format!("{shown} is not a folder")),
         std::io::ErrorKind::NotFound => {

@@ -18,7 +18,7 @@ use rustix::fs::FileType;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use crate::files::{
     change::refused,
     glob::cannot,
     walk::{Pattern, Walk},

@@ -17,20 +17,20 @@ use ignore::{
 use rustix::fs::FileType;
 use tokio_util::sync::CancellationToken;
 
-use super::change::refused;
+use crate::files::change::refused;
 
 /// The most of an ignore file that is read.
 const IGNORE_BYTES: u64 = 1024 * 1024;
 
 /// A pattern over paths below a folder. Without a slash it holds at any depth.
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     whole: GlobMatcher,
     /// Names in it that begin with a dot: what is hidden is looked at where one names it.
     hidden: Vec<GlobMatcher>,
 }
 
 impl Pattern {
-    pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ToolError> {
         let plain = text.trim_start_matches("./");
         let mut names = Path::new(plain).components();
         if names.any(|name| !matches!(name, Component::Normal(_) | Component::CurDir)) {
@@ -48,13 +48,13 @@ impl Pattern {
         Ok(Pattern { whole, hidden })
     }
 
-    pub(super) fn matches(&self, below: &Path) -> bool {
+    pub(crate) fn matches(&self, below: &Path) -> bool {
         self.whole.is_match(below)
     }
 }
 
 /// A walk through everything below a folder.
-pub(super) struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     root: PathBuf,
     place: &'a Place,
     pattern: Option<&'a Pattern>,
@@ -70,15 +70,15 @@ struct Ahead {
 }
 
 /// Something a walk came across: its path, and its path below the folder the walk began in.
-pub(super) struct Found {
-    pub(super) path: PathBuf,
-    pub(super) below: PathBuf,
-    pub(super) kind: FileType,
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) below: PathBuf,
+    pub(crate) kind: FileType,
 }
 
 impl<'a> Walk<'a> {
     /// A walk through a folder, by its path without links.
-    pub(super) fn new(
+    pub(crate) fn new(
         root: &Path,
         place: &'a Place,
         pattern: Option<&'a Pattern>,
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What comes next; `None` at the end, or when the run was aborted.
-    pub(super) fn next(&mut self) -> Option<Found> {
+    pub(crate) fn next(&mut self) -> Option<Found> {
         while let Some(Ahead { path, kind, ignores }) = self.ahead.pop() {
             if self.cancel.is_cancelled() {
                 return None;

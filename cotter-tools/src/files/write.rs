@@ -7,7 +7,7 @@ use cotter::{
 };
 use serde_json::{Value, json};
 
-use super::{
+use crate::files::{
     change::{Target, settle},
     disk::Spot,
 };

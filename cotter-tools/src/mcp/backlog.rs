@@ -23,11 +23,11 @@ use rmcp::{
 use tokio::io::AsyncWrite;
 
 /// The most that a server may have asked without reading the answers.
-pub(super) const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// How far a server that reads its answers from a pipe lags behind.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(crate) struct Backlog {
     asked: AtomicUsize,
     written: AtomicUsize,
     over: AtomicBool,
@@ -37,7 +37,7 @@ pub(super) struct Backlog {
 
 impl Backlog {
     /// Whether it lagged too far behind.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
@@ -52,10 +52,10 @@ impl Backlog {
 }
 
 /// A client whose server is counted with.
-pub(super) struct Counting<C> {
-    pub(super) client: C,
+pub(crate) struct Counting<C> {
+    pub(crate) client: C,
     /// `None` where nobody can tell what was written.
-    pub(super) backlog: Option<Arc<Backlog>>,
+    pub(crate) backlog: Option<Arc<Backlog>>,
 }
 
 impl<C: Service<RoleClient>> Service<RoleClient> for Counting<C> {
@@ -84,9 +84,9 @@ impl<C: Service<RoleClient>> Service<RoleClient> for Counting<C> {
 }
 
 /// The input of a server, whose lines are counted as they are written.
-pub(super) struct Counted<W> {
-    pub(super) to: W,
-    pub(super) backlog: Arc<Backlog>,
+pub(crate) struct Counted<W> {
+    pub(crate) to: W,
+    pub(crate) backlog: Arc<Backlog>,
 }
 
 impl<W: AsyncWrite + Unpin> AsyncWrite for Counted<W> {

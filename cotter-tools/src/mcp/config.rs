@@ -157,8 +157,8 @@ impl McpServer {
     }
 
     /// What tells this entry from another of the same name: a changed one is asked for its tools anew.
-    pub(super) fn identity(&self) -> String {
-        super::definition::hex(&Sha256::digest(self.transport.identity()))
+    pub(crate) fn identity(&self) -> String {
+        crate::mcp::definition::hex(&Sha256::digest(self.transport.identity()))
     }
 }
 

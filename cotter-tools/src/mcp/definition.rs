@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
 
-use super::McpServer;
+use crate::mcp::config::McpServer;
 
 /// The most of a description that the model gets.
 const DESCRIPTION_BYTES: usize = 8 * 1024;
@@ -36,7 +36,7 @@ pub struct Definition {
 
 impl Definition {
     /// What an element of a list of tools says; `None` where it has no name.
-    pub(super) fn parse(listed: &Value) -> Option<Self> {
+    pub(crate) fn parse(listed: &Value) -> Option<Self> {
         let text = |key: &str| listed[key].as_str().map(str::to_owned);
         Some(Definition {
             name: text("name")?,
@@ -71,19 +71,19 @@ impl Definition {
 
 /// A tool that the model is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Offered {
-    pub(super) spec: ToolSpec,
+pub(crate) struct Offered {
+    pub(crate) spec: ToolSpec,
     /// The name its server calls it by.
-    pub(super) name: SmolStr,
+    pub(crate) name: SmolStr,
     /// What it was accepted as.
-    pub(super) digest: String,
-    pub(super) zone: Zone,
-    pub(super) doubts: Vec<Doubt>,
+    pub(crate) digest: String,
+    pub(crate) zone: Zone,
+    pub(crate) doubts: Vec<Doubt>,
 }
 
 impl Offered {
     /// What is made of a definition; or why it is left out.
-    pub(super) fn new(server: &McpServer, definition: &Definition) -> Result<Self, String> {
+    pub(crate) fn new(server: &McpServer, definition: &Definition) -> Result<Self, String> {
         let name = tool_name(server.name(), &definition.name)?;
         let schema = &definition.schema;
         if schema["type"] != "object" {
@@ -176,6 +176,6 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

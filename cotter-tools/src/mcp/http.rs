@@ -20,10 +20,10 @@ use rmcp::{
 };
 use sse_stream_of_rmcp::{Sse, SseStream};
 
-use super::{launch, link::MESSAGE_BYTES};
+use crate::mcp::{connection::MESSAGE_BYTES, launch};
 
 /// The way to a server. Nothing is sent yet; the error is in words.
-pub(super) fn transport(
+pub(crate) fn transport(
     url: &Url,
     headers: &[(HeaderName, String)],
     variables: &[(OsString, OsString)],
@@ -49,7 +49,7 @@ pub(super) fn transport(
 /// A client that reads no more of an answer than a message may have. The crate's own reads whatever is
 /// sent where an answer is plain JSON.
 #[derive(Clone)]
-pub(super) struct Bounded(Client);
+pub(crate) struct Bounded(Client);
 
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;

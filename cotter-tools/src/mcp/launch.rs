@@ -17,9 +17,10 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::{
+use crate::process::{
+    Job, Runner,
     environment::Environment,
-    process::{Job, Runner, Running, Stream},
+    running::{Running, Stream},
 };
 
 /// How much of a server's words waits to be read.
@@ -32,18 +33,18 @@ const SETTLING: Duration = Duration::from_millis(250);
 const QUOTED_CHARS: usize = 1500;
 
 /// A server at work. Dropped, it is ended with everything it started.
-pub(super) struct Process {
+pub(crate) struct Process {
     pump: AbortHandle,
 }
 
 /// The ends of its pipes that are ours.
-pub(super) struct Pipes {
-    pub(super) input: Sender,
-    pub(super) output: DuplexStream,
+pub(crate) struct Pipes {
+    pub(crate) input: Sender,
+    pub(crate) output: DuplexStream,
 }
 
 /// Starts a server. The one place where a server's process is made.
-pub(super) async fn start(
+pub(crate) async fn start(
     runner: &Runner,
     mut job: Job,
     tail: &Tail,
@@ -94,7 +95,7 @@ impl Drop for Process {
 
 /// The end of what a server says beside the protocol.
 #[derive(Clone, Default)]
-pub(super) struct Tail(Arc<Said>);
+pub(crate) struct Tail(Arc<Said>);
 
 #[derive(Default)]
 struct Said {
@@ -106,13 +107,13 @@ struct Said {
 impl Tail {
     /// The same once everything is read of a server that has just ended; without much patience for one
     /// that has not.
-    pub(super) async fn settled(&self) -> &Self {
+    pub(crate) async fn settled(&self) -> &Self {
         let mut open = self.0.open.subscribe();
         let _ = tokio::time::timeout(SETTLING, open.wait_for(|open| !open)).await;
         self
     }
 
-    pub(super) fn push(&self, bytes: &[u8]) {
+    pub(crate) fn push(&self, bytes: &[u8]) {
         let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let over = (kept.len() + bytes.len()).saturating_sub(TAIL_BYTES);
@@ -121,7 +122,7 @@ impl Tail {
     }
 
     /// The last of it, to be quoted; nothing where it said nothing.
-    pub(super) fn quoted(&self) -> String {
+    pub(crate) fn quoted(&self) -> String {
         let kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let said = String::from_utf8_lossy(&bytes);
@@ -136,7 +137,7 @@ impl Tail {
 }
 
 /// The environment of a server: the few variables that all get, and what its entry names.
-pub(super) fn environment(
+pub(crate) fn environment(
     variables: &[(OsString, OsString)],
     named: impl IntoIterator<Item = (OsString, OsString)>,
     place: &Place,
@@ -146,7 +147,7 @@ pub(super) fn environment(
 
 /// A text with every `${NAME}` replaced by the variable, and `${NAME:-words}` by the words where there
 /// is none. One that is not there is an error: a server that gets an empty key fails in a stranger way.
-pub(super) fn expand(text: &str, variables: &[(OsString, OsString)]) -> Result<String, String> {
+pub(crate) fn expand(text: &str, variables: &[(OsString, OsString)]) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {

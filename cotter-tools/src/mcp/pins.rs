@@ -19,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::definition::{Definition, hex};
+use crate::mcp::definition::{Definition, hex};
 
 /// The number of the format.
 const VERSION: u64 = 1;
@@ -37,7 +37,7 @@ pub struct Pins {
 #[non_exhaustive]
 pub struct Pinned {
     /// The entry of the settings that was asked; another one is asked anew.
-    pub(super) identity: String,
+    pub(crate) identity: String,
     /// What is accepted.
     pub accepted: BTreeMap<String, Definition>,
     /// What is new or another since then, and waits.
@@ -69,7 +69,7 @@ impl Pins {
     }
 
     /// Changes the file, one writer at a time. An `Err` of `change` changes nothing.
-    pub(super) fn change<T>(
+    pub(crate) fn change<T>(
         path: &Path,
         change: impl FnOnce(&mut Pins) -> Result<T, PinsError>,
     ) -> Result<T, PinsError> {
@@ -105,7 +105,7 @@ impl Pins {
     }
 
     /// Takes in what a server lists. Pure.
-    pub(super) fn see(
+    pub(crate) fn see(
         &mut self,
         server: &str,
         identity: &str,

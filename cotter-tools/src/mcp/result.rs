@@ -7,13 +7,13 @@ use cotter::{
 };
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-use crate::picture;
+use crate::fetch::picture;
 
 /// A result as the model gets it; one that its server calls an error is a failure.
 ///
 /// Where a server gives data, the model gets that instead of the words that say the same, and
 /// renderers get all that was written. Of a failure the words count.
-pub(super) fn output(mut result: CallToolResult) -> Result<Output, ToolError> {
+pub(crate) fn output(mut result: CallToolResult) -> Result<Output, ToolError> {
     let is_error = result.is_error == Some(true);
     let is_words = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
     let in_words = is_error && result.content.iter().any(is_words);

@@ -4,24 +4,24 @@ use cotter::{session::Timestamp, text};
 
 /// Something that was remembered, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) id: String,
-    pub(super) created: String,
-    pub(super) session: String,
-    pub(super) agent: String,
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) created: String,
+    pub(crate) session: String,
+    pub(crate) agent: String,
     /// Who wrote it: `model`, or `person` where somebody made the file by hand.
-    pub(super) origin: String,
-    pub(super) tags: Vec<String>,
+    pub(crate) origin: String,
+    pub(crate) tags: Vec<String>,
     /// Whether a secret may be in it.
-    pub(super) secret: bool,
-    pub(super) text: String,
+    pub(crate) secret: bool,
+    pub(crate) text: String,
 }
 
 const FENCE: &str = "---";
 
 impl Entry {
     /// The entry's file.
-    pub(super) fn to_file(&self) -> String {
+    pub(crate) fn to_file(&self) -> String {
         let Entry { id, created, .. } = self;
         let [session, agent] = [&self.session, &self.agent].map(|word| text::show_line(word));
         let (origin, tags, secret) = (&self.origin, self.tags.join(", "), self.secret);
@@ -34,7 +34,7 @@ impl Entry {
 
     /// The entry of a file, or what is wrong with it. Keys that are not known are passed over; one that
     /// does not say whether a secret is in it is taken to hold one.
-    pub(super) fn parse(file: &str) -> Result<Self, String> {
+    pub(crate) fn parse(file: &str) -> Result<Self, String> {
         let file = file.strip_prefix('\u{feff}').unwrap_or(file);
         let mut rest = file;
         let mut line = || -> Option<&str> {
@@ -111,13 +111,13 @@ fn tags(value: &str) -> Vec<String> {
 }
 
 /// Whether a text may be an id: letters, digits, `-` and `_`.
-pub(super) fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=64).contains(&text.len()) && text.chars().all(is_plain)
 }
 
 /// Whether a text may be a tag: nothing that would end it in the file.
-pub(super) fn is_tag(text: &str) -> bool {
+pub(crate) fn is_tag(text: &str) -> bool {
     let fits = (1..=40).contains(&text.chars().count()) && text.trim() == text;
     fits && !text.contains([',', '[', ']', '"', '\'']) && text::show_line(text) == text
 }

@@ -15,19 +15,19 @@ const FILE_BYTES: u64 = 64 * 1024;
 
 /// A folder that need not be there yet.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 /// A file of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) name: String,
+pub(crate) struct Found {
+    pub(crate) name: String,
     /// Tells when it has changed.
-    pub(super) stamp: Stamp,
+    pub(crate) stamp: Stamp,
 }
 
 /// What changes with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     is_file: bool,
     bytes: u64,
     modified: Option<SystemTime>,
@@ -35,16 +35,16 @@ pub(super) struct Stamp {
 }
 
 impl Folder {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Folder(path)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// Every file that may be an entry, by name.
-    pub(super) fn list(&self) -> io::Result<Vec<Found>> {
+    pub(crate) fn list(&self) -> io::Result<Vec<Found>> {
         let files = match fs::read_dir(&self.0) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
             files => files?,
@@ -64,7 +64,7 @@ impl Folder {
     }
 
     /// The text of a file, or what is wrong with it.
-    pub(super) fn read(&self, found: &Found) -> Result<String, String> {
+    pub(crate) fn read(&self, found: &Found) -> Result<String, String> {
         if !found.stamp.is_file {
             return Err("it is not a file; links are not followed".into());
         }
@@ -88,7 +88,7 @@ impl Folder {
     }
 
     /// Makes a file that is not there yet, whole or not at all; whether its name was free.
-    pub(super) fn add(&self, name: &str, content: &str) -> io::Result<bool> {
+    pub(crate) fn add(&self, name: &str, content: &str) -> io::Result<bool> {
         make_folder(&self.0)?;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl Folder {
     }
 
     /// Removes a file; whether it was there. Of a link, the link goes and not what it leads to.
-    pub(super) fn remove(&self, name: &str) -> io::Result<bool> {
+    pub(crate) fn remove(&self, name: &str) -> io::Result<bool> {
         match fs::remove_file(self.0.join(name)) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
             removed => removed?,

@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::{Connection, params};
 
-use super::{
+use crate::memory::{
     entry::Entry,
     folder::{Folder, Found, Stamp},
 };
@@ -18,7 +18,7 @@ const QUERY_WORDS: usize = 32;
 const WORD_CHARS: usize = 64;
 
 /// What is remembered, as far as it was read.
-pub(super) struct Index {
+pub(crate) struct Index {
     words: Connection,
     /// By file name.
     files: BTreeMap<String, Known>,
@@ -53,7 +53,7 @@ impl Wrong {
 }
 
 impl Index {
-    pub(super) fn new() -> rusqlite::Result<Self> {
+    pub(crate) fn new() -> rusqlite::Result<Self> {
         let words = Connection::open_in_memory()?;
         // Of the words only the index is kept; the entries are here.
         words.execute_batch(
@@ -70,7 +70,7 @@ impl Index {
     }
 
     /// Reads what has changed.
-    pub(super) fn refresh(&mut self, folder: &Folder) -> Result<(), Failed> {
+    pub(crate) fn refresh(&mut self, folder: &Folder) -> Result<(), Failed> {
         let found = folder.list()?;
         let is_there: HashSet<_> = found.iter().map(|found| found.name.as_str()).collect();
         let gone: Vec<_> =
@@ -131,18 +131,18 @@ impl Index {
     }
 
     /// How many entries there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// The entry of an id, and its file.
-    pub(super) fn with_id(&self, id: &str) -> Option<(&str, &Entry)> {
+    pub(crate) fn with_id(&self, id: &str) -> Option<(&str, &Entry)> {
         let name = self.ids.get(id)?;
         Some((name, self.files.get(name)?.entry.as_ref().ok()?))
     }
 
     /// The entry that says just that.
-    pub(super) fn with_text(&self, text: &str) -> Option<&Entry> {
+    pub(crate) fn with_text(&self, text: &str) -> Option<&Entry> {
         self.entries().find(|entry| entry.text == text)
     }
 
@@ -151,14 +151,14 @@ impl Index {
     }
 
     /// Files that could not be read, and why.
-    pub(super) fn damaged<'a>(&'a self) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub(crate) fn damaged<'a>(&'a self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let wrong = |known: &'a Known| known.entry.as_ref().err().map(Wrong::words);
         self.files.iter().filter_map(move |(name, known)| Some((name.as_str(), wrong(known)?)))
     }
 
     /// What matches a query, the best first, and the newest of those that match alike. A query without a
     /// word gives the newest entries.
-    pub(super) fn search(&self, query: &str, limit: usize) -> Result<Vec<&Entry>, Failed> {
+    pub(crate) fn search(&self, query: &str, limit: usize) -> Result<Vec<&Entry>, Failed> {
         if query.trim().is_empty() {
             return Ok(self.newest(limit));
         }
@@ -212,7 +212,7 @@ fn any_of(query: &str) -> Option<String> {
 
 /// Why what is remembered could not be looked at.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(crate) enum Failed {
     Files(io::Error),
     Search(rusqlite::Error),
 }

@@ -6,11 +6,11 @@ use std::{
     process::Stdio,
 };
 
-use super::{Ended, Exit, Job, MARK, Reach, Running, StartError};
+use crate::process::{Ended, Exit, Job, Reach, StartError, environment::MARK, running::Running};
 
 /// A command of this process. Dropped, it is ended.
 #[derive(Debug)]
-pub(super) struct Direct {
+pub(crate) struct Direct {
     child: tokio::process::Child,
     group: Option<rustix::process::Pid>,
     mark: String,
@@ -19,7 +19,7 @@ pub(super) struct Direct {
     over: bool,
 }
 
-pub(super) fn start(job: Job, mark: &str, reach: &Reach) -> Result<Running, StartError> {
+pub(crate) fn start(job: Job, mark: &str, reach: &Reach) -> Result<Running, StartError> {
     let mut command = std::process::Command::new(&job.program);
     command.args(&job.args).current_dir(&job.cwd).env_clear().envs(job.environment).env(MARK, mark);
     let stdin = match &job.stdin {
@@ -44,13 +44,13 @@ pub(super) fn start(job: Job, mark: &str, reach: &Reach) -> Result<Running, Star
 
 impl Direct {
     /// Ends the group, and whoever has the mark, at once or soon.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Some(group) = self.group {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         match &self.reach {
             #[cfg(target_os = "linux")]
-            Reach::Marked => super::tree::end_marked(&[&self.mark]),
+            Reach::Marked => crate::process::tree::end_marked(&[&self.mark]),
             #[cfg(target_os = "linux")]
             Reach::MarkedSoon(left) => left.add(&self.mark),
             #[cfg(not(target_os = "linux"))]
@@ -58,7 +58,7 @@ impl Direct {
         }
     }
 
-    pub(super) async fn wait(&mut self) -> Result<Ended, StartError> {
+    pub(crate) async fn wait(&mut self) -> Result<Ended, StartError> {
         let status = self.child.wait().await?;
         self.end();
         self.over = true;

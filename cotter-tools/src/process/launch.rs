@@ -10,8 +10,8 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-use super::{serve::exit_now, wire::Request};
-use crate::confine::Prepared;
+use crate::confine::enter::Prepared;
+use crate::process::{spawner_main::exit_now, wire::Request};
 
 /// What a process needs for its way to the command.
 struct Launch<'a> {
@@ -24,14 +24,14 @@ struct Launch<'a> {
 }
 
 /// What the command reads and where it writes. Without `stdin` it reads nothing.
-pub(super) struct Files {
-    pub(super) stdin: Option<OwnedFd>,
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
+pub(crate) struct Files {
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
 }
 
 /// Starts the command. In the pipe is why it did not come to it, where it did not.
-pub(super) fn launch(
+pub(crate) fn launch(
     request: &Request,
     mounted: bool,
     prepared: Prepared,

@@ -8,13 +8,13 @@ use rustix::{
     process::{Pid, PidfdFlags, WaitStatus, pidfd_open, set_child_subreaper},
 };
 
-use super::{
+use crate::confine::{Confinement, enter::Prepared, guard::Guard};
+use crate::process::{
     Ended, Exit, launch,
-    serve::Handed,
+    spawner_main::Handed,
     tree,
     wire::{self, Report, Request},
 };
-use crate::confine::{Confinement, Guard, Prepared};
 
 /// How often it is looked how many processes there are.
 const LOOK: Duration = Duration::from_millis(100);
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const THOROUGH: usize = 10;
 
 /// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
-pub(super) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce()) {
+pub(crate) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce()) {
     let request = receive(&mut handed);
     let Handed { mut control, stdout, stderr, stdin } = handed;
     let files = launch::Files { stdin, stdout, stderr };

@@ -4,9 +4,9 @@ use std::{ffi::OsString, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use tokio::net::unix::pipe::Receiver;
 
-use super::{Ended, StartError, direct::Direct};
+use crate::process::{Ended, StartError, direct::Direct};
 #[cfg(target_os = "linux")]
-use super::{
+use crate::process::{
     spawner::Spawner,
     wire::{self, Report},
 };
@@ -33,7 +33,7 @@ enum End {
 /// A command that a minder minds. When its control is closed, the minder ends it.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-pub(super) struct Minded {
+pub(crate) struct Minded {
     control: tokio::net::UnixStream,
     /// What was read of the report.
     got: Vec<u8>,
@@ -62,7 +62,7 @@ pub struct Chunk {
 
 impl Running {
     #[cfg(target_os = "linux")]
-    pub(super) fn minded(
+    pub(crate) fn minded(
         stdout: OwnedFd,
         stderr: OwnedFd,
         minded: Minded,
@@ -70,7 +70,7 @@ impl Running {
         Running::of(stdout, stderr, End::Minded(minded))
     }
 
-    pub(super) fn direct(
+    pub(crate) fn direct(
         stdout: OwnedFd,
         stderr: OwnedFd,
         direct: Direct,
@@ -162,7 +162,7 @@ impl End {
 
 #[cfg(target_os = "linux")]
 impl Minded {
-    pub(super) fn new(
+    pub(crate) fn new(
         control: tokio::net::UnixStream,
         mark: OsString,
         spawner: Arc<Spawner>,
@@ -175,7 +175,7 @@ impl Minded {
             Ok(Report::Ended(ended)) => Ok(ended),
             Ok(Report::NotStarted(why)) => Err(StartError(why)),
             Err(cause) => {
-                super::tree::end_marked(&[&self.mark]);
+                crate::process::tree::end_marked(&[&self.mark]);
                 Err(StartError(format!("who minded it is gone: {cause}")))
             }
         }

@@ -16,14 +16,15 @@ use std::{
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::AsyncWriteExt;
 
-use super::{
-    Job, MARK, PROCESSES, Running, StartError, WORD,
-    running::Minded,
+use crate::process::{
+    Job, PROCESSES, StartError, WORD,
+    environment::MARK,
+    running::{Minded, Running},
     wire::{self, Request},
 };
 
 #[derive(Debug)]
-pub(super) struct Spawner {
+pub(crate) struct Spawner {
     program: PathBuf,
     alive: Mutex<Option<Alive>>,
 }
@@ -35,11 +36,11 @@ struct Alive {
 }
 
 impl Spawner {
-    pub(super) fn new(program: PathBuf) -> Self {
+    pub(crate) fn new(program: PathBuf) -> Self {
         Spawner { program, alive: Mutex::new(None) }
     }
 
-    pub(super) async fn start(
+    pub(crate) async fn start(
         self: &Arc<Self>,
         job: Job,
         mark: &str,

@@ -10,29 +10,29 @@ use std::{
 
 /// A folder that is made when it is first asked for, and removed at the end, but for what was set
 /// aside in it.
-pub(super) struct Private {
+pub(crate) struct Private {
     below: PathBuf,
     made: OnceLock<Folders>,
 }
 
 /// What is in it.
-pub(super) struct Folders {
+pub(crate) struct Folders {
     /// The folder they are in.
-    pub(super) all: PathBuf,
+    pub(crate) all: PathBuf,
     /// The temp folder of commands.
-    pub(super) temp: PathBuf,
+    pub(crate) temp: PathBuf,
     /// What background processes said. Commands cannot write there.
-    pub(super) logs: PathBuf,
+    pub(crate) logs: PathBuf,
     /// What was taken from a protected path. Made when there is something.
-    pub(super) aside: PathBuf,
+    pub(crate) aside: PathBuf,
 }
 
 impl Private {
-    pub(super) fn new(below: &Path) -> Self {
+    pub(crate) fn new(below: &Path) -> Self {
         Private { below: below.into(), made: OnceLock::new() }
     }
 
-    pub(super) fn folders(&self) -> io::Result<&Folders> {
+    pub(crate) fn folders(&self) -> io::Result<&Folders> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
@@ -55,7 +55,7 @@ impl Drop for Folders {
 }
 
 /// Removes a private folder, but for what was set aside.
-pub(super) fn remove(all: &Path) {
+pub(crate) fn remove(all: &Path) {
     for name in ["tmp", "logs"] {
         let _ = std::fs::remove_dir_all(all.join(name));
     }
@@ -63,7 +63,7 @@ pub(super) fn remove(all: &Path) {
 }
 
 /// A name nobody can guess.
-pub(super) fn random_name() -> io::Result<String> {
+pub(crate) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 16];
     let mut filled = 0;
     while filled < bytes.len() {

@@ -15,7 +15,7 @@ use rustix::{
     },
 };
 
-use super::MARK;
+use crate::process::environment::MARK;
 
 /// How long something that cannot be ended is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const LOOKS: usize = 10;
 /// Ends every process below this one and reaps it, whatever group or session it went to: this process
 /// must be a subreaper. Of `main`, when it is among them, the status is given back. The number is of
 /// those that would not end.
-pub(super) fn end_all_below(
+pub(crate) fn end_all_below(
     main: Option<Pid>,
     spared: &HashSet<Pid>,
 ) -> (Option<WaitStatus>, usize) {
@@ -52,7 +52,7 @@ pub(super) fn end_all_below(
 }
 
 /// Takes the status of every child that has ended. Says whether none is left.
-pub(super) fn reap(mut seen: impl FnMut(Pid, WaitStatus)) -> bool {
+pub(crate) fn reap(mut seen: impl FnMut(Pid, WaitStatus)) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => seen(pid, status),
@@ -64,18 +64,18 @@ pub(super) fn reap(mut seen: impl FnMut(Pid, WaitStatus)) -> bool {
 }
 
 /// How many processes are below this one.
-pub(super) fn count_below() -> usize {
+pub(crate) fn count_below() -> usize {
     below(std::process::id(), &HashSet::new()).len()
 }
 
 /// How many processes and threads the machine has: one short read.
-pub(super) fn count_all() -> Option<usize> {
+pub(crate) fn count_all() -> Option<usize> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
 /// Ends every process whose environment has one of these entries, each a mark, until there is none.
-pub(super) fn end_marked(entries: &[impl AsRef<OsStr>]) {
+pub(crate) fn end_marked(entries: &[impl AsRef<OsStr>]) {
     let is_one = |had: &[u8]| {
         had.starts_with(MARK.as_bytes())
             && entries.iter().any(|entry| entry.as_ref().as_bytes() == had)

@@ -1,4 +1,4 @@
-//! What goes between a [`Runner`](super::Runner), its spawner and a minder: one request, one report.
+//! What goes between a [`Runner`](crate::process::Runner), its spawner and a minder: one request, one report.
 //!
 //! Both are lists of lists of bytes, each with its length before it: a path or a variable need not be
 //! text.
@@ -10,28 +10,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Ended, Exit};
 use crate::confine::{Calls, Confinement, Network};
+use crate::process::{Ended, Exit};
 
 /// No message is longer: what does not fit is a mistake.
 const MOST: usize = 16 * 1024 * 1024;
 
 /// A command to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) program: PathBuf,
-    pub(super) args: Vec<OsString>,
-    pub(super) cwd: PathBuf,
+pub(crate) struct Request {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) cwd: PathBuf,
     /// `NAME=value` each.
-    pub(super) environment: Vec<OsString>,
+    pub(crate) environment: Vec<OsString>,
     /// The most processes it may have at a time.
-    pub(super) processes: u32,
-    pub(super) confinement: Option<Confinement>,
+    pub(crate) processes: u32,
+    pub(crate) confinement: Option<Confinement>,
 }
 
 /// How it went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Report {
+pub(crate) enum Report {
     Ended(Ended),
     /// It was not started, and why.
     NotStarted(String),
@@ -40,7 +40,7 @@ pub(super) enum Report {
 type Lists = Vec<Vec<Vec<u8>>>;
 
 impl Request {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let words =
             |words: &[OsString]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let mut lists: Lists = vec![
@@ -59,7 +59,7 @@ impl Request {
         encode(&lists)
     }
 
-    pub(super) fn decode(body: &[u8]) -> Option<Request> {
+    pub(crate) fn decode(body: &[u8]) -> Option<Request> {
         let mut lists = decode(body)?.into_iter();
         let [program, cwd, processes] = lists.next()?.try_into().ok()?;
         let mut words = || -> Option<Vec<_>> {
@@ -88,17 +88,17 @@ impl Request {
 }
 
 /// Paths that were approved while a command runs, as a message.
-pub(super) fn approved(paths: &[PathBuf]) -> Vec<u8> {
+pub(crate) fn approved(paths: &[PathBuf]) -> Vec<u8> {
     encode(&vec![paths.iter().map(|path| bytes(path)).collect()])
 }
 
 /// What [`approved`] made a message of.
-pub(super) fn approved_in(body: &[u8]) -> Option<Vec<PathBuf>> {
+pub(crate) fn approved_in(body: &[u8]) -> Option<Vec<PathBuf>> {
     Some(decode(body)?.into_iter().next()?.into_iter().map(path).collect())
 }
 
 impl Report {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let words = |words: &[String]| words.iter().map(|word| word.clone().into_bytes()).collect();
         match self {
             Report::NotStarted(why) => encode(&vec![vec![why.clone().into_bytes()]]),
@@ -113,7 +113,7 @@ impl Report {
         }
     }
 
-    pub(super) fn decode(body: &[u8]) -> Option<Report> {
+    pub(crate) fn decode(body: &[u8]) -> Option<Report> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let mut lists = decode(body)?.into_iter();
         let mut first = lists.next()?.into_iter();
@@ -126,7 +126,7 @@ impl Report {
 }
 
 /// Reads one message.
-pub(super) fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(crate) fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let mut body = vec![0; length_of(length)?];
@@ -135,7 +135,7 @@ pub(super) fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The length that stands before a message.
-pub(super) fn length_of(head: [u8; 4]) -> io::Result<usize> {
+pub(crate) fn length_of(head: [u8; 4]) -> io::Result<usize> {
     match u32::from_le_bytes(head) as usize {
         length if length <= MOST => Ok(length),
         length => Err(io::Error::other(format!("a message of {length} bytes"))),
@@ -143,12 +143,12 @@ pub(super) fn length_of(head: [u8; 4]) -> io::Result<usize> {
 }
 
 /// Writes one message.
-pub(super) fn send(to: &mut impl Write, body: &[u8]) -> io::Result<()> {
+pub(crate) fn send(to: &mut impl Write, body: &[u8]) -> io::Result<()> {
     to.write_all(&framed(body))
 }
 
 /// A message as it is written.
-pub(super) fn framed(body: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(body: &[u8]) -> Vec<u8> {
     let mut message = Vec::with_capacity(body.len() + 4);
     put(&mut message, body);
     message

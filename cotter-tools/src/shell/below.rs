@@ -9,14 +9,14 @@ use cotter::{
     paths,
 };
 
-use super::{glob, index};
+use crate::shell::{glob, index};
 
 /// The most entries that are looked at.
 const MOST: usize = 10_000;
 
 /// How a command goes through folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Deep {
+pub(crate) struct Deep {
     /// It reads what links lead to.
     pub follows: bool,
     /// It minds only files of these names; of any where there are none.
@@ -27,7 +27,7 @@ pub(super) struct Deep {
 
 /// What there is.
 #[derive(Debug, Default)]
-pub(super) struct Below {
+pub(crate) struct Below {
     /// Where links lead to that may not be read.
     pub outside: Vec<PathBuf>,
     pub secrets: Vec<PathBuf>,
@@ -37,12 +37,12 @@ pub(super) struct Below {
 }
 
 /// The repository that a folder belongs to.
-pub(super) fn repository(folder: &Path) -> Option<&Path> {
+pub(crate) fn repository(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok())
 }
 
 /// Looks through a folder. Links are not followed: what lies in the project is looked at by itself.
-pub(super) fn look(folder: &Path, deep: &Deep, place: &Place) -> Below {
+pub(crate) fn look(folder: &Path, deep: &Deep, place: &Place) -> Below {
     let mut below = Below::default();
     if deep.tracked
         && let Some(repository) = repository(folder)

@@ -2,9 +2,9 @@
 
 use cotter::{permission::Zone, tool::WordKind};
 
-use super::{
+use crate::shell::{
+    command_verdict::{Judged, plain_words},
     expand::{self, Field},
-    judge::{Judged, plain_words},
     names,
     state::{State, Val},
     tree::{Assign, Value, Word},
@@ -13,7 +13,7 @@ use super::{
 
 impl Walk<'_> {
     /// What the shell itself does for a name. Nothing: a program goes by it.
-    pub(super) fn builtin(
+    pub(crate) fn builtin(
         &mut self,
         name: &str,
         fields: &[Field],
@@ -227,7 +227,7 @@ impl Walk<'_> {
     }
 
     /// `[[ … ]]`: words are not split, but numbers are evaluated.
-    pub(super) fn test(&mut self, words: &[Word], state: &State) {
+    pub(crate) fn test(&mut self, words: &[Word], state: &State) {
         let bare = |at: usize| words.get(at).and_then(Word::bare).unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
             match word.bare().unwrap_or_default() {
@@ -259,7 +259,7 @@ impl Walk<'_> {
     }
 
     /// Assignments without a command.
-    pub(super) fn assign_all(&mut self, assigns: &[Assign], mut state: State) -> Outcome {
+    pub(crate) fn assign_all(&mut self, assigns: &[Assign], mut state: State) -> Outcome {
         for assign in assigns {
             self.named(&assign.name);
             self.assign(assign, &mut state);
@@ -316,7 +316,7 @@ impl Walk<'_> {
     }
 
     /// `export`, `declare` and their like.
-    pub(super) fn declare(
+    pub(crate) fn declare(
         &mut self,
         fields: &[Field],
         assigns: &[Assign],

@@ -1,20 +1,20 @@
 //! From words to what a command is given: braces, `~`, variables and patterns, as far as they are known.
 
-use super::{
+use crate::shell::{
     parse::Reason,
     state::{State, Val},
     tree::{Node, Piece, Word},
 };
 
 /// What a process substitution becomes: the name of a pipe.
-pub(super) const PIPE: &str = "/dev/fd/63";
+pub(crate) const PIPE: &str = "/dev/fd/63";
 
 /// The most words that braces may make of one.
 const MOST: usize = 256;
 
 /// One word that a command is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(crate) struct Field {
     /// What it says; as it is written where that is not known.
     pub text: String,
     pub shape: Shape,
@@ -22,7 +22,7 @@ pub(super) struct Field {
 
 /// How much is known of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// All of it.
     Known,
     /// Names of files that match this pattern, in which a backslash takes a character's meaning away.
@@ -37,30 +37,30 @@ pub(super) enum Shape {
 }
 
 impl Field {
-    pub(super) fn known(text: impl Into<String>) -> Self {
+    pub(crate) fn known(text: impl Into<String>) -> Self {
         Field { text: text.into(), shape: Shape::Known }
     }
 
     /// A word that is only known when it runs, as it is written.
-    pub(super) fn open(text: impl Into<String>) -> Self {
+    pub(crate) fn open(text: impl Into<String>) -> Self {
         Field { text: text.into(), shape: Shape::Open { splits: true, leads: true } }
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.shape, Shape::Open { .. })
     }
 
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.shape == Shape::Known
     }
 
     /// The word, where all of it is known.
-    pub(super) fn literal(&self) -> Option<&str> {
+    pub(crate) fn literal(&self) -> Option<&str> {
         self.is_known().then_some(self.text.as_str())
     }
 
     /// Whether it could turn out to be an option, though it is not written as one.
-    pub(super) fn may_be_option(&self) -> bool {
+    pub(crate) fn may_be_option(&self) -> bool {
         match &self.shape {
             Shape::Known => false,
             Shape::Pattern(pattern) => pattern.starts_with(['*', '?', '[']),
@@ -69,12 +69,12 @@ impl Field {
     }
 
     /// Whether it may become several words, or none.
-    pub(super) fn may_split(&self) -> bool {
+    pub(crate) fn may_split(&self) -> bool {
         matches!(self.shape, Shape::Open { splits: true, .. })
     }
 
     /// The same word with a beginning taken off, where it has that.
-    pub(super) fn without(&self, prefix: &str) -> Option<Field> {
+    pub(crate) fn without(&self, prefix: &str) -> Option<Field> {
         let text = self.text.strip_prefix(prefix)?.to_owned();
         let shape = match &self.shape {
             Shape::Pattern(pattern) => match pattern.strip_prefix(prefix) {
@@ -100,7 +100,7 @@ enum Atom<'a> {
 }
 
 /// What words become, and the commands within them, which run first.
-pub(super) fn fields(words: &[Word], state: &State) -> Result<Vec<Field>, Reason> {
+pub(crate) fn fields(words: &[Word], state: &State) -> Result<Vec<Field>, Reason> {
     let mut all = vec![];
     for word in words {
         match word.pieces.as_slice() {
@@ -114,7 +114,7 @@ pub(super) fn fields(words: &[Word], state: &State) -> Result<Vec<Field>, Reason
 }
 
 /// What one word becomes where it is neither split nor a pattern: a value, a redirection's target.
-pub(super) fn single(word: &Word, state: &State) -> Result<Field, Reason> {
+pub(crate) fn single(word: &Word, state: &State) -> Result<Field, Reason> {
     let mut atoms = atoms(word);
     tilde(&mut atoms, state);
     for atom in &mut atoms {
@@ -134,7 +134,7 @@ pub(super) fn single(word: &Word, state: &State) -> Result<Field, Reason> {
 }
 
 /// The commands within words, in order.
-pub(super) fn within<'a>(
+pub(crate) fn within<'a>(
     words: impl IntoIterator<Item = &'a Word>,
 ) -> impl Iterator<Item = &'a Node> {
     words.into_iter().flat_map(|word| &word.pieces).flat_map(|piece| match piece {
@@ -145,7 +145,7 @@ pub(super) fn within<'a>(
 }
 
 /// What is doubtful about words.
-pub(super) fn doubts<'a>(
+pub(crate) fn doubts<'a>(
     words: impl IntoIterator<Item = &'a Word>,
 ) -> impl Iterator<Item = &'a Reason> {
     words.into_iter().flat_map(|word| &word.pieces).filter_map(|piece| match piece {

@@ -2,10 +2,10 @@
 
 use cotter::{permission::Zone, tool::WordKind};
 
-use super::{
+use crate::shell::{
     below::Deep,
+    command_verdict::{Judged, plain_words},
     expand::Field,
-    judge::{Judged, plain_words},
     wrappers::Inner,
 };
 
@@ -74,7 +74,7 @@ const LOOKS: [(&str, usize); 61] = [
     ("-ignore_readdir_race", 0),
 ];
 
-pub(super) fn judge(fields: &[Field]) -> Judged {
+pub(crate) fn judge(fields: &[Field]) -> Judged {
     let mut judged = Judged::new(Zone::Safe);
     judged.words = plain_words(fields);
     let begins =

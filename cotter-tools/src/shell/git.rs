@@ -2,14 +2,14 @@
 
 use cotter::permission::Zone;
 
-use super::{
+use crate::shell::{
+    command_verdict::Judged,
     expand::{Field, Shape},
-    judge::Judged,
     options::Given,
 };
 
 /// What follows from options and operands together.
-pub(super) fn refine(name: &str, given: &Given, judged: &mut Judged) {
+pub(crate) fn refine(name: &str, given: &Given, judged: &mut Judged) {
     if SHOWS.contains(&name) {
         judged.kept.extend(given.operands.iter().filter_map(path_in_revision));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const MOST: usize = 2000;
 
 /// The paths a pattern stands for in a folder, as bash would write them. None: there are too many to tell.
-pub(super) fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
+pub(crate) fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
     let mut left = MOST;
     let (root, pattern) = match pattern.strip_prefix('/') {
@@ -60,7 +60,7 @@ fn matching(
 }
 
 /// Whether a name fits a pattern of `*`, `?`, `[…]` and escapes. Goes back to the last `*` only.
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name, mut star) = (0, 0, None);

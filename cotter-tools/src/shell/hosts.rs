@@ -4,11 +4,11 @@ use std::net::Ipv6Addr;
 
 use cotter::permission::host_name;
 
-pub(super) use crate::fetch::address::zone_of;
+pub(crate) use crate::fetch::address::zone_of;
 
 /// Where an address leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Leads {
+pub(crate) enum Leads {
     /// To a host.
     To(String),
     /// To a host, if letters mean the same to everybody.
@@ -30,7 +30,7 @@ const SCHEMES: [&str; 28] = [
 const GLOBS: [char; 4] = ['{', '}', '[', ']'];
 
 /// Where an address leads, with a scheme or without: `https://a/b`, `user@host:path`, `host:80/x`.
-pub(super) fn leads(address: &str) -> Leads {
+pub(crate) fn leads(address: &str) -> Leads {
     let (scheme, rest) = match address.split_once("://") {
         // Further on it is part of a path.
         Some((before, _)) if before.contains(['/', '?', '#']) => ("", address),

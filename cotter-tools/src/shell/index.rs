@@ -7,7 +7,7 @@ const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The files that the repository of a folder tracks, by their paths below it. `None` where that cannot be
 /// told: then any file may be one.
-pub(super) fn tracked(repository: &Path) -> Option<Vec<String>> {
+pub(crate) fn tracked(repository: &Path) -> Option<Vec<String>> {
     let mut bytes = vec![];
     let file = fs::File::open(repository.join(".git/index")).ok()?;
     if !file.metadata().ok()?.is_file() {

@@ -98,12 +98,12 @@ const TELLING_BEGINNINGS: [&str; 14] = [
 ];
 
 /// Whether a variable may stand before any command.
-pub(super) fn is_harmless(name: &str) -> bool {
+pub(crate) fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_")
 }
 
 /// Whether a variable is one that bash or programs go by, so that a script that sets it is not understood.
-pub(super) fn is_telling(name: &str) -> bool {
+pub(crate) fn is_telling(name: &str) -> bool {
     let begins = TELLING_BEGINNINGS.iter().any(|begin| name.starts_with(begin));
     !is_harmless(name) && (begins || TELLING.contains(&name))
 }

@@ -2,7 +2,7 @@
 
 use cotter::{permission::Zone, tool::WordKind};
 
-use super::{
+use crate::shell::{
     expand::{Field, Shape},
     table::Row,
 };
@@ -25,7 +25,7 @@ const PASSED_ON: [&str; 12] = [
 
 /// What a command was given.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(crate) struct Given {
     /// Options by name (`r`, `recursive`), with their values.
     pub options: Vec<(String, Option<Field>)>,
     pub operands: Vec<Field>,
@@ -46,7 +46,7 @@ pub(super) struct Given {
 
 /// Whether options may follow operands.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Until {
+pub(crate) enum Until {
     /// They may.
     End,
     /// What follows the first operand is somebody else's.
@@ -103,7 +103,7 @@ impl Takes {
 
 impl Given {
     /// Reads the words behind a command's name.
-    pub(super) fn read(row: &Row, fields: &[Field], until: Until) -> Given {
+    pub(crate) fn read(row: &Row, fields: &[Field], until: Until) -> Given {
         let mut given = Given::default();
         let mut words = fields.iter();
         let mut dashes = false;
@@ -147,12 +147,12 @@ impl Given {
     }
 
     /// Whether one of these options is given.
-    pub(super) fn has(&self, names: &[&str]) -> bool {
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.options.iter().any(|(name, _)| names.contains(&name.as_str()))
     }
 
     /// The values of these options.
-    pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Field> {
+    pub(crate) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Field> {
         self.options
             .iter()
             .filter(|(name, _)| names.contains(&name.as_str()))
@@ -245,7 +245,7 @@ impl Given {
 }
 
 /// What a word is that is no option.
-pub(super) fn kind_of(field: &Field) -> WordKind {
+pub(crate) fn kind_of(field: &Field) -> WordKind {
     if field.is_open() { WordKind::Open } else { WordKind::Operand }
 }
 

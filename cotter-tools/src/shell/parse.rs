@@ -5,7 +5,7 @@
 
 use std::{cell::OnceCell, rc::Rc};
 
-use super::tree::{Assign, Link, Node, Redirect, Simple, Value, Word};
+use crate::shell::tree::{Assign, Link, Node, Redirect, Simple, Value, Word};
 
 /// The longest command line that is read.
 const LONGEST: usize = 64 * 1024;
@@ -13,7 +13,7 @@ const LONGEST: usize = 64 * 1024;
 const DEEPEST: usize = 60;
 
 /// Why a command line is not understood.
-pub(super) type Reason = String;
+pub(crate) type Reason = String;
 type Parsed<T> = Result<T, Reason>;
 
 /// Words that open or close something where a command could stand.
@@ -23,13 +23,13 @@ const RESERVED: [&str; 19] = [
 ];
 
 /// What is read before a reason was found, and the reason.
-pub(super) struct Script {
+pub(crate) struct Script {
     pub node: Node,
     pub trouble: Option<Reason>,
 }
 
 /// Reads a command line that stands so deep within another.
-pub(super) fn parse_within(text: &str, depth: usize) -> Script {
+pub(crate) fn parse_within(text: &str, depth: usize) -> Script {
     if text.len() > LONGEST {
         let trouble = Some("it is longer than 64 KB".into());
         return Script { node: Node::Sequence(vec![]), trouble };
@@ -50,28 +50,28 @@ struct Document {
     body: Rc<OnceCell<Word>>,
 }
 
-pub(super) struct Parser<'a> {
-    pub(super) text: &'a str,
-    pub(super) at: usize,
-    pub(super) depth: usize,
+pub(crate) struct Parser<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) at: usize,
+    pub(crate) depth: usize,
     documents: Vec<Document>,
 }
 
 impl<'a> Parser<'a> {
     /// For the text of a here-document.
-    pub(super) fn of_document(text: &'a str, depth: usize) -> Self {
+    pub(crate) fn of_document(text: &'a str, depth: usize) -> Self {
         Parser { text, at: 0, depth, documents: vec![] }
     }
 
-    pub(super) fn rest(&self) -> &'a str {
+    pub(crate) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    pub(super) fn sees(&self, token: &str) -> bool {
+    pub(crate) fn sees(&self, token: &str) -> bool {
         self.rest().starts_with(token)
     }
 
-    pub(super) fn peek(&self) -> Option<char> {
+    pub(crate) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
     }
 
     /// One level deeper, as long as that is allowed.
-    pub(super) fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub(crate) fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEEPEST {
             return Err("it is nested too deeply".into());
         }
@@ -453,7 +453,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Whether a word begins here.
-    pub(super) fn at_word(&self) -> bool {
+    pub(crate) fn at_word(&self) -> bool {
         let process = self.sees("<(") || self.sees(">(");
         process || self.peek().is_some_and(|c| !is_meta(c))
     }
@@ -637,9 +637,9 @@ impl<'a> Parser<'a> {
                 body.push('\n');
             }
             let word = if document.raw {
-                Word { pieces: vec![super::tree::Piece::Quoted(body.clone())], source: body }
+                Word { pieces: vec![crate::shell::tree::Piece::Quoted(body.clone())], source: body }
             } else {
-                super::words::of_document(&body, self.depth)?
+                crate::shell::words::of_document(&body, self.depth)?
             };
             _ = document.body.set(word);
         }
@@ -647,7 +647,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Commands between `$(` or `<(` and their end.
-    pub(super) fn substituted(&mut self) -> Parsed<Node> {
+    pub(crate) fn substituted(&mut self) -> Parsed<Node> {
         if !self.documents.is_empty() {
             return Err("a here-document begins before a substitution on its line".into());
         }
@@ -662,7 +662,7 @@ impl<'a> Parser<'a> {
 }
 
 /// Characters that end a word.
-pub(super) fn is_meta(c: char) -> bool {
+pub(crate) fn is_meta(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '|' | '&' | ';' | '(' | ')' | '<' | '>')
 }
 
@@ -679,7 +679,7 @@ fn names_a_descriptor(text: &str) -> bool {
 }
 
 /// Commands whose arguments may be assignments.
-pub(super) fn is_declaration(name: &str) -> bool {
+pub(crate) fn is_declaration(name: &str) -> bool {
     matches!(name, "export" | "declare" | "typeset" | "local" | "readonly")
 }
 

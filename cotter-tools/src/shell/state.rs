@@ -4,14 +4,14 @@ use std::{path::PathBuf, rc::Rc};
 
 use cotter::Place;
 
-use super::{expand::Field, tree::Node};
+use crate::shell::{expand::Field, tree::Node};
 
 /// The most folders a script may be in at one point before nobody knows.
 const FOLDERS: usize = 4;
 
 /// What a name holds.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Val {
+pub(crate) enum Val {
     /// These words.
     Known(Vec<Field>),
     /// Only known when it runs.
@@ -20,7 +20,7 @@ pub(super) enum Val {
 
 /// What is known at one point of a script. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct State(Rc<Inner>);
+pub(crate) struct State(Rc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
@@ -39,7 +39,7 @@ struct Inner {
 
 impl State {
     /// At the beginning: no names, no functions, no arguments.
-    pub(super) fn new(place: &Place) -> Self {
+    pub(crate) fn new(place: &Place) -> Self {
         State(Rc::new(Inner {
             base: place.clone(),
             folders: vec![place.clone()],
@@ -52,7 +52,7 @@ impl State {
     }
 
     /// As another shell begins that is started here.
-    pub(super) fn afresh(&self, arguments: Vec<Field>) -> Self {
+    pub(crate) fn afresh(&self, arguments: Vec<Field>) -> Self {
         let mut state = self.clone();
         let inner = state.change();
         inner.names.clear();
@@ -63,7 +63,7 @@ impl State {
     }
 
     /// As it is at some later point, when names may hold anything.
-    pub(super) fn later(&self) -> Self {
+    pub(crate) fn later(&self) -> Self {
         let mut state = self.clone();
         let inner = state.change();
         inner.names.iter_mut().for_each(|(_, val)| *val = Val::Open);
@@ -75,7 +75,7 @@ impl State {
         Rc::make_mut(&mut self.0)
     }
 
-    pub(super) fn home(&self) -> Option<&str> {
+    pub(crate) fn home(&self) -> Option<&str> {
         match self.0.names.iter().any(|(name, _)| name == "HOME") {
             true => None,
             false => self.0.home.as_deref(),
@@ -83,25 +83,25 @@ impl State {
     }
 
     /// The folders it may be in; none where that is not known.
-    pub(super) fn folders(&self) -> &[Place] {
+    pub(crate) fn folders(&self) -> &[Place] {
         &self.0.folders
     }
 
     /// The same in a folder below or elsewhere, by its path.
-    pub(super) fn go(&mut self, folder: Option<&[PathBuf]>) {
+    pub(crate) fn go(&mut self, folder: Option<&[PathBuf]>) {
         let at = |path: &PathBuf| self.0.base.clone().with_cwd(path);
         let places = folder.unwrap_or_default().iter().map(at).collect();
         self.change().folders = places;
     }
 
     /// Sets a name. Of a list that is its first word only: what the whole is then, nobody keeps.
-    pub(super) fn set(&mut self, name: &str, val: Val) {
+    pub(crate) fn set(&mut self, name: &str, val: Val) {
         let is_list = self.0.lists.iter().any(|known| known == name);
         self.put(name, if is_list { Val::Open } else { val });
     }
 
     /// Sets a name to a list.
-    pub(super) fn set_list(&mut self, name: &str, val: Val) {
+    pub(crate) fn set_list(&mut self, name: &str, val: Val) {
         let single = matches!(&val, Val::Known(words) if words.len() < 2);
         self.change().lists.retain(|known| known != name);
         if !single {
@@ -119,7 +119,7 @@ impl State {
     }
 
     /// What a name holds, as it stands in `$name` or `${name[@]}`.
-    pub(super) fn value(&self, name: &str) -> Val {
+    pub(crate) fn value(&self, name: &str) -> Val {
         if let Ok(number) = name.parse::<usize>() {
             return match (&self.0.arguments, number) {
                 (Val::Known(words), 1..) => {
@@ -159,27 +159,27 @@ impl State {
         text.map_or(Val::Open, |text| Val::Known(vec![Field::known(text)]))
     }
 
-    pub(super) fn arguments(&self) -> Val {
+    pub(crate) fn arguments(&self) -> Val {
         self.0.arguments.clone()
     }
 
-    pub(super) fn set_arguments(&mut self, arguments: Val) {
+    pub(crate) fn set_arguments(&mut self, arguments: Val) {
         self.change().arguments = arguments;
     }
 
-    pub(super) fn define(&mut self, name: &str, body: Rc<Node>) {
+    pub(crate) fn define(&mut self, name: &str, body: Rc<Node>) {
         let functions = &mut self.change().functions;
         functions.retain(|(known, _)| known != name);
         functions.push((name.to_owned(), Some(body)));
     }
 
     /// The function of that name. Something within: which one is not known.
-    pub(super) fn function(&self, name: &str) -> Option<Option<Rc<Node>>> {
+    pub(crate) fn function(&self, name: &str) -> Option<Option<Rc<Node>>> {
         self.0.functions.iter().find(|(known, _)| known == name).map(|(_, body)| body.clone())
     }
 
     /// What holds whichever of two ways was taken.
-    pub(super) fn join(mut self, other: &State) -> State {
+    pub(crate) fn join(mut self, other: &State) -> State {
         if self.is(other) {
             return self;
         }
@@ -227,7 +227,7 @@ impl State {
     }
 
     /// Whether both know the same.
-    pub(super) fn is(&self, other: &State) -> bool {
+    pub(crate) fn is(&self, other: &State) -> bool {
         let (a, b) = (&self.0, &other.0);
         let bodies = |inner: &Inner| -> Vec<_> {
             let at = |body: &Option<Rc<Node>>| body.as_ref().map(Rc::as_ptr);

@@ -15,7 +15,7 @@ use Takes::{Copies, Hosts, Maybe, Nothing, Reads, Sub, Text, TextThenReads, Writ
 
 /// How a command's operands are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(crate) enum Takes {
     /// There should be none: one that stands there is not known.
     Nothing,
     /// They are words, no files: `echo a`.
@@ -38,7 +38,7 @@ pub(super) enum Takes {
 
 /// What is known of one command.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Its name, with that of a command within: `git diff`.
     pub name: &'static str,
     pub zone: Zone,
@@ -76,12 +76,12 @@ const fn one_dash(name: &'static str, zone: Zone, takes: Takes, long: &'static s
 }
 
 /// The row of that name.
-pub(super) fn row_of(name: &str) -> Option<&'static Row> {
+pub(crate) fn row_of(name: &str) -> Option<&'static Row> {
     TABLE.binary_search_by(|row| row.name.cmp(name)).ok().map(|at| &TABLE[at])
 }
 
 /// The row of a command that nobody knows.
-pub(super) static UNKNOWN: Row = row("", Build, Maybe, "", "");
+pub(crate) static UNKNOWN: Row = row("", Build, Maybe, "", "");
 
 const GIT_LOOK: &str = "stat? numstat shortstat name-only name-status no-color color? color-words? word-diff? patch no-patch unified= oneline graph decorate? no-decorate all branches? tags? remotes? max-count= skip= since= until= after= before= author= committer= grep= invert-grep regexp-ignore-case merges no-merges first-parent reverse follow format= pretty? date= abbrev-commit no-abbrev-commit abbrev? cached staged merge-base summary minimal patience histogram ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol check quiet exit-code diff-filter= find-renames? find-copies? no-renames raw full-index binary no-ext-diff no-textconv no-index! ext-diff! textconv! output> no-prefix cc left-right cherry-pick topo-order date-order source show-signature! name-rev dirstat? relative? inter-hunk-context= function-context submodule? ignore-submodules? pickaxe-all pickaxe-regex ancestry-path boundary simplify-by-decoration no-notes notes? full-history not pathspec-from-file< ";
 

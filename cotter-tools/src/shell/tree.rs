@@ -4,7 +4,7 @@ use std::{cell::OnceCell, rc::Rc};
 
 /// A script, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// Words, assignments and redirections.
     Simple(Simple),
     /// One after the other, whatever comes of each.
@@ -41,14 +41,14 @@ pub(super) enum Node {
 
 /// How two commands hang together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(crate) enum Link {
     And,
     Or,
 }
 
 /// A simple command.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Simple {
+pub(crate) struct Simple {
     /// What stands before the command, or what `export` and its like declare.
     pub assigns: Vec<Assign>,
     pub words: Vec<Word>,
@@ -57,7 +57,7 @@ pub(super) struct Simple {
 
 /// `name=value`, `name+=value`, `name[subscript]=value`, `name=(…)`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Assign {
+pub(crate) struct Assign {
     pub name: String,
     pub subscript: Option<String>,
     pub append: bool,
@@ -66,14 +66,14 @@ pub(super) struct Assign {
 
 /// What is assigned.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Word(Word),
     List(Vec<Word>),
 }
 
 /// A redirection.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Redirect {
+pub(crate) enum Redirect {
     /// From a file.
     From(Word),
     /// To a file: `>`, `>>`, `>|`, `&>`, `&>>`, `>& file`.
@@ -88,14 +88,14 @@ pub(super) enum Redirect {
 
 /// A word in its pieces, and as it is written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Word {
+pub(crate) struct Word {
     pub source: String,
     pub pieces: Vec<Piece>,
 }
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// Characters that mean themselves.
     Quoted(String),
     /// Characters without quotes: patterns, braces and `~` mean something.
@@ -110,7 +110,7 @@ pub(super) enum Piece {
 
 impl Word {
     /// The word if it is bare text and nothing else: what may be a reserved word.
-    pub(super) fn bare(&self) -> Option<&str> {
+    pub(crate) fn bare(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [Piece::Bare(text)] => Some(text),
             _ => None,

@@ -18,12 +18,11 @@ use cotter::{
     tool::{Command, Doubt, Facts, Word as Told, WordKind},
 };
 
-use super::{
+use crate::shell::{
     below::{self, Deep},
+    command_verdict::{Judged, judge},
     expand::{self, Field, Shape},
-    glob,
-    judge::{Judged, judge},
-    parse, second, special,
+    glob, parse, programs as special, second_parser as second,
     state::{State, Val},
     tree::{Link, Node, Redirect, Simple, Value, Word},
     wrappers::Inner,
@@ -36,9 +35,9 @@ const MOST: usize = 1500;
 /// The most times a loop is gone through before nothing is known.
 const ROUNDS: usize = 6;
 
-pub(super) struct Walk<'a> {
-    pub(super) place: &'a Place,
-    pub(super) facts: Facts,
+pub(crate) struct Walk<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) facts: Facts,
     /// The next pipeline's number, and the one everything is part of.
     next: u32,
     within: Option<u32>,
@@ -56,24 +55,24 @@ pub(super) struct Walk<'a> {
     /// Links that were made so far.
     links: Vec<PathBuf>,
     /// What runs when the script ends.
-    pub(super) traps: Vec<String>,
+    pub(crate) traps: Vec<String>,
     /// What is known where a function returns, or a loop is left.
-    pub(super) returns: Vec<State>,
-    pub(super) escapes: Vec<State>,
+    pub(crate) returns: Vec<State>,
+    pub(crate) escapes: Vec<State>,
 }
 
 /// What is known after a command that succeeded, and after one that failed. Nothing: it never comes there.
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     pub ok: Option<State>,
     pub failed: Option<State>,
 }
 
 impl Outcome {
-    pub(super) fn same(state: State) -> Self {
+    pub(crate) fn same(state: State) -> Self {
         Outcome { ok: Some(state.clone()), failed: Some(state) }
     }
 
-    pub(super) fn never() -> Self {
+    pub(crate) fn never() -> Self {
         Outcome { ok: None, failed: None }
     }
 
@@ -91,7 +90,7 @@ fn join(a: Option<State>, b: Option<State>) -> Option<State> {
 
 /// How a command is called: what goes with it besides its words.
 #[derive(Clone, Default)]
-pub(super) struct Call {
+pub(crate) struct Call {
     pub number: u32,
     pub writes_to: Vec<PathBuf>,
     /// What it is given to read, where that is known.
@@ -101,7 +100,7 @@ pub(super) struct Call {
 
 /// Who answers to a command's name.
 #[derive(Clone, Copy, Default, PartialEq)]
-pub(super) enum By {
+pub(crate) enum By {
     /// Functions, then the shell itself, then programs.
     #[default]
     All,
@@ -111,7 +110,7 @@ pub(super) enum By {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(place: &'a Place) -> Self {
+    pub(crate) fn new(place: &'a Place) -> Self {
         Walk {
             place,
             facts: Facts::zone(Zone::Safe),
@@ -132,7 +131,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes through a whole command line, and what it leaves for its end.
-    pub(super) fn whole(&mut self, command: &str) {
+    pub(crate) fn whole(&mut self, command: &str) {
         let end = self.text(command, State::new(self.place)).either();
         for trap in std::mem::take(&mut self.traps) {
             if let Some(end) = &end {
@@ -147,7 +146,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn unclear(&mut self, why: impl Into<String>) {
+    pub(crate) fn unclear(&mut self, why: impl Into<String>) {
         self.facts.zone = self.facts.zone.max(Zone::Build);
         self.doubt(Doubt::NotUnderstood(why.into()));
     }
@@ -158,7 +157,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn run(&mut self, node: &Node, state: State) -> Outcome {
+    pub(crate) fn run(&mut self, node: &Node, state: State) -> Outcome {
         if self.depth >= DEEPEST || self.seen >= MOST {
             self.unclear("it runs more commands than can be looked at");
             return Outcome::same(state);
@@ -278,7 +277,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs something whose output does not go where that of the rest does.
-    pub(super) fn aside(&mut self, node: &Node, state: &State) {
+    pub(crate) fn aside(&mut self, node: &Node, state: &State) {
         let kept = (self.within.take(), std::mem::take(&mut self.outputs));
         self.aside_here(node, state);
         (self.within, self.outputs) = kept;
@@ -399,8 +398,8 @@ impl<'a> Walk<'a> {
     }
 
     /// A name that is set.
-    pub(super) fn named(&mut self, name: &str) {
-        if super::names::is_telling(name) {
+    pub(crate) fn named(&mut self, name: &str) {
+        if crate::shell::names::is_telling(name) {
             self.unclear(format!("`{name}=…` changes what later commands do"));
         }
     }
@@ -450,7 +449,7 @@ impl<'a> Walk<'a> {
             return self.declare(&fields, &simple.assigns, state, &call);
         }
         for assign in &simple.assigns {
-            if !super::names::is_harmless(&assign.name) || assign.subscript.is_some() {
+            if !crate::shell::names::is_harmless(&assign.name) || assign.subscript.is_some() {
                 self.unclear(format!(
                     "`{}=…` before a command may change what it does",
                     assign.name
@@ -461,11 +460,11 @@ impl<'a> Walk<'a> {
     }
 
     /// A command with its words, whoever answers to its name.
-    pub(super) fn command(&mut self, fields: Vec<Field>, state: State, call: &Call) -> Outcome {
+    pub(crate) fn command(&mut self, fields: Vec<Field>, state: State, call: &Call) -> Outcome {
         let Some(name) = fields.first() else { return Outcome::same(state) };
         let Some(name) = name.literal().map(str::to_owned) else {
             self.unclear(format!("`{}` is only known when it runs", name.text));
-            let words = super::judge::plain_words(&fields).into_iter();
+            let words = crate::shell::command_verdict::plain_words(&fields).into_iter();
             let open = |(field, kind): (Field, WordKind)| {
                 let kind = if field.is_known() { kind } else { WordKind::Open };
                 (field, kind)
@@ -498,7 +497,7 @@ impl<'a> Walk<'a> {
         state: State,
         call: &Call,
     ) -> Outcome {
-        self.tell(super::judge::plain_words(fields), Zone::Safe, call);
+        self.tell(crate::shell::command_verdict::plain_words(fields), Zone::Safe, call);
         if let Some((_, forks)) = self.calls.iter().find(|(called, _)| called == name) {
             if self.forks > *forks {
                 self.facts.zone = Zone::Never;
@@ -532,7 +531,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A name that means something else once the function under way is left.
-    pub(super) fn locals(&mut self, name: &str) {
+    pub(crate) fn locals(&mut self, name: &str) {
         if !self.calls.is_empty() {
             self.locals.push(name.to_owned());
         }
@@ -664,7 +663,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads a text as commands, and runs them.
-    pub(super) fn text(&mut self, text: &str, state: State) -> Outcome {
+    pub(crate) fn text(&mut self, text: &str, state: State) -> Outcome {
         let script = parse::parse_within(text, self.depth.min(50));
         let outcome = self.run(&script.node, state.clone());
         if let Some(why) = script.trouble {
@@ -683,7 +682,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Keeps what a command was found to touch. What it runs in turn is handed back.
-    pub(super) fn note(&mut self, judged: Judged, state: &State, call: &Call) -> Vec<Inner> {
+    pub(crate) fn note(&mut self, judged: Judged, state: &State, call: &Call) -> Vec<Inner> {
         let mut zone = judged.zone;
         for field in &judged.reads {
             zone = zone.max(self.reads(field, state));
@@ -782,7 +781,7 @@ impl<'a> Walk<'a> {
     }
 
     /// One more command.
-    pub(super) fn tell(&mut self, words: Vec<(Field, WordKind)>, zone: Zone, call: &Call) {
+    pub(crate) fn tell(&mut self, words: Vec<(Field, WordKind)>, zone: Zone, call: &Call) {
         let words =
             words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
         let mut writes_to = call.writes_to.clone();
@@ -833,7 +832,7 @@ impl<'a> Walk<'a> {
 
     /// What a redirection leads to. Nothing: no file.
     fn target(&mut self, word: &Word, redirect: &Redirect, state: &State) -> Option<Field> {
-        if matches!(word.pieces.as_slice(), [super::tree::Piece::Process(_)]) {
+        if matches!(word.pieces.as_slice(), [crate::shell::tree::Piece::Process(_)]) {
             return None;
         }
         if matches!(redirect, Redirect::Text(_)) {
@@ -853,7 +852,7 @@ impl<'a> Walk<'a> {
         Some(field)
     }
 
-    pub(super) fn reads(&mut self, field: &Field, state: &State) -> Zone {
+    pub(crate) fn reads(&mut self, field: &Field, state: &State) -> Zone {
         let paths = self.touched(field, state);
         let zone = paths.iter().map(|path| self.place.zone_of_read(path)).max();
         for path in paths {
@@ -864,7 +863,7 @@ impl<'a> Walk<'a> {
         zone.unwrap_or(Zone::Safe)
     }
 
-    pub(super) fn writes(&mut self, field: &Field, state: &State) -> (Zone, Vec<PathBuf>) {
+    pub(crate) fn writes(&mut self, field: &Field, state: &State) -> (Zone, Vec<PathBuf>) {
         let paths = self.touched(field, state);
         let zone = paths.iter().map(|path| self.place.zone_of_write(path)).max();
         for path in &paths {
@@ -894,7 +893,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The paths a word stands for, links resolved.
-    pub(super) fn touched(&mut self, field: &Field, state: &State) -> Vec<PathBuf> {
+    pub(crate) fn touched(&mut self, field: &Field, state: &State) -> Vec<PathBuf> {
         let text = field.text.as_str();
         if text.is_empty() {
             return vec![];
@@ -958,7 +957,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes to a folder that a word names, where that is known.
-    pub(super) fn go(&mut self, folder: &Field, state: &mut State) {
+    pub(crate) fn go(&mut self, folder: &Field, state: &mut State) {
         let paths = self.touched(folder, state);
         match folder.is_known() && !paths.is_empty() {
             true => state.go(Some(&paths)),

@@ -1,6 +1,6 @@
 //! The words of a command line: quotes, escapes and expansions, by bash's rules. Pure.
 
-use super::{
+use crate::shell::{
     parse::{Parser, Reason, is_meta, parse_within},
     tree::{Node, Piece, Word},
 };
@@ -8,7 +8,7 @@ use super::{
 type Parsed<T> = Result<T, Reason>;
 
 /// The text of a here-document whose delimiter is not quoted: expansions mean something, quotes do not.
-pub(super) fn of_document(text: &str, depth: usize) -> Parsed<Word> {
+pub(crate) fn of_document(text: &str, depth: usize) -> Parsed<Word> {
     let mut parser = Parser::of_document(text, depth);
     let mut pieces = Pieces::default();
     while let Some(c) = parser.peek() {
@@ -58,7 +58,7 @@ impl Pieces {
 
 impl Parser<'_> {
     /// A word. There must be one.
-    pub(super) fn word(&mut self) -> Parsed<Word> {
+    pub(crate) fn word(&mut self) -> Parsed<Word> {
         if !self.at_word() {
             return Err(match self.peek() {
                 Some(odd) => format!("`{}` stands where a word should", odd.escape_debug()),
@@ -69,7 +69,7 @@ impl Parser<'_> {
     }
 
     /// A word, or an empty one where none stands.
-    pub(super) fn word_or_nothing(&mut self) -> Parsed<Word> {
+    pub(crate) fn word_or_nothing(&mut self) -> Parsed<Word> {
         let start = self.at;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
         let end = self.rest().find(|c| !plain(c)).unwrap_or(self.rest().len());
@@ -401,7 +401,7 @@ impl Parser<'_> {
     }
 
     /// An arithmetic expression up to its `))`: what is doubtful about it, and commands within.
-    pub(super) fn arithmetic(&mut self) -> Parsed<(Option<Reason>, Vec<Node>)> {
+    pub(crate) fn arithmetic(&mut self) -> Parsed<(Option<Reason>, Vec<Node>)> {
         let (mut open, mut doubt, mut within) = (0usize, None, vec![]);
         loop {
             let c = self.peek().ok_or("`((` is never closed")?;
@@ -434,7 +434,7 @@ impl Parser<'_> {
     }
 
     /// The words of `[[ … ]]`, operators among them, up to its end.
-    pub(super) fn test_words(&mut self) -> Parsed<Vec<Word>> {
+    pub(crate) fn test_words(&mut self) -> Parsed<Vec<Word>> {
         let mut words: Vec<Word> = vec![];
         loop {
             while self.peek().is_some_and(|c| matches!(c, ' ' | '\t' | '\n')) {

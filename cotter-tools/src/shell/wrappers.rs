@@ -2,17 +2,17 @@
 
 use cotter::{permission::Zone, tool::WordKind};
 
-use super::{
+use crate::shell::{
+    command_verdict::{Judged, plain_words},
     expand::{Field, Shape},
-    judge::{Judged, plain_words},
     options::{Given, Until, kind_of},
-    special::is_pipe,
+    programs::is_pipe,
     table::{Row, Takes},
 };
 
 /// A command that another one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Inner {
+pub(crate) enum Inner {
     /// A program with its words. No function and no builtin goes by its name.
     Program(Vec<Field>),
     /// A command of this shell, functions aside: `command ls`, `builtin cd x`.
@@ -114,7 +114,7 @@ static WRAPPERS: [Wrapper; 27] = [
 ];
 
 /// What a command is that runs another one, where the name is one of those.
-pub(super) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
+pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.row.name == name) {
         return Some(simple(wrapper, fields));
     }
@@ -139,7 +139,7 @@ pub(super) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
         | "faketime" => asking(fields, "runs commands in its own way"),
         "flock" => flock(fields),
         "ssh" | "mosh" => ssh(fields),
-        "find" | "gfind" => super::find::judge(fields),
+        "find" | "gfind" => crate::shell::find::judge(fields),
         _ => return None,
     })
 }
@@ -166,7 +166,7 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
     for (field, name) in
         rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
     {
-        if !super::names::is_harmless(name) {
+        if !crate::shell::names::is_harmless(name) {
             judged.unclear(format!("`{name}=…` may change what a command does"));
         }
         kinds.push(kind_of(field));

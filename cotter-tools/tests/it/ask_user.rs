@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cotter::{Agent, AgentConfig, FnTool, Mention, ToolSpec, permission::Zone, tool::Facts};
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
-use cotter_tools::ask_user::AskUser;
+use cotter_tools::agents::ask_user::AskUser;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

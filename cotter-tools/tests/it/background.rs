@@ -4,7 +4,11 @@ use std::{fs, path::Path, time::Duration};
 
 use cotter::Agent;
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
-use cotter_tools::{background::background, bash::Bash, files, process::Runner};
+use cotter_tools::{
+    bash::{Bash, background::background},
+    files,
+    process::Runner,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use cotter::{
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{
     bash::Bash,
-    process::{Environment, Runner},
+    process::{Runner, environment::Environment},
 };
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};

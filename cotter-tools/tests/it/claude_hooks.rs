@@ -26,7 +26,11 @@ use cotter_files::{
     trust::snapshot::Snapshot,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
-use cotter_tools::{bash::Bash, hooks::HookRunner, process::Runner, webhook::Webhooks};
+use cotter_tools::{
+    bash::Bash,
+    hooks::{HookRunner, webhook::Webhooks},
+    process::Runner,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

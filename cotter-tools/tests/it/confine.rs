@@ -9,7 +9,7 @@ use std::{
 use cotter::{Place, permission::Zone, tool::Facts};
 use cotter_tools::{
     confine::{Confinement, Sandbox},
-    process::{Environment, Exit, Runner},
+    process::{Exit, Runner, environment::Environment},
 };
 use expect_test::{Expect, expect};
 

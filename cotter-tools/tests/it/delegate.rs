@@ -18,7 +18,7 @@ use cotter::{
     tool::Facts,
 };
 use cotter_test::{Scripted, Step, shown_event, transcript};
-use cotter_tools::delegate::Delegate;
+use cotter_tools::agents::delegate::Delegate;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};

@@ -9,7 +9,7 @@ use cotter::{Agent, Place, Session};
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::Bash,
-    process::{Environment, Job, Runner},
+    process::{Job, Runner, environment::Environment},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;

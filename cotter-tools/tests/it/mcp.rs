@@ -18,7 +18,7 @@ use cotter::{
 };
 use cotter_files::document::Document;
 use cotter_test::{Recording, Scripted, Step, transcript};
-use cotter_tools::mcp::{Mcp, Pins, Servers, Surroundings};
+use cotter_tools::mcp::{Mcp, Surroundings, config::Servers, pins::Pins};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

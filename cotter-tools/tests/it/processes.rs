@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use cotter_tools::process::{Exit, Runner, Stream};
+use cotter_tools::process::{Exit, Runner, running::Stream};
 use expect_test::{Expect, expect};
 
 use crate::machine::{Scratch, alive, gone, job, pid_in, runner, with_environment};

@@ -1,8 +1,5 @@
 //! `cotter hooks log`: each hook as it ran, out of the records of a session; with `-f`, as it runs.
 
-mod tail;
-mod telling;
-
 use std::{
     collections::HashMap,
     io::{self, Write},
@@ -15,15 +12,17 @@ use cotter::text;
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-use self::{tail::Tail, telling::Telling};
+use crate::commands::hooks::{log_printer::Telling, tail::Tail};
 use crate::{
-    cli::LogArgs,
+    args::LogArgs,
     commands::{explain::block_on, run::abort_on_signal},
-    failure::Failure,
-    say, screen,
-    sessions::Sessions,
-    setup,
-    style::{Style, When},
+    error::Failure,
+    say,
+    setup::{self, sessions::Sessions},
+    terminal::{
+        screen,
+        style::{Style, When},
+    },
 };
 
 /// How often a file is looked at that may have grown.
@@ -231,7 +230,7 @@ impl Follow {
                 continue;
             }
             // One whose first line is not whole yet is looked at again.
-            match tail::folder_of(&self.sessions.store.path(&id)?) {
+            match crate::commands::hooks::tail::folder_of(&self.sessions.store.path(&id)?) {
                 None => {}
                 Some(cwd) if cwd == folder => self.add(id, before)?,
                 Some(_) => _ = self.known.insert(id, None),

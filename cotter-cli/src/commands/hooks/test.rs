@@ -15,11 +15,14 @@ use cotter_files::claude;
 use serde_json::Value;
 
 use crate::{
-    cli::TrialArgs,
+    args::TrialArgs,
     commands::{explain, run::unless_aborted},
-    failure::Failure,
-    say, screen, setup,
-    style::{Style, When},
+    error::Failure,
+    say, setup,
+    terminal::{
+        screen,
+        style::{Style, When},
+    },
 };
 
 /// The most of an input that is read from a file.

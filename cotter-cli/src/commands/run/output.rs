@@ -14,16 +14,18 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-use super::spinner::Spinner;
+use crate::terminal::spinner::Spinner;
 use crate::{
-    cli::Format,
-    failure::Failure,
-    screen::Screen,
-    style::{Style, When},
+    args::Format,
+    error::Failure,
+    terminal::{
+        screen::Screen,
+        style::{Style, When},
+    },
 };
 
 /// Where a run is told.
-pub(super) struct Output {
+pub(crate) struct Output {
     format: Format,
     /// Of standard error.
     style: Style,
@@ -40,7 +42,7 @@ pub(super) struct Output {
 
 /// Whether anybody sees the questions of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asks {
+pub(crate) enum Asks {
     /// Nobody wanted to be asked.
     Unwanted,
     /// Somebody wanted to, and there is no terminal.
@@ -53,7 +55,7 @@ pub(super) enum Asks {
 const CALL_CHARS: usize = 200;
 
 impl Output {
-    pub(super) fn new(format: Format, when: When) -> Self {
+    pub(crate) fn new(format: Format, when: When) -> Self {
         let screen = Screen::default();
         let spinner = Spinner::new(format == Format::Text, screen.clone());
         let style = Style::on_stderr(when);
@@ -69,28 +71,28 @@ impl Output {
     }
 
     /// Says who may be asked.
-    pub(super) fn set_asks(&mut self, asks: Asks) {
+    pub(crate) fn set_asks(&mut self, asks: Asks) {
         self.asks = asks;
     }
 
     /// Where the run is told: whoever asks the person puts the question there.
-    pub(super) fn screen(&self) -> &Screen {
+    pub(crate) fn screen(&self) -> &Screen {
         &self.screen
     }
 
     /// Tells the person something that is not the answer.
-    pub(super) fn warn(&mut self, words: &str) {
+    pub(crate) fn warn(&mut self, words: &str) {
         self.screen.tell(format!("{} {}", self.style.warning("warning:"), text::show(words)));
     }
 
     /// Tells which model answers, where that may be a surprise.
-    pub(super) fn tell_model(&mut self, words: &str) {
+    pub(crate) fn tell_model(&mut self, words: &str) {
         let label = self.style.muted("model:");
         self.note(&label, words);
     }
 
     /// Tells that a session was opened: the first event of it, before any run.
-    pub(super) fn opened(&mut self, session: &Session) -> Result<(), Failure> {
+    pub(crate) fn opened(&mut self, session: &Session) -> Result<(), Failure> {
         let opening = match self.format {
             Format::StreamJson => session.events().try_next(),
             _ => None,
@@ -100,7 +102,7 @@ impl Output {
     }
 
     /// Tells a run while it goes on. A reader who leaves aborts it: nobody would see the rest.
-    pub(super) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
+    pub(crate) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
         let screen = self.screen.clone();
         let _following = screen.follow();
         loop {
@@ -118,7 +120,7 @@ impl Output {
     }
 
     /// Tells what came of it, with what may help where it failed. A reader who left is no error, a full disk is.
-    pub(super) fn finish(&mut self, reply: &Reply, hint: Option<String>) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self, reply: &Reply, hint: Option<String>) -> Result<(), Failure> {
         let written = match self.format {
             Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
             Format::Text => answer(&reply.text()),

@@ -1,0 +1,402 @@
+//! Plugins: where they lie, which are switched on, and what each brings. Where a gate of one may be lost,
+//! nothing starts.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use cotter::{Origin, Place, text};
+use cotter_files::{
+    claude::{self, plugin::Plugin},
+    document::{Document, Node},
+    extensions::{Diagnostic, Loading, Severity},
+    settings::Written,
+};
+use cotter_tools::mcp::config::{McpServer, Servers};
+
+use crate::claude::{
+    Brings, Part, SETTINGS, home_folder,
+    settings::{Enabled, enabled},
+};
+use crate::{error::Failure, paths as home};
+
+/// A plugin that the person's settings name.
+pub(crate) fn named_plugin(written: &Written, place: &Place) -> Result<Part, Failure> {
+    let root = match (written.text.strip_prefix("~/"), home::folder()) {
+        (Some(below), Some(home)) => home.join(below),
+        _ => PathBuf::from(&written.text),
+    };
+    if !root.is_absolute() {
+        let error = written.place.error(format!("`{}` is not a whole path", written.text));
+        return Err(error.with_hint("begin it with `/` or `~/`").into());
+    }
+    if home::is_projects(&root, place.project()) {
+        let error = written.place.error(format!("`{}` lies in the project", written.text));
+        let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
+        return Err(error.with_hint(hint).into());
+    }
+    if !root.is_dir() {
+        let error = written.place.error(format!("there is no folder `{}`", written.text));
+        let error = error.with_hint("a gate may have been in it: take it out to go on without");
+        let mut part = Part::new(&root, Origin::User);
+        part.broken = Some(error.into());
+        return Ok(part);
+    }
+    let way_out = format!("mend it, or take it out of `plugins` at {}", written.place);
+    Ok(own_plugin(&root, Origin::User, Otherwise::Broken, &way_out))
+}
+
+/// What a folder is where a plugin should be, and nothing of one is in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    /// Something else, which is told.
+    Told,
+    /// A plugin that lost all it had: somebody counts on it.
+    Broken,
+}
+
+/// Where a plugin lies.
+pub(crate) struct At<'a> {
+    /// As its author knows it.
+    pub(crate) shown: &'a Path,
+    /// Where it is read from.
+    pub(crate) folder: &'a Path,
+    pub(crate) origin: Origin,
+    pub(crate) otherwise: Otherwise,
+    /// What to do where it is broken.
+    pub(crate) way_out: &'a str,
+}
+
+/// One that lies somewhere of the person's. What lies in the project is not theirs, whoever names it.
+pub(crate) fn persons_plugin(
+    root: &Path,
+    origin: &Origin,
+    otherwise: Otherwise,
+    place: &Place,
+    way_out: &str,
+) -> Part {
+    if !home::is_projects(root, place.project()) {
+        return own_plugin(root, origin.clone(), otherwise, way_out);
+    }
+    let mut part = Part::new(root, origin.clone());
+    let why = "it lies in the project, and is not used as one of yours";
+    let told = Diagnostic::new(root, None, Severity::Rejected, why);
+    part.broken = Some(broken(&told, way_out));
+    part
+}
+
+fn own_plugin(root: &Path, origin: Origin, otherwise: Otherwise, way_out: &str) -> Part {
+    let at = At { shown: root, folder: root, origin, otherwise, way_out };
+    at.read(|path| claude::Source::new(path))
+}
+
+impl At<'_> {
+    /// What it brings. Where a gate of it may be lost, nothing of it counts, and nothing starts.
+    pub(crate) fn read(&self, source: impl Fn(&Path) -> claude::Source) -> Part {
+        let At { shown, folder, origin, .. } = self;
+        let mut part = Part::new(shown, origin.clone());
+        let nothing = || {
+            let why = "it is no plugin: nothing of one is in it";
+            Diagnostic::new(shown, None, Severity::Warning, why)
+        };
+        let plugin = match (Plugin::load(folder), self.otherwise) {
+            (Ok(Some(plugin)), _) => plugin,
+            (Ok(None), Otherwise::Told) => {
+                part.told.push(nothing());
+                return part;
+            }
+            (Ok(None), Otherwise::Broken) => return self.broken(part, nothing()),
+            (Err(told), _) => return self.broken(part, told),
+        };
+        let plugin = self.as_known(plugin);
+        if let Some(told) = plugin.broken.first() {
+            let told = told.clone();
+            return self.broken(part, told);
+        }
+        part.told.extend(plugin.diagnostics.iter().cloned());
+        let (hooks, told) = plugin.command_hooks(source);
+        part.settings.hooks = hooks;
+        part.told.extend(told);
+        for file in &plugin.servers {
+            part.servers =
+                part.servers.or(servers(&plugin, &file.path, &file.text, &mut part.told));
+        }
+        let loading = Loading::trusted(origin.clone());
+        let (folder, shown) = (folder.to_path_buf(), shown.to_path_buf());
+        part.brings.push(Brings { folder, shown, loading, plugin: Some(plugin) });
+        part
+    }
+
+    fn broken(&self, mut part: Part, mut told: Diagnostic) -> Part {
+        self.name(&mut told.path);
+        part.broken = Some(broken(&told, self.way_out));
+        part
+    }
+
+    /// A plugin that was read from a copy, under the names its author knows.
+    fn as_known(&self, mut plugin: Plugin) -> Plugin {
+        plugin.hooks.iter_mut().chain(&mut plugin.servers).for_each(|file| {
+            self.name(&mut file.path);
+        });
+        let told = plugin.diagnostics.iter_mut().chain(&mut plugin.broken);
+        told.for_each(|told| self.name(&mut told.path));
+        plugin.root = self.shown.to_owned();
+        plugin
+    }
+
+    /// A path in it as its author knows it.
+    fn name(&self, path: &mut PathBuf) {
+        let real = self.folder.canonicalize().unwrap_or_else(|_| self.folder.to_owned());
+        match path.strip_prefix(&real) {
+            Ok(within) if within == Path::new("") => *path = self.shown.to_owned(),
+            Ok(within) => *path = self.shown.join(within),
+            Err(_) if path == self.folder => *path = self.shown.to_owned(),
+            Err(_) => {}
+        }
+    }
+}
+
+/// The servers of a plugin, each by itself: one that cannot be read is told and left out.
+fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>) -> Servers {
+    let shown = path.display().to_string();
+    let mut reject = |line: Option<u32>, why: &str| {
+        let line = line.map(|line| line as usize);
+        told.push(Diagnostic::new(path, line, Severity::Rejected, why));
+    };
+    let document = match Document::parse(&shown, text) {
+        Ok(document) => document,
+        Err(why) => {
+            reject(why.place().map(|place| place.line()), why.message());
+            return Servers::default();
+        }
+    };
+    let object = document.root().object().and_then(|root| match root.get("mcpServers") {
+        Some(servers) => servers.object(),
+        None => Ok(root),
+    });
+    let object = match object {
+        Ok(object) => object,
+        Err(why) => {
+            reject(why.place().map(|place| place.line()), why.message());
+            return Servers::default();
+        }
+    };
+    let mut found = vec![];
+    for (name, node) in object.members().filter(|(name, _)| *name != "$schema") {
+        let line = Some(node.place().line());
+        let filled = plugin.filled_in(node.to_json());
+        let one = serde_json::json!({"mcpServers": {name: filled}}).to_string();
+        let read = Document::parse(&shown, &one).and_then(|one| Servers::from_document(&one));
+        match read {
+            Ok(read) => found.extend(read.into_iter().map(|server| named(plugin, server))),
+            Err(why) => {
+                let name = text::clip(&text::show_line(name), 40).into_owned();
+                reject(line, &format!("the server `{name}` cannot be read: {}", why.message()));
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// A plugin's server, under the name that its tools are published by, where that can be one.
+fn named(plugin: &Plugin, server: McpServer) -> McpServer {
+    let name = format!("plugin_{}_{}", plugin.name, server.name());
+    let Ok(mut named) = McpServer::new(&name, server.transport.clone()) else { return server };
+    named.allow = server.allow.clone();
+    named.deny = server.deny.clone();
+    named.read_only = server.read_only.clone();
+    named.timeout = server.timeout;
+    named.start_timeout = server.start_timeout;
+    named
+}
+
+/// The plugins that are switched on, of those that Claude Code installed. Those that are not are told.
+pub(crate) fn installed(
+    folder: &Path,
+    enabled: &Enabled,
+    origin: Origin,
+    place: &Place,
+) -> Vec<Part> {
+    let on: Vec<_> = enabled.iter().filter(|(_, (on, _))| *on).collect();
+    if on.is_empty() {
+        return vec![];
+    }
+    let path = folder.join("plugins/installed_plugins.json");
+    let mut list = Part::new(&path, origin.clone());
+    let known = match list_of_installed(&path, place) {
+        Ok(known) => known,
+        Err(failure) => {
+            let names: Vec<_> = on.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
+            list.broken = Some(failure.with_hint(format!(
+                "a gate may be in {}, so nothing runs: mend the file, or leave the folder out with \
+                 `\"claude\": {{\"home\": false}}` in your settings",
+                names.join(", ")
+            )));
+            return vec![list];
+        }
+    };
+    let mut parts = vec![];
+    for (id, (_, said)) in on {
+        let (file, word) = match origin {
+            Origin::Project => {
+                (&folder.join(SETTINGS[0]), "run with `--safe-mode`, or switch it off for you")
+            }
+            _ => (said, "or switch it off"),
+        };
+        let (roots, id) = (known.get(id), shown(id));
+        let way_out = format!(
+            "mend it, {word}: `\"enabledPlugins\": {{\"{id}\": false}}` in {}",
+            file.display()
+        );
+        if roots.is_none() {
+            list.told.push(missing(said, &id));
+        }
+        for (at, root) in roots.into_iter().flatten().enumerate() {
+            let Some(root) = root else {
+                let why = format!("`{id}` has no `installPath` that is a whole path");
+                let told = Diagnostic::new(&path, None, Severity::Rejected, why);
+                list.broken = Some(broken(&told, &way_out));
+                continue;
+            };
+            let mut part = persons_plugin(root, &origin, Otherwise::Broken, place, &way_out);
+            if at > 0 {
+                keep_hooks(&mut part);
+            }
+            parts.push(part);
+        }
+    }
+    let says = !list.told.is_empty() || list.broken.is_some();
+    parts.extend(says.then_some(list));
+    parts
+}
+
+/// Of a plugin that is installed twice, one counts, and the gates of both.
+fn keep_hooks(part: &mut Part) {
+    part.servers = Servers::default();
+    for brings in &mut part.brings {
+        brings.plugin.iter_mut().for_each(Plugin::keep_hooks_alone);
+    }
+    let why = "the plugin is installed elsewhere too, and used from there: of this one only its hooks are";
+    part.told.push(Diagnostic::new(&part.path, None, Severity::Warning, why));
+}
+
+/// A plugin's `name@marketplace`, fit to be seen.
+fn shown(id: &str) -> String {
+    text::clip(&text::show_line(id), 80).into_owned()
+}
+
+/// What is said of a plugin that is switched on and not installed.
+fn missing(said: &Path, id: &str) -> Diagnostic {
+    let why = format!("the plugin `{id}` is switched on and not installed: nothing of it is used");
+    Diagnostic::new(said, None, Severity::Rejected, why)
+}
+
+/// What is said of plugins that a project switches on where nothing of the home folder is used.
+pub(crate) fn left_out(switched: &Enabled) -> Vec<Part> {
+    let told = |id: &str, said: &Path| {
+        let id = shown(id);
+        let why =
+            format!("the plugin `{id}` is switched on, and nothing of your home folder is used");
+        Diagnostic::new(said, None, Severity::Warning, why)
+    };
+    told_of(switched, told)
+}
+
+/// A part for each plugin that is switched on, with nothing but what is said of it.
+fn told_of(switched: &Enabled, told: impl Fn(&str, &Path) -> Diagnostic) -> Vec<Part> {
+    let on = switched.iter().filter(|(_, (on, _))| *on);
+    let part = |(id, (_, said)): (&String, &(bool, PathBuf))| Part {
+        told: vec![told(id, said)],
+        ..Part::new(said, Origin::Project)
+    };
+    on.map(part).collect()
+}
+
+/// Why nothing starts.
+fn broken(told: &Diagnostic, way_out: &str) -> Failure {
+    let hint = format!("a gate may be in it, so nothing runs: {way_out}");
+    Failure::new(told.to_string()).with_hint(hint)
+}
+
+/// What is installed, and where it lies, as far as that can be told. No list: nothing is.
+fn list_of_installed(path: &Path, place: &Place) -> Result<Installed, Failure> {
+    let folder = path.parent().unwrap_or(path);
+    if folder.is_symlink() && !folder.exists() {
+        let cause = "it is a link that leads nowhere";
+        return Err(Failure::new(format!("{} cannot be read", folder.display())).with_cause(cause));
+    }
+    let Some(document) = Document::load(path)? else { return Ok(Installed::new()) };
+    let plugins = document.root().object()?.require("plugins")?.object()?;
+    Ok(plugins.members().map(|(id, node)| (id.to_owned(), roots(node, place))).collect())
+}
+
+/// Where each plugin lies, by `name@marketplace`. `None`: nobody can tell.
+type Installed = BTreeMap<String, Vec<Option<PathBuf>>>;
+
+/// Where an entry of the list holds, the nearest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    Here,
+    /// Or nobody can tell where.
+    Anywhere,
+    Elsewhere,
+}
+
+/// Where a plugin lies: one entry, or a list of them by scope. Those of other projects count where there are
+/// none but them.
+fn roots(node: Node<'_>, place: &Place) -> Vec<Option<PathBuf>> {
+    let entries: Vec<_> = node.list().map_or_else(|_| vec![node], Iterator::collect);
+    let root = |entry: Node<'_>| {
+        let path = entry.object().ok()?.get("installPath")?;
+        Some(PathBuf::from(path.string().ok()?)).filter(|path| path.is_absolute())
+    };
+    let mut found: Vec<_> =
+        entries.into_iter().map(|entry| (holds(entry, place), root(entry))).collect();
+    found.sort_by_key(|(holds, _)| *holds);
+    if found.first().is_some_and(|(holds, _)| *holds != Holds::Elsewhere) {
+        found.retain(|(holds, _)| *holds != Holds::Elsewhere);
+    }
+    let mut roots: Vec<Option<PathBuf>> = vec![];
+    for (_, root) in found {
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    if roots.is_empty() { vec![None] } else { roots }
+}
+
+fn holds(entry: Node<'_>, place: &Place) -> Holds {
+    let text = |key: &str| entry.object().ok()?.get(key)?.string().ok();
+    let (Some("project" | "local"), Some(project)) = (text("scope"), text("projectPath")) else {
+        return Holds::Anywhere;
+    };
+    let project = Path::new(project);
+    let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+    match place.cwd().starts_with(project) {
+        true => Holds::Here,
+        false => Holds::Elsewhere,
+    }
+}
+
+/// Plugins of the person's that a trusted project switches on: they may no more than the project may.
+pub(crate) fn switched_on_by_project(
+    switched: &Enabled,
+    place: &Place,
+) -> Result<Vec<Part>, Failure> {
+    let folder = match home_folder(place, ".claude") {
+        Ok(Some(folder)) => folder,
+        Ok(None) => return Ok(told_of(switched, |id, said| missing(said, &shown(id)))),
+        // Nothing starts, and why was said already.
+        Err(_) => return Ok(vec![]),
+    };
+    let mut switched = switched.clone();
+    // What the person says of a plugin themselves holds, either way.
+    for name in SETTINGS {
+        let Some(document) = Document::load(&folder.join(name))? else { continue };
+        for (id, _) in enabled(&document.root().object()?)? {
+            switched.remove(&id);
+        }
+    }
+    Ok(installed(&folder, &switched, Origin::Project, place))
+}

@@ -1,0 +1,386 @@
+//! From the records of a session to a line per hook.
+
+use std::{collections::HashMap, sync::Arc};
+
+use cotter::{ext, redact::Redactor, text};
+use serde_json::{Map, Value, json};
+
+use crate::{args::LogArgs, commands::redactor, terminal::style::Style};
+
+/// The most tables of hooks that are remembered: a call may be of an older one than the last.
+const TABLES: usize = 16;
+
+/// The verdict of a hook whose failure passes.
+const FAILED: &str = "failed_passed";
+
+/// The log of a session in the making.
+#[derive(Clone)]
+pub(crate) struct Telling {
+    /// Whether the program's own hooks are told of, too.
+    all: bool,
+    json: bool,
+    style: Style,
+    redactor: Redactor,
+    session: String,
+    /// Whether it was said which session it is.
+    named: bool,
+    /// The tables of hooks, by generation, and the number of the last.
+    tables: HashMap<u64, Arc<Vec<Listed>>>,
+    last: u64,
+    /// The calls under way: step, tool and generation.
+    calls: HashMap<String, (Value, String, u64)>,
+    /// A run that began, until something is told of it.
+    began: Option<String>,
+    out: String,
+}
+
+/// A hook of a table, with all its sides.
+#[derive(Clone)]
+struct Listed {
+    ids: Vec<u64>,
+    name: String,
+    origin: String,
+    point: String,
+    power: String,
+    judges: bool,
+    tools: Option<Vec<String>>,
+    enabled: bool,
+    is_async: bool,
+}
+
+impl Listed {
+    /// Whether it came from a file, not with the program.
+    fn is_loaded(&self) -> bool {
+        !matches!(self.origin.as_str(), "kernel" | "embedder")
+    }
+}
+
+/// Where hooks ran.
+struct Moment<'a> {
+    record: &'a Value,
+    step: &'a Value,
+    point: &'a str,
+    tool: Option<&'a str>,
+    generation: u64,
+}
+
+/// What is told of one hook.
+struct Told<'a> {
+    hook: &'a Listed,
+    matched: bool,
+    verdict: &'a str,
+    /// Whether it was asked before about the same: gates are, once somebody answered.
+    again: bool,
+    /// Why it did not run, where it did not.
+    why_not: Option<String>,
+    ms: f64,
+    reason: Option<&'a str>,
+    stderr: Option<&'a str>,
+}
+
+impl Telling {
+    pub(crate) fn new(args: &LogArgs, style: Style) -> Self {
+        Telling {
+            all: args.all,
+            json: args.json,
+            style,
+            redactor: redactor(),
+            session: String::new(),
+            named: false,
+            tables: HashMap::new(),
+            last: 0,
+            calls: HashMap::new(),
+            began: None,
+            out: String::new(),
+        }
+    }
+
+    /// The same, of that session.
+    pub(crate) fn of(self, session: &str) -> Self {
+        Telling { session: session.into(), ..self }
+    }
+
+    /// Says once more which session it is, before anything else: another was told of meanwhile.
+    pub(crate) fn say_which(&mut self) {
+        self.named = false;
+    }
+
+    /// What there is to be said so far.
+    pub(crate) fn take(&mut self) -> String {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Takes one line of the file.
+    pub(crate) fn line(&mut self, line: &[u8]) {
+        // Most lines are none of ours, and some are long.
+        const KINDS: [&str; 5] = ["run.start", "generation", "ledger", "outcome", "hooks.ran"];
+        let kind = line.strip_prefix(b"{\"type\":\"");
+        let kind = kind.and_then(|rest| {
+            KINDS.into_iter().find(|kind| {
+                rest.strip_prefix(kind.as_bytes()).is_some_and(|rest| rest.starts_with(b"\""))
+            })
+        });
+        let Some(kind) = kind else { return };
+        let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
+        match kind {
+            "run.start" => {
+                let (run, at) = (text_of(&record, "runId"), text_of(&record, "at"));
+                let model = text_of(&record, "model");
+                self.began = Some(format!("run {run} began {at} with {model}"));
+            }
+            "generation" => self.table(&record),
+            "ledger" => self.decision(&record),
+            "outcome" => self.outcome(&record),
+            _ => self.elsewhere(&record),
+        }
+    }
+
+    fn table(&mut self, record: &Value) {
+        let mut hooks: Vec<Listed> = vec![];
+        for hook in list(record, "hooks") {
+            let Some(id) = hook["id"].as_u64() else { continue };
+            let key = |name| text_of(hook, name).to_owned();
+            let (name, origin, point, power) =
+                (key("name"), key("origin"), key("point"), key("power"));
+            let judges = power == "gate";
+            let same = |known: &&mut Listed| {
+                (&known.name, &known.origin, &known.point) == (&name, &origin, &point)
+            };
+            if let Some(known) = hooks.iter_mut().find(same) {
+                known.ids.push(id);
+                known.judges |= judges;
+                continue;
+            }
+            let tools = hook["tools"].as_array();
+            let tools = tools.map(|globs| globs.iter().filter_map(Value::as_str));
+            hooks.push(Listed {
+                ids: vec![id],
+                name,
+                origin,
+                point,
+                power,
+                judges,
+                tools: tools.map(|globs| globs.map(str::to_owned).collect()),
+                enabled: hook["enabled"] != false,
+                is_async: hook["async"] == true,
+            });
+        }
+        self.last = record["generation"].as_u64().unwrap_or_default();
+        self.tables.insert(self.last, Arc::new(hooks));
+        if self.tables.len() > TABLES
+            && let Some(oldest) = self.tables.keys().copied().min()
+        {
+            self.tables.remove(&oldest);
+        }
+    }
+
+    fn decision(&mut self, record: &Value) {
+        let generation = record["generation"].as_u64().unwrap_or_default();
+        let tool = text_of(record, "tool");
+        let call = (record["step"].clone(), tool.to_owned(), generation);
+        self.calls.insert(text_of(record, "callId").to_owned(), call);
+        let step = &record["step"];
+        let moment = Moment { record, step, point: "tool.pre", tool: Some(tool), generation };
+        self.moment(&moment, text_of(record, "verdict") == "block");
+    }
+
+    fn outcome(&mut self, record: &Value) {
+        let call = self.calls.remove(text_of(record, "callId"));
+        let (step, tool, generation) = call.unwrap_or((Value::Null, String::new(), self.last));
+        let (step, tool) = (&step, Some(tool.as_str()));
+        self.moment(&Moment { record, step, point: "tool.post", tool, generation }, false);
+    }
+
+    fn elsewhere(&mut self, record: &Value) {
+        let call = self.calls.get(text_of(record, "callId"));
+        let tool = call.map(|(_, tool, _)| tool.clone());
+        let generation = record["generation"].as_u64().unwrap_or_default();
+        let (step, point, tool) = (&record["step"], text_of(record, "point"), tool.as_deref());
+        let is_stop = |ran: &Value| matches!(text_of(ran, "verdict"), "block" | "no");
+        let blocked = list(record, "ran").any(is_stop);
+        self.moment(&Moment { record, step, point, tool, generation }, blocked);
+    }
+
+    /// Every hook that ran, in order; then those of the point that did not, and why.
+    fn moment(&mut self, moment: &Moment<'_>, blocked: bool) {
+        let table = self.tables.get(&moment.generation).or(self.tables.get(&self.last));
+        let table = table.cloned().unwrap_or_default();
+        let (mut seen, mut before): (Vec<usize>, Vec<(u64, &str, &str)>) = (vec![], vec![]);
+        for ran in list(moment.record, "ran") {
+            let id = ran["hook"].as_u64().unwrap_or_default();
+            let said = (id, text_of(ran, "verdict"), text_of(ran, "reason"));
+            let again = before.iter().any(|(known, ..)| *known == id);
+            // What it said already is not told to people twice.
+            let is_old = before.contains(&said) && !self.json && !self.all;
+            before.push(said);
+            if is_old {
+                continue;
+            }
+            let known = table.iter().position(|hook| hook.ids.contains(&id));
+            seen.extend(known);
+            let unknown = Listed::unknown(id, moment.point);
+            let hook = known.map_or(&unknown, |index| &table[index]);
+            let verdict = match text_of(ran, "verdict") {
+                // Its judgement was that nothing is the matter, or it would be told.
+                "keep" if hook.judges => "pass",
+                word => word,
+            };
+            let quiet = matches!(verdict, "pass" | "seen" | "keep" | "not_run");
+            if hook.is_loaded() || self.all || !quiet {
+                let told = Told {
+                    hook,
+                    matched: true,
+                    verdict,
+                    again,
+                    why_not: None,
+                    ms: ran["ns"].as_f64().unwrap_or_default() / 1e6,
+                    reason: ran["reason"].as_str(),
+                    stderr: ran["stderr"].as_str(),
+                };
+                self.tell(moment, &told);
+            }
+        }
+        // One that nobody waits for is told by itself, and nothing with it.
+        if seen.iter().any(|index: &usize| table[*index].is_async) {
+            return;
+        }
+        let others = table.iter().enumerate().filter(|(index, hook)| {
+            hook.point == moment.point && hook.is_loaded() && !seen.contains(index)
+        });
+        for (_, hook) in others {
+            if let Some(told) = missing(hook, moment, blocked) {
+                self.tell(moment, &told);
+            }
+        }
+    }
+
+    fn tell(&mut self, moment: &Moment<'_>, told: &Told<'_>) {
+        if self.json {
+            let row = self.json_row(moment, told);
+            self.out += &format!("{row}\n");
+            return;
+        }
+        if !self.named {
+            self.named = true;
+            let line = format!("session {}", self.session);
+            self.put(&line, Style::strong);
+        }
+        if let Some(began) = self.began.take() {
+            self.put(&began, Style::strong);
+        }
+        let run = text_of(moment.record, "runId");
+        let place = match (run, moment.step.as_u64()) {
+            ("", _) => String::new(),
+            (run, Some(step)) => format!("{run}.{step}  "),
+            (run, None) => format!("{run}  "),
+        };
+        let Listed { name, origin, .. } = told.hook;
+        let tool = moment.tool.map(|tool| format!(" {tool}")).unwrap_or_default();
+        let at = text_of(moment.record, "at").get(11..23).unwrap_or_default();
+        let said = match &told.why_not {
+            None if told.verdict == "not_run" => "did not run".to_owned(),
+            None => {
+                let verdict =
+                    if told.verdict == FAILED { "failed and passed" } else { told.verdict };
+                let again = if told.again { "asked again: " } else { "" };
+                format!("{again}{verdict} in {:.1} ms", told.ms)
+            }
+            Some(why) => why.clone(),
+        };
+        let reason = told.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let line =
+            format!("{at}  {place}{}{tool}  {name} ({origin})  {said}{reason}", moment.point);
+        match told.verdict {
+            _ if told.why_not.is_some() => self.put(&line, Style::muted),
+            "pass" | "seen" | "keep" | "stop" | "not_run" => self.put(&line, Style::muted),
+            "replace" | "answer" | "go_on" | "yes" => self.put(&line, |_, line| line.into()),
+            _ => self.put(&line, Style::warning),
+        }
+        for line in told.stderr.into_iter().flat_map(str::lines) {
+            self.put(&format!("  stderr: {line}"), |_, line| line.into());
+        }
+    }
+
+    /// One line, whatever names and reasons in it say: nobody writes a row but us.
+    fn put(&mut self, line: &str, paint: impl Fn(Style, &str) -> String) {
+        let shown = self.redactor.redact(line);
+        self.out += &paint(self.style, &text::show_line(&shown));
+        self.out.push('\n');
+    }
+
+    fn json_row(&self, moment: &Moment<'_>, told: &Told<'_>) -> Value {
+        let Listed { name, origin, power, .. } = told.hook;
+        let redacted = |words: &str| self.redactor.redact(words).into_owned();
+        let mut row = Map::new();
+        let mut put = |key: &str, value: Value| _ = row.insert(key.into(), value);
+        put("sessionId", json!(self.session));
+        put("runId", moment.record["runId"].clone());
+        put("step", moment.step.clone());
+        put("at", moment.record["at"].clone());
+        put("point", json!(moment.point));
+        if let Some(tool) = moment.tool {
+            put("tool", json!(redacted(tool)));
+        }
+        put("name", json!(redacted(name)));
+        put("origin", json!(origin));
+        put("power", json!(power));
+        put("matched", json!(told.matched));
+        put("verdict", json!(told.verdict));
+        put("ms", json!(told.ms));
+        if told.again {
+            put("again", json!(true));
+        }
+        for (key, words) in [("reason", told.reason), ("stderr", told.stderr)] {
+            if let Some(words) = words {
+                put(key, json!(redacted(words)));
+            }
+        }
+        Value::Object(row)
+    }
+}
+
+impl Listed {
+    /// A hook whose table was not stored, or cannot be read.
+    fn unknown(id: u64, point: &str) -> Self {
+        Listed {
+            ids: vec![id],
+            name: format!("hook {id}"),
+            origin: "unknown".into(),
+            point: point.into(),
+            power: "unknown".into(),
+            judges: false,
+            tools: None,
+            enabled: true,
+            is_async: false,
+        }
+    }
+}
+
+/// Why a hook of the point did not run; nothing where it did, out of sight.
+fn missing<'a>(hook: &'a Listed, moment: &Moment<'a>, blocked: bool) -> Option<Told<'a>> {
+    let matched = match (&hook.tools, moment.tool) {
+        (Some(globs), Some(tool)) => ext::matches_tool(globs, tool),
+        _ => true,
+    };
+    let globs = || hook.tools.as_ref().map(|globs| globs.join(", ")).unwrap_or_default();
+    let (verdict, why) = match (hook.enabled, matched) {
+        (false, true) => ("switched off", "switched off".to_owned()),
+        (_, false) => ("pass", format!("did not match: it is for {}", globs())),
+        (true, true) if hook.is_async || !blocked => return None,
+        (true, true) => match text_of(moment.record, "by") {
+            "" => ("not reached", "not reached: another had ended it".to_owned()),
+            by => ("not reached", format!("not reached: {by} had refused it")),
+        },
+    };
+    let why_not = Some(why);
+    let again = false;
+    Some(Told { hook, matched, verdict, again, why_not, ms: 0.0, reason: None, stderr: None })
+}
+
+fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().into_iter().flatten()
+}

@@ -1,0 +1,159 @@
+//! What goes wrong on the command line: what failed, why, what to do about it, and the exit code.
+
+use std::{
+    error::Error,
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use cotter::{ext::RegisterError, session::StoreError, text};
+use cotter_files::{
+    command_hook::hook_files::BrokenHooks, document::location::SettingsError, space::BrokenSpace,
+    trust::TrustError,
+};
+use cotter_test::ScriptError;
+
+use crate::terminal::style::Style;
+
+/// Something for a person to read. Nothing branches on it but the exit code.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    message: String,
+    /// Nearest first.
+    causes: Vec<String>,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    /// Something failed: exit code 1.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), causes: vec![], hint: None, code: 1 }
+    }
+
+    /// Something was typed that makes no sense: exit code 2.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Failure { code: 2, ..Failure::new(message) }
+    }
+
+    /// It may not be: exit code 3.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Failure { code: 3, ..Failure::new(message) }
+    }
+
+    /// Somebody wanted it to end: exit code 130.
+    pub(crate) fn aborted(message: impl Into<String>) -> Self {
+        Failure { code: 130, ..Failure::new(message) }
+    }
+
+    pub(crate) fn with_cause(mut self, cause: impl fmt::Display) -> Self {
+        self.causes.push(cause.to_string());
+        self
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Failure { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same as the cause of something that failed for it.
+    pub(crate) fn within(mut self, message: impl Into<String>) -> Self {
+        self.causes.insert(0, std::mem::replace(&mut self.message, message.into()));
+        self
+    }
+
+    /// What failed, and what to do about it, on one line.
+    pub(crate) fn in_short(&self) -> String {
+        let causes: String = self.causes.iter().map(|cause| format!(": {cause}")).collect();
+        let hint = self.hint.iter().map(|hint| format!(" ({hint})")).collect::<String>();
+        format!("{}{causes}{hint}", self.message)
+    }
+
+    /// What failed.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn of(error: &dyn Error, hint: Option<&str>) -> Self {
+        let mut failure = Failure::new(error.to_string());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            failure = failure.with_cause(cause);
+            source = cause.source();
+        }
+        Failure { hint: hint.map(str::to_owned), ..failure }
+    }
+
+    /// A space that cannot be used: everything at once, as whoever mends one thing wants to know of the
+    /// others.
+    pub(crate) fn of_space(message: impl Into<String>, broken: &BrokenSpace) -> Self {
+        let failure = broken.errors().fold(Failure::new(message), Failure::with_cause);
+        failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
+    }
+
+    /// Tells the person, and gives the exit code.
+    pub(crate) fn report(&self, style: Style) -> ExitCode {
+        // Nobody is left to be told when this fails.
+        let _ = io::stderr().lock().write_all(self.shown(style).as_bytes());
+        ExitCode::from(self.code)
+    }
+
+    /// The failure as it is told. What it quotes may come from anywhere.
+    pub(crate) fn shown(&self, style: Style) -> String {
+        let mut out = format!("{} {}\n", style.bad("error:"), text::show(&self.message));
+        for cause in &self.causes {
+            out += &format!("  caused by: {}\n", text::show(cause));
+        }
+        if let Some(hint) = &self.hint {
+            out += &format!("\n{} {}\n", style.good("hint:"), text::show(hint));
+        }
+        out
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<ScriptError> for Failure {
+    fn from(error: ScriptError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<RegisterError> for Failure {
+    fn from(error: RegisterError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}
+
+impl From<BrokenHooks> for Failure {
+    /// Every file at once: whoever mends one wants to know of the others.
+    fn from(broken: BrokenHooks) -> Self {
+        let failure = Failure::new("hooks could not be loaded");
+        let failure = broken.errors().fold(failure, Failure::with_cause);
+        failure.with_hint(
+            "a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more",
+        )
+    }
+}
+
+impl From<BrokenSpace> for Failure {
+    fn from(broken: BrokenSpace) -> Self {
+        Failure::of_space("a space cannot be used", &broken)
+    }
+}
+
+impl From<TrustError> for Failure {
+    fn from(error: TrustError) -> Self {
+        Failure::of(&error, error.hint())
+    }
+}

@@ -1,0 +1,122 @@
+//! Keys to providers that are kept in a file: the person's alone, and never shown.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, Metadata},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use cotter_files::document::{Document, MAX_BYTES, Node, location::SettingsError};
+use cotter_models::ApiKey;
+use serde_json::{Value, json};
+
+use crate::{error::Failure, paths as home};
+
+/// The keys of the file, by the names of providers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Credentials {
+    keys: BTreeMap<String, ApiKey>,
+}
+
+impl Credentials {
+    /// Those of the person's file; none where there is no file. One that others could read or change
+    /// is refused, and so is one that lies in the project.
+    pub(crate) fn load(project: &Path) -> Result<Self, Failure> {
+        match home::credentials() {
+            Some(path) if path.symlink_metadata().is_ok() => Credentials::read(&path, project),
+            _ => Ok(Credentials::default()),
+        }
+    }
+
+    fn read(path: &Path, project: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        if home::is_brought_by(path, project) {
+            let message = format!("{shown} lies in the project, and keys are not read there");
+            let hint = format!("keep your own files outside {}", project.display());
+            return Err(Failure::new(message).with_hint(hint));
+        }
+        let cannot =
+            |cause: io::Error| Failure::new(format!("cannot read {shown}")).with_cause(cause);
+        // Look before opening: opening a pipe would wait for somebody to write to it.
+        if !fs::metadata(path).map_err(cannot)?.is_file() {
+            return Err(Failure::new(format!("{shown} is no file")));
+        }
+        let mut file = File::open(path).map_err(cannot)?;
+        check_private(path, &file.metadata().map_err(cannot)?)?;
+        let mut bytes = vec![];
+        file.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        let keys = parse(&bytes).map_err(|error| broken(path, &error))?;
+        Ok(Credentials { keys })
+    }
+
+    /// The key to a provider.
+    pub(crate) fn get(&self, provider: &str) -> Option<&ApiKey> {
+        self.keys.get(provider)
+    }
+
+    /// Every key, with its provider's name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &ApiKey)> {
+        self.keys.iter().map(|(name, key)| (name.as_str(), key))
+    }
+
+    /// Adds a key, in the file too. Gives the file.
+    pub(crate) fn keep(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, Failure> {
+        let path = home::credentials().ok_or_else(home::no_config)?;
+        self.keys.insert(provider.to_owned(), key.clone());
+        let keys =
+            self.iter().map(|(name, key)| (name.to_owned(), json!({"apiKey": key.expose()})));
+        let text = format!("{:#}\n", Value::Object(keys.collect()));
+        home::write_private(&path, text.as_bytes())?;
+        Ok(path)
+    }
+}
+
+/// Others may neither read nor change the file, nor put another in its place.
+#[cfg(unix)]
+fn check_private(path: &Path, file: &Metadata) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    let shown = path.display();
+    let refused = |why: &str, hint: String| {
+        Err(Failure::new(format!("{shown} {why}, so its keys are not used")).with_hint(hint))
+    };
+    if file.uid() != rustix::process::geteuid().as_raw() {
+        return refused("belongs to somebody else", "make a file of your own".into());
+    }
+    if file.mode() & 0o077 != 0 {
+        return refused("can be read by others", format!("`chmod 600 {shown}`"));
+    }
+    let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+    let Some((folder, about)) = folder.and_then(|it| Some((it.clone(), fs::metadata(it).ok()?)))
+    else {
+        return refused("lies nowhere", "make a file of your own".into());
+    };
+    if about.mode() & 0o022 != 0 {
+        let hint = format!("`chmod go-w {}`", folder.display());
+        return refused("lies in a folder that others can change", hint);
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_private(_: &Path, _: &Metadata) -> Result<(), Failure> {
+    Ok(())
+}
+
+fn parse(bytes: &[u8]) -> Result<BTreeMap<String, ApiKey>, SettingsError> {
+    let key = |node: Node<'_>| {
+        let key = node.object()?.keys(&["apiKey"])?.require("apiKey")?.non_empty_string()?;
+        Ok(ApiKey::new(key))
+    };
+    let document = Document::parse_bytes("", bytes)?;
+    let object = document.root().object()?;
+    object.members().map(|(name, node)| Ok((name.to_owned(), key(node)?))).collect()
+}
+
+/// What is wrong with a file of keys, without a word of what is in it.
+fn broken(path: &Path, error: &SettingsError) -> Failure {
+    let place = error.place().map(|place| format!(":{}:{}", place.line(), place.column()));
+    let place = format!("{}{}", path.display(), place.unwrap_or_default());
+    Failure::new(format!("{place}: this is not how keys are kept"))
+        .with_hint("a file of keys is `{\"anthropic\": {\"apiKey\": \"…\"}}`")
+}

@@ -1,0 +1,186 @@
+//! What a person at a terminal is offered where no model is set up: to bring a key, a model that runs
+//! on this machine, or the stand-in. Nothing is kept unless they say so.
+
+use std::{io, path::Path};
+
+use cotter::{text, ui::Ui};
+use cotter_models::{ApiKey, READY, Ready, Rehearsal};
+
+use crate::{
+    error::Failure,
+    models::{By, Choice, LOCAL, Reach},
+    paths as home,
+    settings::model_entry::keep_model,
+    terminal::Terminal,
+};
+
+/// The most models of this machine that are offered by name.
+const MOST_OFFERED: usize = 7;
+
+/// How keys begin, and whose they are.
+const SHAPES: &[(&str, &str)] = &[
+    ("sk-ant-", "anthropic"),
+    ("sk-or-", "openrouter"),
+    ("AIza", "gemini"),
+    ("sk-proj-", "openai"),
+    ("sk-svcacct-", "openai"),
+    ("sk-admin-", "openai"),
+];
+
+/// How the keys of many begin, and whose such a key is where the person says nothing.
+const COMMON: (&str, &str) = ("sk-", "openai");
+
+/// One line of what is offered.
+#[derive(Clone, Debug)]
+enum Offered {
+    Key,
+    Local(String),
+    Rehearsal,
+}
+
+/// Offers what there is. `None` where the person wants none of it.
+pub(crate) async fn offer(
+    terminal: &Terminal,
+    reach: &mut Reach,
+) -> Result<Option<Choice>, Failure> {
+    let local = reach.served_locally().await.unwrap_or_default();
+    let more = local.len().saturating_sub(MOST_OFFERED);
+    let local = local.into_iter().take(MOST_OFFERED).map(Offered::Local);
+    let offered: Vec<_> =
+        [Offered::Key].into_iter().chain(local).chain([Offered::Rehearsal]).collect();
+    let mut shown = "No model is set up. Who is to answer?\n".to_owned();
+    for (index, line) in offered.iter().enumerate() {
+        let words = match line {
+            Offered::Key => "a provider whose key you have".to_owned(),
+            Offered::Local(name) => {
+                format!("{}, {}", text::show_line(name), reach.local_place())
+            }
+            Offered::Rehearsal => "rehearsal, an offline stand-in, for this run".to_owned(),
+        };
+        shown += &format!("{}. {words}\n", index + 1);
+    }
+    if more > 0 {
+        shown += &format!("(and {more} more there, by name: `--model {LOCAL}/NAME`)\n");
+    }
+    terminal.put(&shown).await.map_err(failed)?;
+    let prompt = format!("[1-{}], [n]one: ", offered.len());
+    let read = |line: &str| match line.trim().to_ascii_lowercase().as_str() {
+        "n" | "no" | "none" => Ok(None),
+        line => {
+            let number = line.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let line = number.and_then(|at| offered.get(at)).cloned().map(Some);
+            line.ok_or_else(|| format!("type a number from 1 to {}, or n", offered.len()))
+        }
+    };
+    match terminal.answer(&prompt, read).await.map_err(failed)?.flatten() {
+        None => Ok(None),
+        Some(Offered::Rehearsal) => Ok(Some(chosen(Rehearsal::NAME))),
+        Some(Offered::Local(name)) => {
+            offer_to_keep_model(terminal, &name).await?;
+            Ok(Some(chosen(&name)))
+        }
+        Some(Offered::Key) => take_key(terminal, reach).await,
+    }
+}
+
+fn chosen(name: &str) -> Choice {
+    Choice { name: name.to_owned(), by: By::Person }
+}
+
+fn failed(cause: io::Error) -> Failure {
+    Failure::new("the terminal failed").with_cause(cause)
+}
+
+/// A key, whose it is, and the model it opens.
+async fn take_key(terminal: &Terminal, reach: &mut Reach) -> Result<Option<Choice>, Failure> {
+    let read = |line: &str| match line.trim() {
+        "" => Ok(None),
+        key if key.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(ApiKey::new(key))),
+        _ => {
+            Err("a key has no spaces and no letters beyond ASCII; only Enter leaves it".to_owned())
+        }
+    };
+    let prompt = "Paste the key (it is not shown): ";
+    let Some(key) = terminal.secret(prompt, read).await.map_err(failed)?.flatten() else {
+        return Ok(None);
+    };
+    let Some(ready) = whose(terminal, &key).await? else { return Ok(None) };
+    let Some(name) = which(terminal, ready).await? else { return Ok(None) };
+    reach.take_key(ready.name, &key);
+    // Settings that name a model without its key would end the next run.
+    if offer_to_keep_key(terminal, reach, ready, &key).await? {
+        offer_to_keep_model(terminal, &name).await?;
+    }
+    Ok(Some(chosen(&name)))
+}
+
+/// Whose a key is: by its shape, else as the person says. `None` where they do not.
+async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Ready>, Failure> {
+    let with_keys = || READY.iter().filter(|ready| ready.key_variable.is_some());
+    let find = |name: &str| with_keys().find(|ready| ready.name == name);
+    let shape = SHAPES.iter().find(|(start, _)| key.expose().starts_with(start));
+    if let Some(ready) = shape.and_then(|(_, name)| find(name)) {
+        return Ok(Some(ready));
+    }
+    let usual = Some(COMMON.1).filter(|_| key.expose().starts_with(COMMON.0));
+    let names: Vec<_> = with_keys().map(|ready| ready.name).collect();
+    let names = names.join(", ");
+    let enter = usual.unwrap_or("leave it");
+    let mut prompt = format!("Whose key is it? {names} (Enter: {enter}): ");
+    loop {
+        let line = terminal.answer(&prompt, |line| Ok(line.trim().to_owned())).await;
+        let Some(line) = line.map_err(failed)? else { return Ok(None) };
+        match (line.as_str(), find(&line)) {
+            ("", _) => return Ok(usual.and_then(find)),
+            (_, Some(ready)) => return Ok(Some(ready)),
+            (other, None) => {
+                // The key itself is not shown again.
+                let shown = match key.expose().contains(other) {
+                    true => "That".into(),
+                    false => format!("`{}`", text::clip(&text::show_line(other), 24)),
+                };
+                prompt = format!("{shown} is not known here. One of {names} (Enter: {enter}): ");
+            }
+        }
+    }
+}
+
+/// The model of a provider that is used: its own choice, or what the person names where it has none.
+async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Failure> {
+    let name = |model: &str| format!("{}/{model}", ready.name);
+    if let Some(model) = ready.default_model {
+        return Ok(Some(name(model)));
+    }
+    let read = |line: &str| Ok(Some(line.trim()).filter(|line| !line.is_empty()).map(name));
+    let prompt = format!("Which model of `{0}`? {0}/", ready.name);
+    Ok(terminal.answer(&prompt, read).await.map_err(failed)?.flatten())
+}
+
+/// Keeps a key where the person says so. Gives whether it is kept.
+async fn offer_to_keep_key(
+    terminal: &Terminal,
+    reach: &mut Reach,
+    ready: &Ready,
+    key: &ApiKey,
+) -> Result<bool, Failure> {
+    let Some(path) = home::credentials() else { return Ok(false) };
+    let question = format!("Keep the key of `{}` in {}, for you alone?", ready.name, shown(&path));
+    if !terminal.confirm(&question).await {
+        return Ok(false);
+    }
+    reach.keep_key(ready.name, key)?;
+    Ok(true)
+}
+
+async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), Failure> {
+    let Some(path) = home::user_settings() else { return Ok(()) };
+    let question = format!("Use {} from now on, by {}?", text::show_line(name), shown(&path));
+    if terminal.confirm(&question).await {
+        keep_model(name)?;
+    }
+    Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    text::show_line(&path.display().to_string()).into_owned()
+}

@@ -1,0 +1,240 @@
+//! Where things are kept on this machine, and which project a folder belongs to.
+
+pub(crate) mod operator_switches;
+
+use std::{
+    env, fs,
+    fs::OpenOptions,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use cotter_files::trust::store::TrustStore;
+
+use crate::error::Failure;
+
+/// The operator's settings.
+pub(crate) const OPERATOR_SETTINGS: &str = "/etc/cotter/settings.json";
+
+/// The person's settings. `None` without any home.
+pub(crate) fn user_settings() -> Option<PathBuf> {
+    Some(config()?.join("settings.json"))
+}
+
+/// The person's keys to providers. `None` without any home.
+pub(crate) fn credentials() -> Option<PathBuf> {
+    Some(config()?.join("credentials.json"))
+}
+
+/// `COTTER_HOME`, else the config home: the person's settings, and their own extensions beside them.
+pub(crate) fn config() -> Option<PathBuf> {
+    match variable("COTTER_HOME") {
+        Some(folder) => Some(folder),
+        None => Some(base("XDG_CONFIG_HOME", ".config")?.join("cotter")),
+    }
+}
+
+/// The person's home folder.
+pub(crate) fn folder() -> Option<PathBuf> {
+    variable("HOME").filter(|folder| folder.is_absolute())
+}
+
+/// Everything of ours on this machine: settings, keys, sessions, memory. Closed to every call.
+pub(crate) fn own_folders() -> Vec<PathBuf> {
+    let data = base("XDG_DATA_HOME", ".local/share").map(|data| data.join("cotter"));
+    let usual = folder().map(|home| home.join(".config/cotter"));
+    config().into_iter().chain(usual).chain(data).chain(["/etc/cotter".into()]).collect()
+}
+
+/// There is no home, and something was to be kept there.
+pub(crate) fn no_config() -> Failure {
+    Failure::new("there is no place for settings: neither `COTTER_HOME` nor `HOME` is set")
+        .with_hint("set `HOME`")
+}
+
+/// Writes a file of the person's whole or not at all, readable by them alone unless it was there and
+/// was not. A folder that is made for it is theirs alone too.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    // A link stays one: what it leads to is written.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    write_whole(&path, bytes)
+        .map_err(|cause| Failure::new(format!("cannot write {}", path.display())).with_cause(cause))
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    builder.create(folder)?;
+    let before = fs::metadata(path).ok();
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    let written = options.open(&beside).and_then(|mut file| {
+        file.write_all(bytes)?;
+        before.iter().try_for_each(|before| file.set_permissions(before.permissions()))?;
+        file.sync_all()
+    });
+    let done = written.and_then(|()| fs::rename(&beside, path));
+    if done.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    done?;
+    fs::File::open(folder)?.sync_all()
+}
+
+/// Whether a file of the person's usual config home is one that the project brings. It is the person's
+/// also where the project contains it, if the project is their home folder or above it.
+pub(crate) fn is_brought_by(path: &Path, project: &Path) -> bool {
+    // One that is named may be anywhere, and so in the project.
+    let is_usual = variable("COTTER_HOME").is_none();
+    !(is_usual && contains_home(project)) && leads_through(path, project)
+}
+
+/// Whether something for other programs in the home folder, or that the person's files name, is the
+/// project's: by the same rule, wherever our own settings are kept.
+pub(crate) fn is_projects(path: &Path, project: &Path) -> bool {
+    !contains_home(project) && leads_through(path, project)
+}
+
+/// Whether the project is the home folder, or above it.
+fn contains_home(project: &Path) -> bool {
+    let home = folder().and_then(|home| home.canonicalize().ok());
+    home.is_some_and(|home| home.starts_with(project))
+}
+
+/// The most links on the way to a file.
+const LINKS: usize = 40;
+
+/// Whether a file lies in a folder, or is reached by a link in it. The folder's own path has no links. A
+/// folder that is entered and left again by `..` does not count; a link in it does, wherever it leads.
+pub(crate) fn leads_through(path: &Path, folder: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else { return false };
+    let mut here = PathBuf::new();
+    let mut links = 0;
+    // What is left of the way, the next name last.
+    let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
+    while let Some(name) = left.pop() {
+        match name.to_str() {
+            Some(".") => continue,
+            Some("..") => _ = here.pop(),
+            _ => here.push(name),
+        }
+        let Ok(to) = fs::read_link(&here) else { continue };
+        links += 1;
+        if here.starts_with(folder) || links > LINKS {
+            return true;
+        }
+        here.pop();
+        left.extend(to.iter().rev().map(ToOwned::to_owned));
+    }
+    here.starts_with(folder)
+}
+
+/// The folder of all sessions.
+pub(crate) fn sessions() -> Result<PathBuf, Failure> {
+    let data = base("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
+        Failure::new("there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set")
+            .with_hint("set `HOME`, or run with `--no-session`")
+    })?;
+    Ok(data.join("cotter/sessions"))
+}
+
+/// The folder of what is remembered, a folder per project. `None` without any home.
+pub(crate) fn memory() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/memory"))
+}
+
+/// The file of what MCP servers were seen to offer. `None` without any home.
+pub(crate) fn mcp_definitions() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
+}
+
+/// The mark that somebody was told of files for Claude Code in their home folder. `None` without any home.
+pub(crate) fn told_of_claude() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/told-of-claude"))
+}
+
+/// The folder of what is trusted on this machine. `None` without any home.
+pub(crate) fn trust() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
+}
+
+/// The nearest folder upward with `.git`; without one, that with `.cotter`, or with one that was trusted
+/// and is gone; else the folder itself. So a `.cotter` further down in a repository does not hide the one
+/// at its root, which may have gates.
+pub(crate) fn project_root(folder: &Path) -> &Path {
+    let marked = |mark: &str| folder.ancestors().find(|above| above.join(mark).exists());
+    let marked = marked(".git").or_else(|| marked(".cotter"));
+    marked.or_else(|| once_trusted(folder)).unwrap_or(folder)
+}
+
+fn once_trusted(folder: &Path) -> Option<&Path> {
+    let records = TrustStore::open(trust()?).list().ok()?;
+    let is_one = |above: &&Path| {
+        let folders = [".cotter", ".claude", ".agents"].map(|name| above.join(name));
+        records.iter().any(|record| folders.contains(&record.source))
+    };
+    folder.ancestors().find(is_one)
+}
+
+/// A base folder of the XDG kind; what is not absolute does not count there.
+fn base(name: &str, below_home: &str) -> Option<PathBuf> {
+    let given = variable(name).filter(|folder| folder.is_absolute());
+    given.or_else(|| Some(variable("HOME")?.join(below_home)))
+}
+
+/// A variable's text. An empty one is none.
+pub(crate) fn text_variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// A variable's folder. An empty one is none.
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn s3_what_a_project_brings_is_told_by_where_the_way_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let project = root.join("project");
+        for name in ["project/sub", "beside/deep"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        symlink(root.join("beside/deep"), project.join("out")).unwrap();
+        symlink("../project", root.join("beside/in")).unwrap();
+        symlink("../project/out", root.join("beside/by")).unwrap();
+        symlink("round", root.join("beside/round")).unwrap();
+        let cases = [
+            ("project/s.json", true),
+            ("project/sub/../s.json", true),
+            ("beside/../project/none/s.json", true),
+            ("project/../beside/s.json", false),
+            ("project/sub/../../beside/s.json", false),
+            ("beside/s.json", false),
+            ("project-two/s.json", false),
+            // Links: into the project, and those that are the project's, wherever they lead.
+            ("beside/in/s.json", true),
+            ("beside/in/../beside/s.json", false),
+            ("project/out/s.json", true),
+            ("project/out/../s.json", true),
+            ("beside/by/s.json", true),
+            ("beside/round", true),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(leads_through(&root.join(path), &project), expected, "{path}");
+        }
+    }
+}

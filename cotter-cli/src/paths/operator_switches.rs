@@ -1,0 +1,78 @@
+//! What the operator of a machine says about hooks, in variables.
+
+use std::sync::Arc;
+
+use cotter::ext::HooksOff;
+use cotter_files::profile::Leave;
+use cotter_tools::hooks::webhook::Webhooks;
+
+use crate::error::Failure;
+
+const DISABLE: &str = "COTTER_DISABLE_HOOKS";
+const COMMANDS: &str = "COTTER_ALLOW_COMMAND_HOOKS";
+pub(crate) const WEBHOOKS: &str = "COTTER_HOOK_WEBHOOK_ALLOWLIST";
+
+/// The variables, for whoever lists them.
+pub(crate) const VARIABLES: [&str; 3] = [DISABLE, COMMANDS, WEBHOOKS];
+
+/// What profiles may do.
+#[derive(Clone)]
+pub(crate) struct Switches {
+    commands: bool,
+    pub(crate) webhooks: Arc<Webhooks>,
+}
+
+impl Switches {
+    /// Reads the variables. What is not understood is an error: somebody meant something by it.
+    pub(crate) fn read() -> Result<Self, Failure> {
+        let commands = match said(COMMANDS)?.as_deref().map(str::trim) {
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(other) => return Err(strange(COMMANDS, other, "it is 1 or left out")),
+        };
+        let webhooks = match std::env::var_os(WEBHOOKS).map(|_| said(WEBHOOKS)).transpose()? {
+            None => Webhooks::new(),
+            Some(list) => {
+                let list = list.unwrap_or_default();
+                let hosts = list.split(',').map(str::trim).filter(|host| !host.is_empty());
+                Webhooks::only(hosts).map_err(|why| {
+                    Failure::usage(format!("`{WEBHOOKS}`: {why}")).with_hint(
+                        "it lists hosts, with commas between: hooks.example.com,localhost:8443",
+                    )
+                })?
+            }
+        };
+        Ok(Switches { commands, webhooks: Arc::new(webhooks) })
+    }
+
+    /// The same for whoever reads a profile.
+    pub(crate) fn leave(&self) -> Leave<'_> {
+        Leave { commands: self.commands, posts: Some(&*self.webhooks) }
+    }
+}
+
+/// Which hooks of projects, spaces and profiles are left out.
+pub(crate) fn hooks_off() -> Result<Option<HooksOff>, Failure> {
+    match said(DISABLE)?.as_deref().map(str::trim) {
+        None | Some("0") => Ok(None),
+        Some("1") => Ok(Some(HooksOff::Observers)),
+        Some("force") => Ok(Some(HooksOff::All)),
+        Some(other) => Err(strange(DISABLE, other, "it is 1, force or left out")),
+    }
+}
+
+/// What a variable says. One that is no text meant something, and nobody knows what.
+fn said(variable: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(variable) {
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(Failure::usage(format!("`{variable}` is no text"))
+                .with_hint("write it in UTF-8, or leave it out"))
+        }
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Ok(value) => Ok(Some(value).filter(|value| !value.trim().is_empty())),
+    }
+}
+
+fn strange(variable: &str, value: &str, hint: &str) -> Failure {
+    Failure::usage(format!("`{variable}` is `{value}`, which means nothing")).with_hint(hint)
+}

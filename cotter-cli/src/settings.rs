@@ -1,0 +1,694 @@
+//! The settings in force: which files there are, whose they are, and who said what nearest.
+//!
+//! Each file is a unit of its own in the registry, and the policy folds their rules and modes. Only plain
+//! values are merged here.
+
+pub(crate) mod checks;
+pub(crate) mod claude_home;
+pub(crate) mod claude_summary;
+pub(crate) mod edit;
+pub(crate) mod file_report;
+pub(crate) mod model_entry;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use cotter::{
+    Agent, Origin, Owner, Place, Registry,
+    ext::{HookInfo, HooksOff},
+    permission::{Level, Mode, Rule, RuleKind},
+    text,
+};
+use cotter_files::{
+    claude::plugin::Plugin,
+    command_hook::{
+        self, Base,
+        dialect::Dialect,
+        entry::{CommandHook, OnFailure},
+        hook_files::{HookFiles, load_hooks, load_own_hooks},
+    },
+    document::{Document, location::SettingsError},
+    extensions::{Diagnostic, Severity},
+    settings::{Settings, Source, Values, Written, permissions::Permissions},
+    trust::store::{Grants, Standing},
+};
+use cotter_tools::mcp::config::Servers;
+
+use crate::settings::checks::{about_blind, about_unknown_tools, check_examples};
+use crate::{
+    claude::{self, Brings},
+    error::Failure,
+    models::ModelNames,
+    paths as home,
+    paths::{
+        operator_switches as switches,
+        operator_switches::{Switches, WEBHOOKS},
+    },
+    setup::{extensions::named_as_found, reload::Units},
+    trust::{Found, Standings, Where},
+};
+
+/// The settings in force, farthest first.
+pub(crate) struct Files(Vec<File>);
+
+/// One settings file, or one folder of hooks beside it.
+struct File {
+    path: PathBuf,
+    owner: Owner,
+    /// The folder that its hooks run in.
+    base: PathBuf,
+    settings: Settings,
+    servers: Servers,
+    /// Hooks that it declares and switches off.
+    off: Vec<CommandHook>,
+    /// Of a file that was written for another program: the folders it brings, and what is not honoured.
+    others: Option<(Vec<Brings>, Vec<Diagnostic>)>,
+    /// Why nothing may start without it.
+    broken: Option<Failure>,
+}
+
+impl File {
+    fn empty(path: &Path, owner: Owner, base: PathBuf) -> Self {
+        File {
+            path: path.into(),
+            owner,
+            base,
+            settings: Settings::default(),
+            servers: Servers::default(),
+            off: vec![],
+            others: None,
+            broken: None,
+        }
+    }
+
+    /// What was written for another program.
+    fn of_others(part: claude::Part) -> Self {
+        let owner = part.owner();
+        let claude::Part { path, settings, servers, brings, told, broken, .. } = part;
+        let base = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let others = Some((brings, told));
+        File { settings, servers, others, broken, ..File::empty(&path, owner, base) }
+    }
+
+    /// The same once more: of a file of ours, as it was read.
+    fn again(&self) -> Self {
+        let (settings, servers) = (self.settings.clone(), self.servers.clone());
+        let File { path, owner, base, .. } = self;
+        File { settings, servers, ..File::empty(path, owner.clone(), base.clone()) }
+    }
+
+    /// Something in it that has no effect.
+    fn remark(&self, why: &SettingsError) -> Diagnostic {
+        let line = why.place().map(|place| place.line() as usize);
+        Diagnostic::new(&self.path, line, Severity::Warning, why.message())
+    }
+
+    /// A file as it is read; `None` where there is none.
+    fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
+        let Some(document) = Document::load(path)? else { return Ok(None) };
+        let owner = Owner::new(origin, path.display().to_string());
+        Ok(Some(File::read(path, &document, source, owner, folder_of(path)?)?))
+    }
+
+    fn read(
+        path: &Path,
+        document: &Document,
+        source: Source,
+        owner: Owner,
+        base: PathBuf,
+    ) -> Result<Self, SettingsError> {
+        let settings = Settings::from_document(document, source)?;
+        let servers = document.root().object()?.get("mcpServers").map(Servers::read);
+        let servers = servers.transpose()?.unwrap_or_default();
+        Ok(File { settings, servers, ..File::empty(path, owner, base) })
+    }
+
+    /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does. Of
+    /// what changed since, or is gone, the rules and hooks stay as they were trusted: by a file nothing
+    /// becomes looser.
+    fn of_project(found: &Found) -> Result<Option<Self>, Failure> {
+        let Some((copy, grants)) = kept(found).filter(|_| found.is_ours()) else {
+            return Ok(None);
+        };
+        let name = if found.is_folder() { "settings.json" } else { ".mcp.json" };
+        let path = if found.is_folder() { found.source.join(name) } else { found.source.clone() };
+        let bytes = match fs::read(copy.join(name)) {
+            Ok(bytes) => bytes,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => {
+                let failure = Failure::new(format!("{} cannot be read", path.display()));
+                return Err(failure.with_cause(cause));
+            }
+        };
+        let document = Document::parse_bytes(&path.display().to_string(), &bytes)?;
+        let owner = of_project(&path, grants);
+        if found.is_folder() {
+            let mut read = File::read(&path, &document, Source::Project, owner, copy.clone())?;
+            if !matches!(found.standing, Standing::Trusted { .. }) {
+                read.servers = Servers::default();
+            }
+            return Ok(Some(read));
+        }
+        let servers = Servers::from_document(&document)?;
+        Ok(Some(File { servers, ..File::empty(&path, owner, copy.clone()) }))
+    }
+
+    /// The person's own `hooks/*.yaml`; nothing where there are none.
+    fn own_hooks(folder: &Path, project: &Path) -> Result<Option<Self>, Failure> {
+        let path = folder.join("hooks");
+        let read = load_own_hooks(folder);
+        let is_empty = read.as_ref().is_ok_and(|read| read.files.is_empty());
+        if !is_empty && home::is_brought_by(&path, project) {
+            return Err(brought(&path, "hooks", project));
+        }
+        let owner = Owner::new(Origin::User, path.display().to_string());
+        let base = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        Ok(File::of_hooks(path, owner, base, read?))
+    }
+
+    /// Those of a project, of the copy that its settings are read from.
+    fn hooks_of_project(found: &Found) -> Result<Option<Self>, Failure> {
+        let Some((copy, grants)) = kept(found).filter(|_| found.place() == Where::Cotter) else {
+            return Ok(None);
+        };
+        let read = load_hooks(copy).map_err(|mut broken| {
+            named_as_found(&mut broken.diagnostics, copy, &found.source);
+            broken
+        })?;
+        let path = found.source.join("hooks");
+        let owner = of_project(&path, grants);
+        Ok(File::of_hooks(path, owner, copy.clone(), read))
+    }
+
+    fn of_hooks(path: PathBuf, owner: Owner, base: PathBuf, read: HookFiles) -> Option<Self> {
+        if read.files.is_empty() {
+            return None;
+        }
+        let mut file = File::empty(&path, owner, base);
+        file.settings.hooks = read.enabled().cloned().collect();
+        file.off = read.switched_off().cloned().collect();
+        Some(file)
+    }
+}
+
+/// The copy of a source that its rules and hooks are read from, and what they may. Of what changed since
+/// it was trusted, or is gone, those of a folder stay.
+fn kept(found: &Found) -> Option<(&PathBuf, Grants)> {
+    match &found.standing {
+        Standing::Trusted { copy, grants, .. } => Some((copy, *grants)),
+        Standing::Changed { copy, .. } | Standing::Gone { copy, .. } if found.is_folder() => {
+            Some((copy, Grants::default()))
+        }
+        _ => None,
+    }
+}
+
+/// Takes in what a project brings. Two of its folders may switch on the same: it is used once, and what is
+/// said of it is said.
+fn take_in(files: &mut Vec<File>, file: File) {
+    let is_same =
+        |known: &&mut File| known.path == file.path && known.owner.origin == file.owner.origin;
+    let Some(known) = files.iter_mut().find(is_same) else { return files.push(file) };
+    let (brings, told) = known.others.get_or_insert_default();
+    let (more, also) = file.others.unwrap_or_default();
+    if brings.is_empty() {
+        brings.extend(more);
+        known.servers = std::mem::take(&mut known.servers).or(file.servers);
+    }
+    for one in also {
+        if !told.contains(&one) {
+            told.push(one);
+        }
+    }
+    known.broken = known.broken.take().or(file.broken);
+}
+
+fn of_project(path: &Path, grants: Grants) -> Owner {
+    let owner = Owner::new(Origin::Project, path.display().to_string());
+    if grants.rewrite { owner.with_rewrite() } else { owner }
+}
+
+impl Files {
+    /// The operator's, the person's own, those of the project that are trusted, and the one that was
+    /// named.
+    pub(crate) fn load(
+        named: Option<&Path>,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<Self, Failure> {
+        Files::look(named, place, standings)?.whole()
+    }
+
+    /// The same for who only looks: plugins that are broken are among them, and bring nothing.
+    pub(crate) fn look(
+        named: Option<&Path>,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<Self, Failure> {
+        let named = named.map(|path| named_by_hand(path, place.project())).transpose()?;
+        let files = Files::read(named, place, standings)?;
+        match files.looser() {
+            None => Ok(files),
+            Some(message) => Err(Failure::new(message)
+                .with_hint("a project may only tighten: this belongs in your own settings")),
+        }
+    }
+
+    /// The same while a run goes on, with what is to be said about it. Of a file that was named and is gone
+    /// stays what it said. Where a person has become stricter than their project, they hold.
+    pub(crate) fn load_again(
+        &self,
+        named: Option<&Path>,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<(Self, Vec<String>), Failure> {
+        let mut told = vec![];
+        let named = match named {
+            None => None,
+            Some(path) => personal(path, Source::File, place.project())?.or_else(|| {
+                let shown = path.display();
+                told.push(format!("the settings file {shown} is gone: what it said stays"));
+                let was = |file: &&File| file.settings.source == Some(Source::File);
+                self.0.iter().find(was).map(File::again)
+            }),
+        };
+        let files = Files::read(named, place, standings)?.whole()?;
+        told.extend(files.looser().map(|message| format!("{message}; yours holds")));
+        Ok((files, told))
+    }
+
+    fn read(named: Option<File>, place: &Place, standings: &Standings) -> Result<Self, Failure> {
+        let project = place.project();
+        let mut files = vec![];
+        files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
+        if let Some(path) = home::user_settings() {
+            files.extend(personal(&path, Source::User, project)?);
+        }
+        if let Some(folder) = home::config() {
+            files.extend(File::own_hooks(&folder, project)?);
+        }
+        let said = || files.iter().chain(&named).map(|file| &file.settings);
+        let home = says_home(said());
+        let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
+        let own = claude::of_person(&plugins, home, place)?;
+        // What is said for us stands nearer.
+        let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
+        let at = at.unwrap_or(files.len());
+        files.splice(at..at, own.into_iter().map(File::of_others));
+        for found in &standings.0 {
+            for part in claude::of_project(found, home, place)? {
+                take_in(&mut files, File::of_others(part));
+            }
+            files.extend(File::of_project(found)?);
+            files.extend(File::hooks_of_project(found)?);
+        }
+        files.extend(named);
+        let blocks = |file: &File| file.settings.foreign.on_failure == Some(OnFailure::Block);
+        let on_failure = files.iter().any(blocks).then_some(OnFailure::Block);
+        let hooks =
+            files.iter_mut().map(|file| (file.owner.origin.clone(), &mut file.settings.hooks));
+        claude::settle(hooks, on_failure.unwrap_or(OnFailure::Pass));
+        Ok(Files(files))
+    }
+
+    /// These, where no plugin of them is broken: a gate may have been in it. Where no hooks of projects are
+    /// used, none of theirs is missed.
+    pub(crate) fn whole(mut self) -> Result<Self, Failure> {
+        for file in &mut self.0 {
+            let Some(failure) = file.broken.clone() else { continue };
+            if file.owner.origin.may_loosen() || switches::hooks_off()? != Some(HooksOff::All) {
+                return Err(failure);
+            }
+            let why = "it is broken, and nothing of it is used";
+            let told = Diagnostic::new(&file.path, None, Severity::Rejected, why);
+            file.others.get_or_insert_default().1.push(told);
+        }
+        Ok(self)
+    }
+
+    /// The plugins that cannot be used, and why.
+    pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, &Owner, &Failure)> {
+        let broken = self.0.iter().filter_map(|file| Some((file, file.broken.as_ref()?)));
+        broken.map(|(file, failure)| (&*file.path, &file.owner, failure))
+    }
+
+    /// What a project says of mode or level that is looser than what is said without it.
+    fn looser(&self) -> Option<String> {
+        let mut files = self.0.iter().enumerate();
+        files.find_map(|(at, file)| match file.owner.origin {
+            Origin::Project => looser(file, &self.0[..at]),
+            _ => None,
+        })
+    }
+
+    /// The folders of skills, commands and agents that were written for other programs, each with its owner.
+    pub(crate) fn brings(&self, origin: Origin) -> impl Iterator<Item = (&Owner, &Brings)> {
+        let files = self.0.iter().filter(move |file| file.owner.origin == origin);
+        files.flat_map(|file| {
+            let brings = file.others.iter().flat_map(|(brings, _)| brings);
+            brings.map(|brings| (&file.owner, brings))
+        })
+    }
+
+    /// What is said about files for Claude Code in the home folder: used, not used, or nothing yet.
+    pub(crate) fn home(&self) -> Option<bool> {
+        let said = || self.0.iter().map(|file| &file.settings);
+        let is_said = said().any(|settings| settings.foreign.home.is_some());
+        is_said.then(|| says_home(said()))
+    }
+
+    /// The nearest file whose permissions say something.
+    pub(crate) fn said_by(&self, says: impl Fn(&Permissions) -> bool) -> Option<&Path> {
+        let file = self.0.iter().rev().find(|file| says(&file.settings.permissions))?;
+        Some(&file.path)
+    }
+
+    /// Whether hooks written for Claude Code block where they fail.
+    pub(crate) fn claude_failures_block(&self) -> bool {
+        let said = self.0.iter().map(|file| file.settings.foreign.on_failure);
+        said.into_iter().any(|said| said == Some(OnFailure::Block))
+    }
+
+    /// The plugins that are used.
+    pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Owner, &Plugin)> {
+        let brings = self.0.iter().flat_map(|file| {
+            let brings = file.others.iter().flat_map(|(brings, _)| brings);
+            brings.map(|brings| (&file.owner, brings))
+        });
+        brings.filter_map(|(owner, brings)| Some((owner, brings.plugin.as_ref()?)))
+    }
+
+    /// The hooks of all files, each with its owner.
+    pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
+        self.0.iter().flat_map(|file| file.settings.hooks.iter().map(|hook| (&file.owner, hook)))
+    }
+
+    /// The names of servers, each with its owner.
+    pub(crate) fn owned_servers(&self) -> impl Iterator<Item = (&Owner, String)> {
+        self.0.iter().flat_map(|file| {
+            file.servers.iter().map(|server| (&file.owner, server.name().to_string()))
+        })
+    }
+
+    /// Every rule with its owner, the nearest file last.
+    pub(crate) fn owned_rules(&self) -> Vec<(RuleKind, &Written, &Owner)> {
+        let mut rows = vec![];
+        for File { owner, settings, .. } in &self.0 {
+            let Permissions { allow, ask, deny, .. } = &settings.permissions;
+            for (kind, rules) in
+                [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
+            {
+                rows.extend(rules.iter().map(|rule| (kind, rule, owner)));
+            }
+        }
+        rows
+    }
+
+    /// Whether a rule that allows something is there.
+    pub(crate) fn allows(&self, rule: &str) -> bool {
+        let mut allowed = self.0.iter().flat_map(|file| &file.settings.permissions.allow);
+        allowed.any(|known| known.text == rule)
+    }
+
+    /// The plain values, the nearest file's where several have one.
+    pub(crate) fn values(&self) -> Values {
+        Settings::merge(self.0.iter().rev().map(|file| &file.settings))
+    }
+
+    /// The models that files name, by whose they are.
+    pub(crate) fn model_names(&self) -> ModelNames {
+        let mut names = ModelNames::default();
+        for File { owner, settings, .. } in &self.0 {
+            let all = settings.model.iter().chain(settings.fallback_models.iter().flatten());
+            match owner.origin == Origin::Project {
+                true => names.brought.extend(all.cloned()),
+                false => names.own.extend(all.map(|written| written.text.trim().to_owned())),
+            }
+        }
+        names
+    }
+
+    /// The MCP servers of all files, the nearest entry of a name, and those of a file that was named.
+    pub(crate) fn servers(&self, named: &[PathBuf], place: &Place) -> Result<Servers, Failure> {
+        let mut servers = Servers::default();
+        for path in named {
+            if home::leads_through(path, place.project()) {
+                let message = format!("{} lies in the project", path.display());
+                return Err(Failure::new(message).with_hint(
+                    "what a repository brings is not started; keep your own elsewhere",
+                ));
+            }
+            servers = servers.or(Servers::load(path)?.ok_or_else(|| {
+                Failure::new(format!("there is no file {}", path.display()))
+                    .with_hint("`--mcp FILE` names a file with `mcpServers`")
+            })?);
+        }
+        // A project's never takes the name of another: rules and approvals go by it.
+        let (projects, others): (Vec<_>, Vec<_>) =
+            self.0.iter().rev().partition(|file| file.owner.origin == Origin::Project);
+        let files = others.into_iter().chain(projects).map(|file| file.servers.clone());
+        Ok(files.fold(servers, Servers::or))
+    }
+
+    /// Every rule with its origin, the nearest file last.
+    pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
+        let rules = self.owned_rules().into_iter();
+        rules.map(|(kind, rule, owner)| (kind, rule, owner.origin.to_string())).collect()
+    }
+
+    /// Hooks that files declare and switch off, each with its owner.
+    pub(crate) fn switched_off(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
+        self.0.iter().flat_map(|file| file.off.iter().map(|hook| (&file.owner, hook)))
+    }
+
+    /// The rules that forbid, of all files. One that is none is told when the files are registered.
+    pub(crate) fn denied(&self) -> Vec<Rule> {
+        let denied = self.0.iter().flat_map(|file| &file.settings.permissions.deny);
+        denied.filter_map(|rule| Rule::parse(RuleKind::Deny, &rule.text).ok()).collect()
+    }
+
+    /// Adds every file's permissions and hooks to what is loaded.
+    pub(crate) fn load_into(&self, units: &mut Units<'_>) -> Result<(), Failure> {
+        for file @ File { owner, base, settings, .. } in &self.0 {
+            let rules = rules(&settings.permissions)?;
+            check_examples(&settings.permissions, units.agent)?;
+            let unknown = about_unknown_tools(&settings.permissions, units.agent);
+            match &file.others {
+                Some((_, told)) => {
+                    let unknown = unknown.iter().map(|why| file.remark(why));
+                    let told = told.iter().cloned().chain(unknown).chain(mute_hooks(file)?);
+                    units.tell_of(&file.path, &told.collect::<Vec<_>>());
+                }
+                None => {
+                    units.told.extend(unknown.iter().map(ToString::to_string));
+                    units.told.extend(blind_hooks(file, units.agent));
+                }
+            }
+            let confined = command_hook::is_confined(owner);
+            let base = Base { folder: base.clone(), confined, starts: units.starts.clone() };
+            units.load(owner, false, |unit| {
+                fill(unit, rules, &settings.permissions);
+                command_hook::register_all(unit, &settings.hooks, &base);
+                settings.disable.iter().for_each(|name| _ = unit.switch_off(name.text.as_str()));
+            });
+        }
+        Ok(())
+    }
+
+    /// What is to be said of what files switch off: names that nothing has, or more than one.
+    pub(crate) fn about_disabled(&self, agent: &Agent) -> Vec<String> {
+        let hooks = agent.hooks();
+        let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
+        let words = disabled.filter_map(|Written { text, place }| {
+            let words = match hooks.iter().any(|hook| hook.is_called(text)) {
+                true => several(&hooks, text)?,
+                false => {
+                    let hint = alike(&hooks, text).map(|hint| format!(": {hint}"));
+                    format!("there is no hook `{text}` to switch off{}", hint.unwrap_or_default())
+                }
+            };
+            Some(place.error(words).to_string())
+        });
+        words.collect()
+    }
+}
+
+/// Those that are called by a word and by what they do, where somebody typed the word alone.
+pub(crate) fn alike(hooks: &[HookInfo], typed: &str) -> Option<String> {
+    let typed = typed.rsplit('/').next().unwrap_or(typed);
+    let is_one = |name: &str| {
+        let digest = name.strip_prefix(typed).and_then(|rest| rest.strip_prefix('-'));
+        digest.is_some_and(|hex| hex.len() == 6 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    let mut names: Vec<_> = hooks.iter().map(|hook| hook.name.as_str()).collect();
+    names.retain(|name| is_one(name));
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| format!("there is `{}`", names.join("`, `")))
+}
+
+/// What is to be said of a name that switches off what several files brought; nothing where it is one's.
+pub(crate) fn several(hooks: &[HookInfo], name: &str) -> Option<String> {
+    let mut owners: Vec<&Owner> = vec![];
+    let mut named: Vec<String> = vec![];
+    for hook in hooks.iter().filter(|hook| hook.is_called(name) && !hook.enabled) {
+        if !owners.contains(&&hook.owner) {
+            owners.push(&hook.owner);
+            named.push(format!("`{}/{}` of {}", hook.owner.origin, hook.name, hook.owner.unit));
+        }
+    }
+    let all = named.join(", ");
+    (owners.len() > 1).then(|| format!("`{name}` switches off several hooks: {all}"))
+}
+
+/// The file that was named on the command line.
+fn named_by_hand(path: &Path, project: &Path) -> Result<File, Failure> {
+    personal(path, Source::File, project)?.ok_or_else(|| {
+        Failure::new(format!("there is no settings file {}", path.display()))
+            .with_hint("`--settings FILE` names a file that exists")
+    })
+}
+
+/// Whether files for Claude Code in the home folder are used: the nearest word, but for an operator's no.
+fn says_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
+    let is_closed = |settings: &Settings| {
+        settings.source == Some(Source::Operator) && settings.foreign.home == Some(false)
+    };
+    let nearest = said.clone().filter_map(|settings| settings.foreign.home).last();
+    nearest.unwrap_or(false) && !said.clone().any(is_closed)
+}
+
+/// What a project's file says of mode or level that is looser than what the others say.
+fn looser(file: &File, others: &[File]) -> Option<String> {
+    let nearest = |of: fn(&Permissions) -> Option<usize>| {
+        others.iter().rev().find_map(|file| of(&file.settings.permissions))
+    };
+    let mode = |permissions: &Permissions| permissions.mode.map(|mode| mode as usize);
+    let level = |permissions: &Permissions| permissions.level.map(|level| level as usize);
+    let ours = &file.settings.permissions;
+    let mode_in_force = nearest(mode).unwrap_or(Mode::default() as usize);
+    let level_in_force = nearest(level).unwrap_or(Level::default() as usize);
+    let looser = [
+        ("mode", mode(ours).is_some_and(|mode| mode < mode_in_force)),
+        ("level", level(ours).is_some_and(|level| level < level_in_force)),
+    ];
+    let (what, _) = looser.into_iter().find(|(_, looser)| *looser)?;
+    Some(format!("{}: the {what} of the project is looser than yours", file.path.display()))
+}
+
+/// The folder that a settings file declares hooks from.
+fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
+    let whole = path.canonicalize();
+    let whole = whole.map_err(|cause| {
+        Failure::new(format!("{} cannot be found", path.display())).with_cause(cause)
+    })?;
+    Ok(whole.parent().unwrap_or(Path::new("/")).to_path_buf())
+}
+
+/// The operator's file. It binds everybody, so it must be root's.
+fn operator(path: &Path) -> Result<Option<File>, Failure> {
+    let Some(file) = File::load(path, Source::Operator, Origin::Operator)? else { return Ok(None) };
+    if !is_roots(path) {
+        return Err(Failure::new(format!("{} does not belong to root", path.display()))
+            .with_hint("it binds everybody on this machine: only root may write it"));
+    }
+    Ok(Some(file))
+}
+
+#[cfg(unix)]
+fn is_roots(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).is_ok_and(|about| about.uid() == 0 && about.mode() & 0o022 == 0)
+}
+
+#[cfg(not(unix))]
+fn is_roots(_: &Path) -> bool {
+    true
+}
+
+/// A file of the person's. What lies in the project is the project's, whoever names it; only what is in
+/// their usual place is theirs when the project is their home folder.
+fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>, Failure> {
+    let is_brought = match source {
+        Source::User => home::is_brought_by(path, project),
+        _ => home::leads_through(path, project),
+    };
+    if path.symlink_metadata().is_ok() && is_brought {
+        return Err(brought(path, "settings", project));
+    }
+    File::load(path, source, Origin::User)
+}
+
+/// What would be the person's own, were it not for where it lies.
+fn brought(path: &Path, what: &str, project: &Path) -> Failure {
+    let shown = path.display();
+    Failure::new(format!("{shown} lies in the project, and a project's {what} are not read"))
+        .with_hint(format!("keep your own {what} outside {}", project.display()))
+}
+
+/// The rules of a file, or the place of the first that is none.
+fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
+    let Permissions { allow, ask, deny, .. } = permissions;
+    let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
+    let texts =
+        kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |text| (kind, text)));
+    let parse = |(kind, Written { text, place }): (_, &Written)| {
+        Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))
+    };
+    texts.map(parse).collect()
+}
+
+/// The hooks for tools which are not there: a gate with a typo is no protection.
+fn blind_hooks(file: &File, agent: &Agent) -> Vec<String> {
+    let hooks = file.settings.hooks.iter();
+    let told = hooks.flat_map(|hook| {
+        let tools = hook.declared.tools.as_deref().unwrap_or_default();
+        about_blind(&file.path, &hook.name, tools, agent)
+    });
+    told.collect()
+}
+
+/// The hooks that ask an address which nobody may ask: they always fail.
+fn mute_hooks(file: &File) -> Result<Vec<Diagnostic>, Failure> {
+    let mut told = vec![];
+    for hook in &file.settings.hooks {
+        let Dialect::Claude(entry) = &hook.dialect else { continue };
+        let Some((url, _)) = entry.address() else { continue };
+        let Err(why) = Switches::read()?.webhooks.may_ask(url) else { continue };
+        let words = format!(
+            "hook `{}` asks {}, and always fails: {why}; the operator lists hosts in `{WEBHOOKS}`",
+            text::show_line(&hook.name),
+            text::show_line(url)
+        );
+        told.push(Diagnostic::new(&file.path, None, Severity::Rejected, words));
+    }
+    Ok(told)
+}
+
+fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
+    rules.into_iter().for_each(|rule| _ = unit.rule(rule));
+    permissions.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
+    permissions.level.into_iter().for_each(|level| _ = unit.level(level));
+    permissions.policies.iter().for_each(|guard| _ = unit.guard(guard.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn an_operators_file_that_is_not_roots_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        assert!(operator(&path).unwrap().is_none());
+        fs::write(&path, "{}").unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let Err(failure) = operator(&path) else { panic!("it must be refused") };
+        let shown = failure
+            .shown(crate::terminal::style::Style::on_stderr(crate::terminal::style::When::Never));
+        assert!(shown.contains("does not belong to root"), "{shown}");
+    }
+}

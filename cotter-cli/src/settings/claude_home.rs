@@ -1,0 +1,73 @@
+//! Whether files of the home folder are used: asked once, kept in the person's settings.
+
+use std::path::PathBuf;
+
+use cotter::Place;
+use cotter_files::settings::{Settings, Source};
+
+use crate::{
+    args::RunArgs,
+    error::Failure,
+    paths as home,
+    settings::edit as own_settings,
+    terminal::{More, Terminal, screen::Screen, style::When},
+};
+use crate::{claude::own_folder, settings::claude_summary::Gist};
+
+/// What of the person's home folder would be used, where something would.
+pub(crate) fn at_home(place: &Place) -> Vec<PathBuf> {
+    const BRINGS: [&str; 6] =
+        ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
+    let folders = [".claude", ".agents"].into_iter().filter_map(|name| own_folder(place, name));
+    folders.filter(|folder| BRINGS.iter().any(|name| folder.join(name).exists())).collect()
+}
+
+/// Asks once whether the home folder's files are used. Where nobody can be asked they are not, which is told
+/// once.
+pub(crate) async fn ask_home(
+    place: &Place,
+    args: &RunArgs,
+    style: When,
+) -> Result<Option<String>, Failure> {
+    let found = at_home(place);
+    let Some(path) = home::user_settings().filter(|_| !found.is_empty() && !args.shape.safe_mode)
+    else {
+        return Ok(None);
+    };
+    // A file that cannot be read is told when everything is.
+    let said = Settings::load(&path, Source::User).map(|read| read.unwrap_or_default());
+    if said.map_or(true, |said| said.foreign.home.is_some()) {
+        return Ok(None);
+    }
+    let shown: Vec<_> = found.iter().map(|path| crate::trust::shown(path)).collect();
+    let shown = shown.join(" and ");
+    let terminal = args.ask.then(|| Terminal::open(style, Screen::default()).ok()).flatten();
+    let Some(terminal) = terminal else { return Ok(headless(&shown)) };
+    let (brings, more) = match Gist::read(place) {
+        Ok(gist) => (gist.shown(), gist.whole()),
+        Err(failure) => (format!("  broken    {}\n", failure.in_short()), failure.in_short()),
+    };
+    let kept = crate::trust::shown(&path);
+    let question = format!(
+        "Also use what is in {shown}?\n{brings}It would be yours here too. The answer is kept in {kept}."
+    );
+    let shows = More { what: "every hook, rule and server", text: || more.clone() };
+    if let Some(answer) = terminal.decide_or_show(&question, shows).await {
+        own_settings::use_home(answer)?;
+    }
+    Ok(None)
+}
+
+/// What is said where nobody can be asked, the first time.
+fn headless(shown: &str) -> Option<String> {
+    let mark = home::told_of_claude()?;
+    if mark.exists() {
+        return None;
+    }
+    // Where it cannot be kept it is said again.
+    let _ = home::write_private(&mark, b"");
+    Some(format!(
+        "what is in {shown} is not used: `\"claude\": {{\"home\": true}}` in your settings says that it is, \
+         `false` that it never is"
+    ))
+}

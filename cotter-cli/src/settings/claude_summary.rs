@@ -1,0 +1,151 @@
+//! What the home folder would bring, in a few lines, for whoever decides whether it is used.
+
+use cotter::{Place, text};
+use cotter_files::{
+    command_hook::{
+        dialect::Dialect,
+        entry::{CommandHook, CommandLine},
+    },
+    extensions,
+};
+
+use crate::claude::{Brings, Part, of_person};
+use crate::{error::Failure, trust::shown};
+
+/// What the home folder would bring.
+#[derive(Default)]
+pub(crate) struct Gist {
+    /// What there is, by the word for it.
+    rows: Vec<(&'static str, String)>,
+    /// What runs, and which rules there are, a line each.
+    lines: Vec<String>,
+}
+
+/// How many of each kind there are.
+#[derive(Default)]
+struct Numbers {
+    hooks: usize,
+    /// Rules that deny, ask and allow.
+    rules: [usize; 3],
+    modes: Vec<String>,
+    plugins: Vec<String>,
+    servers: usize,
+    texts: [usize; 3],
+    broken: Vec<String>,
+}
+
+impl Gist {
+    /// Reads what would be used. Nothing is started.
+    pub(crate) fn read(place: &Place) -> Result<Self, Failure> {
+        let parts = of_person(&[], true, place)?;
+        let mut numbers = Numbers::default();
+        parts.iter().for_each(|part| numbers.add(part));
+        Ok(Gist { rows: numbers.rows(), lines: parts.iter().flat_map(lines).collect() })
+    }
+
+    /// A line for each kind of thing there is.
+    pub(crate) fn shown(&self) -> String {
+        self.rows.iter().map(|(what, words)| format!("  {what:<9} {words}\n")).collect()
+    }
+
+    /// The same in one line.
+    pub(crate) fn in_short(&self) -> String {
+        let rows = self.rows.iter().map(|(what, words)| format!("{what}: {words}"));
+        rows.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Every hook with what it runs, every rule and every server, with the file that says so.
+    pub(crate) fn whole(&self) -> String {
+        match self.lines.is_empty() {
+            true => "there are no hooks, rules or servers".into(),
+            false => self.lines.join("\n"),
+        }
+    }
+}
+
+impl Numbers {
+    fn add(&mut self, part: &Part) {
+        let permissions = &part.settings.permissions;
+        self.hooks += part.settings.hooks.len();
+        let rules = [&permissions.deny, &permissions.ask, &permissions.allow];
+        self.rules.iter_mut().zip(rules).for_each(|(number, rules)| *number += rules.len());
+        let mode = permissions.mode.map(|mode| format!("{mode}, says {}", shown(&part.path)));
+        self.modes.extend(mode);
+        self.servers += part.servers.iter().count();
+        for Brings { folder, loading, plugin, .. } in &part.brings {
+            let loaded = match plugin {
+                Some(plugin) => plugin.extensions(folder, loading),
+                None => extensions::load(folder, loading),
+            };
+            let found = [loaded.skills.len(), loaded.agents.len(), loaded.commands.len()];
+            self.texts.iter_mut().zip(found).for_each(|(number, found)| *number += found);
+            self.plugins.extend(plugin.iter().map(|plugin| line(&plugin.name)));
+        }
+        self.broken.extend(part.broken.as_ref().map(Failure::in_short));
+    }
+
+    fn rows(self) -> Vec<(&'static str, String)> {
+        let [deny, ask, allow] = self.rules;
+        let rules = [(allow, "that allow"), (ask, "that ask"), (deny, "that deny")];
+        let rules = rules.iter().filter(|(number, _)| *number > 0);
+        let rules: Vec<_> = rules.map(|(number, what)| format!("{number} {what}")).collect();
+        let number = |number: usize| if number == 0 { String::new() } else { number.to_string() };
+        let [skills, agents, commands] = self.texts.map(number);
+        let hooks = match self.hooks {
+            0 => String::new(),
+            hooks => format!("{hooks}, not confined: they may do what you may"),
+        };
+        let rows = [
+            ("hooks", hooks),
+            ("rules", rules.join(", ")),
+            ("mode", self.modes.join("; ")),
+            ("skills", skills),
+            ("agents", agents),
+            ("commands", commands),
+            ("plugins", self.plugins.join(", ")),
+            ("servers", number(self.servers)),
+            ("broken", self.broken.join("; ")),
+        ];
+        rows.into_iter().filter(|(_, words)| !words.is_empty()).collect()
+    }
+}
+
+/// What a part runs, and its rules.
+fn lines(part: &Part) -> Vec<String> {
+    let permissions = &part.settings.permissions;
+    let kinds =
+        [("allow", &permissions.allow), ("ask", &permissions.ask), ("deny", &permissions.deny)];
+    let rules = kinds.into_iter().flat_map(|(kind, rules)| {
+        rules.iter().map(move |rule| format!("  {kind} {}", line(&rule.text)))
+    });
+    let hooks = part.settings.hooks.iter().map(of_hook);
+    let servers = part.servers.iter().map(|server| format!("  server {}", line(server.name())));
+    let all: Vec<_> = hooks.chain(rules).chain(servers).collect();
+    match all.is_empty() {
+        true => vec![],
+        false => [vec![format!("{}:", shown(&part.path))], all].concat(),
+    }
+}
+
+fn of_hook(hook: &CommandHook) -> String {
+    let event = match &hook.dialect {
+        Dialect::Claude(entry) => entry.event().name(),
+        _ => hook.point.name(),
+    };
+    let address = match &hook.dialect {
+        Dialect::Claude(entry) => entry.address(),
+        _ => None,
+    };
+    let does = match (&hook.command, address) {
+        (_, Some((url, _))) => format!("posts to {url}"),
+        (CommandLine::Words(words), None) if words.is_empty() => "asks a model".into(),
+        (CommandLine::Words(words), None) => format!("runs {}", words.join(" ")),
+        (CommandLine::Shell(line), None) => format!("runs {line}"),
+    };
+    format!("  hook {} at {event} {}", line(&hook.name), line(&does))
+}
+
+/// Words of others, in one line: none of them can look like another.
+fn line(words: &str) -> String {
+    text::show_line(words).into_owned()
+}

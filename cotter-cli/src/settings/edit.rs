@@ -1,0 +1,160 @@
+//! The person's own settings file, changed where they say so. Comments stay where they are.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use cotter_files::{
+    document::Document,
+    settings::{Settings, Source, Written},
+};
+use jsonc_parser::{
+    ParseOptions,
+    cst::{CstArray, CstInputValue, CstNode, CstRootNode},
+};
+
+use crate::{error::Failure, paths as home};
+
+/// Changes the file. It is written only where what it says afterwards can be read and is as meant;
+/// otherwise it is left as it is. Gives its path.
+pub(crate) fn change(
+    edit: impl FnOnce(&str) -> Option<String>,
+    is_so: impl FnOnce(&Settings) -> bool,
+) -> Result<PathBuf, Failure> {
+    let path = home::user_settings().ok_or_else(home::no_config)?;
+    let before = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => "{\n}\n".into(),
+        Err(cause) => {
+            return Err(Failure::new(format!("cannot read {}", path.display())).with_cause(cause));
+        }
+    };
+    let unchanged = || Failure::new(format!("{} was left as it is", path.display()));
+    let after = edit(&before).ok_or_else(unchanged)?;
+    let document = Document::parse(&path.display().to_string(), &after)?;
+    if !is_so(&Settings::from_document(&document, Source::User)?) {
+        return Err(unchanged());
+    }
+    home::write_private(&path, after.as_bytes())?;
+    Ok(path)
+}
+
+/// The allow rules that a person had this process write: nobody needs to be asked about them again.
+static SAID: Mutex<Vec<String>> = Mutex::new(vec![]);
+
+/// Those rules.
+pub(crate) fn said() -> Vec<String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Whoever takes such a rule out of their settings has taken back what they said.
+pub(crate) fn forget<'r>(rules: impl Iterator<Item = &'r String>) {
+    let gone: Vec<_> = rules.collect();
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    said.retain(|rule| !gone.contains(&rule));
+}
+
+/// Adds allow rules. Those that are there already are not added again.
+pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, Failure> {
+    let has = |list: &[Written], rule: &String| list.iter().any(|known| known.text == *rule);
+    let path = change(
+        |text| with_rules(text, rules),
+        |settings| rules.iter().all(|rule| has(&settings.permissions.allow, rule)),
+    )?;
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(rules);
+    Ok(path)
+}
+
+/// Takes an allow rule out, wherever it stands in the list.
+pub(crate) fn revoke(rule: &str) -> Result<PathBuf, Failure> {
+    let gone = |list: &[Written]| list.iter().all(|known| known.text != rule);
+    change(|text| without_rule(text, rule), |settings| gone(&settings.permissions.allow))
+}
+
+/// Says whether files for Claude Code in the home folder are used.
+pub(crate) fn use_home(answer: bool) -> Result<PathBuf, Failure> {
+    let edit = |text: &str| {
+        let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
+        let claude = root.object_value_or_create()?.object_value_or_create("claude")?;
+        claude.append("home", CstInputValue::Bool(answer));
+        Some(root.to_string())
+    };
+    change(edit, |settings| settings.foreign.home == Some(answer))
+}
+
+fn with_rules(text: &str, rules: &[String]) -> Option<String> {
+    let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
+    let permissions = root.object_value_or_create()?.object_value_or_create("permissions")?;
+    let allow = permissions.array_value_or_create("allow")?;
+    let known: Vec<_> = allow.elements().iter().filter_map(rule_of).collect();
+    allow.ensure_multiline();
+    for rule in rules.iter().filter(|rule| !known.contains(rule)) {
+        allow.append(CstInputValue::String(rule.clone()));
+    }
+    Some(root.to_string())
+}
+
+fn without_rule(text: &str, rule: &str) -> Option<String> {
+    let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
+    let allow = root.object_value()?.object_value("permissions")?.array_value("allow")?;
+    let there = |allow: &CstArray| {
+        allow.elements().into_iter().find(|node| rule_of(node).as_deref() == Some(rule))
+    };
+    while let Some(node) = there(&allow) {
+        node.remove();
+    }
+    Some(root.to_string())
+}
+
+/// The rule an element of the list stands for: its text, or the text of its `rule`.
+fn rule_of(node: &CstNode) -> Option<String> {
+    let text = match node.as_object() {
+        Some(object) => object.get("rule")?.value()?,
+        None => node.clone(),
+    };
+    text.as_string_lit()?.decoded_value().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l14_a_rule_is_added_and_taken_out_and_comments_stay() {
+        let rules = ["bash(cargo test *)".to_owned(), "read(./a)".to_owned()];
+        let cases = [
+            "{\n}\n",
+            "{}",
+            "// mine\n{ \"model\": \"rehearsal\" }\n",
+            "{\n  \"permissions\": { \"allow\": [\"read(./a)\"] } // so\n}\n",
+            "{\n  \"permissions\": {\n    \"allow\": [\n      // first\n      \"bash(ls *)\", // listing\n    ],\n    \"deny\": [],\n  },\n}\n",
+            "{ \"permissions\": { \"allow\": [{\"rule\": \"read(./a)\", \"match\": [\"a\"]}] } }",
+        ];
+        for before in cases {
+            let after = with_rules(before, &rules).unwrap();
+            let read = |text: &str| {
+                let document = Document::parse("s", text).unwrap();
+                let settings = Settings::from_document(&document, Source::User).unwrap();
+                let allow = settings.permissions.allow.into_iter();
+                allow.map(|written| written.text).collect::<Vec<_>>()
+            };
+            for rule in &rules {
+                assert_eq!(
+                    read(&after).iter().filter(|known| *known == rule).count(),
+                    1,
+                    "{after}"
+                );
+            }
+            for comment in ["// mine", "// so", "// first", "// listing"] {
+                assert_eq!(before.contains(comment), after.contains(comment), "{after}");
+            }
+            let back = without_rule(&after, "bash(cargo test *)").unwrap();
+            assert!(!back.contains("cargo"), "{back}");
+            assert!(read(&back).contains(&"read(./a)".to_owned()), "{back}");
+        }
+        assert_eq!(with_rules("[]", &rules), None);
+        assert_eq!(with_rules(r#"{"permissions": []}"#, &rules), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! What calls may reach on this machine besides the project: default folders for daily work, those of
+//! settings and flags, and what is closed to every call.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use cotter::Place;
+use cotter_files::settings::{Reach, Written};
+
+use crate::{error::Failure, paths as home, setup};
+
+/// What may be read without being asked for it: headers and libraries of the system.
+const SYSTEM: [&str; 6] = [
+    "/usr/include",
+    "/usr/local/include",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/usr/share",
+    "/usr/local/share",
+];
+
+/// Toolchains and package caches, below the home folder.
+const AT_HOME: [&str; 21] = [
+    ".cargo/bin",
+    ".cargo/env",
+    ".cargo/config.toml",
+    ".cargo/registry",
+    ".cargo/git",
+    ".rustup",
+    ".npm",
+    ".nvm",
+    ".volta",
+    ".asdf",
+    ".bun/install",
+    ".deno",
+    ".pyenv",
+    ".local/lib",
+    ".local/bin",
+    ".cache/pip",
+    ".cache/uv",
+    "go/pkg/mod",
+    ".m2/repository",
+    ".gradle/caches",
+    ".gem",
+];
+
+/// Package caches that confined commands may write, below the home folder.
+const CACHES: [&str; 12] = [
+    ".cargo/registry",
+    ".cargo/git",
+    ".npm",
+    ".cache/pip",
+    ".cache/uv",
+    ".cache/go-build",
+    ".cache/ccache",
+    ".cache/yarn",
+    ".bun/install/cache",
+    "go/pkg/mod",
+    ".m2/repository",
+    ".gradle/caches",
+];
+
+/// The place with everything that may be read and written, and everything that is closed.
+pub(crate) fn furnish(place: Place, reach: &Reach, added: &[PathBuf]) -> Result<Place, Failure> {
+    let home = home::folder();
+    let at_home = home.iter().flat_map(|home| AT_HOME.map(|folder| home.join(folder)));
+    let programs = env::var_os("PATH").unwrap_or_default();
+    let programs = env::split_paths(&programs).filter(|folder| folder.is_absolute());
+    let system = SYSTEM.iter().map(PathBuf::from).chain([env::temp_dir()]).chain(programs);
+    let read = system.chain(at_home).map(real);
+    let mut roots = written(&reach.roots, home.as_deref())?;
+    for folder in added {
+        roots.push(folder.canonicalize().map_err(|cause| {
+            Failure::new(format!("cannot add {}", folder.display()))
+                .with_cause(cause)
+                .with_hint("`--add-dir DIR` names a folder that exists")
+        })?);
+    }
+    let read = read.chain(written(&reach.read_roots, home.as_deref())?);
+    let closed = home::own_folders().into_iter().flat_map(every_name);
+    let place = place.with_read_roots(read).with_roots(roots).with_closed(closed);
+    Ok(match home {
+        Some(home) => place.with_home(real(home)),
+        None => place,
+    })
+}
+
+/// The folders that confined commands may write besides.
+pub(crate) fn caches(reach: &Reach) -> Result<Vec<PathBuf>, Failure> {
+    let home = home::folder();
+    let usual = home.iter().flat_map(|home| CACHES.map(|folder| home.join(folder)));
+    let usual = usual.filter(|folder| folder.is_dir()).map(real);
+    Ok(usual.chain(written(&reach.caches, home.as_deref())?).collect())
+}
+
+/// The folders of a list in a settings file.
+fn written(folders: &[Written], home: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+    let absolute = |folder: &Written| {
+        let path = match (folder.text.strip_prefix("~/"), home) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => PathBuf::from(&folder.text),
+        };
+        if path.is_absolute() {
+            if !path.exists() {
+                setup::warn(folder.place.error(format!("there is no folder `{}`", folder.text)));
+            }
+            return Ok(real(path));
+        }
+        let error = folder.place.error(format!("`{}` is not a whole path", folder.text));
+        Err(error.with_hint("begin it with `/` or `~/`").into())
+    };
+    folders.iter().map(absolute).collect()
+}
+
+/// What is ours in a folder, under every name it has: the folder as it is named and where it really is,
+/// and where the links in it lead. Texts for the model are not among it: who keeps them elsewhere may be
+/// at work on them.
+fn every_name(folder: PathBuf) -> Vec<PathBuf> {
+    const TEXTS: [&str; 3] = ["skills", "agents", "commands"];
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let links = links.filter(|entry| !TEXTS.iter().any(|name| entry.file_name() == *name));
+    let behind = links.filter_map(|entry| entry.path().canonicalize().ok());
+    let mut names: Vec<_> = [folder.clone(), real(folder)].into_iter().chain(behind).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A folder with its links resolved; one that is not there stays as it is.
+fn real(folder: PathBuf) -> PathBuf {
+    folder.canonicalize().unwrap_or(folder)
+}

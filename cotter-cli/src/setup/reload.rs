@@ -1,0 +1,430 @@
+//! What files bring is loaded together, and again when they change: in one step, or not at all. What
+//! would make a run looser waits for the person; nobody there to ask, it waits for the next run.
+
+use std::{
+    future::Future,
+    io,
+    path::{Path, PathBuf, absolute},
+    pin::Pin,
+    sync::Arc,
+};
+
+use cotter::{
+    Agent, Origin, Owner, Place, Registry,
+    ext::{Change, HooksOff, RegisterError, Reload},
+    permission::Mode,
+    points::Power,
+    text,
+};
+use cotter_files::{
+    command_hook::Starts,
+    extensions::{Diagnostic, TakenNames},
+    settings::Values,
+    trust::{
+        snapshot::Hash,
+        store::{Record, Standing},
+        watch::Watch,
+    },
+};
+
+use crate::{
+    args::{RunArgs, Shape},
+    claude,
+    error::Failure,
+    paths as home,
+    paths::operator_switches as switches,
+    settings::{Files, edit as own_settings, file_report as about, file_report::About},
+    setup::extensions::{self, Extensions},
+    spaces::Spaces,
+    trust::{self, Found, Standings},
+};
+
+/// Everything that is loaded together, whose it is, and what is to be said about it.
+pub(crate) struct Units<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) starts: Arc<dyn Starts>,
+    pub(crate) names: TakenNames,
+    pub(crate) owners: Vec<Owner>,
+    pub(crate) told: Vec<String>,
+    /// Everything that is said about files, grave or not.
+    pub(crate) about: Vec<About>,
+    change: Change,
+    /// Who was loaded before.
+    before: Vec<Owner>,
+    /// Which hooks are left out.
+    off: Option<HooksOff>,
+    /// Whether a person said already that this owner's is to be so.
+    is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
+}
+
+impl<'a> Units<'a> {
+    /// What an agent begins with: whoever started it agrees to it.
+    pub(crate) fn at_the_start(agent: &'a Agent, starts: Arc<dyn Starts>) -> Result<Self, Failure> {
+        Units::new(agent, starts, &[], |_| true)
+    }
+
+    fn new(
+        agent: &'a Agent,
+        starts: Arc<dyn Starts>,
+        before: &[Owner],
+        is_said: impl Fn(&Owner) -> bool + 'a,
+    ) -> Result<Self, Failure> {
+        Ok(Units {
+            agent,
+            starts,
+            names: TakenNames::of(agent, before),
+            owners: vec![],
+            told: vec![],
+            about: vec![],
+            change: Change::new().of_files(),
+            before: before.to_vec(),
+            off: switches::hooks_off()?,
+            is_said: Box::new(is_said),
+        })
+    }
+
+    /// Loads what an owner has, in place of what they had.
+    pub(crate) fn load(
+        &mut self,
+        owner: &Owner,
+        agreed: bool,
+        extension: impl FnOnce(&mut Registry),
+    ) {
+        let agreed = agreed || (self.is_said)(owner);
+        // What changed since it was trusted may not rewrite; what a run began with stays as it was.
+        let rewrites = |owner: &Owner| owner.may(Power::Transform);
+        let known = self.before.iter().find(|known| known.is(owner) && rewrites(known));
+        if let Some(known) = known.filter(|_| !agreed && !rewrites(owner)) {
+            self.owners.push(known.clone());
+            return;
+        }
+        self.owners.push(owner.clone());
+        let (off, mut left_out) = (self.off, vec![]);
+        let extension = |unit: &mut Registry| {
+            extension(unit);
+            left_out = off.map(|off| unit.leave_out_hooks(off)).unwrap_or_default();
+        };
+        match agreed {
+            true => self.change.load_agreed(owner.clone(), extension),
+            false => self.change.load(owner.clone(), extension),
+        };
+        if !left_out.is_empty() {
+            let names: Vec<_> = left_out.iter().map(|name| format!("`{name}`")).collect();
+            self.told.push(format!(
+                "hooks are switched off by `COTTER_DISABLE_HOOKS`: {owner} is without {}",
+                names.join(", ")
+            ));
+        }
+    }
+
+    /// Keeps what authors should hear of the files of a folder.
+    pub(crate) fn tell_of(&mut self, folder: &Path, diagnostics: &[Diagnostic]) {
+        self.about.push(About::new(folder, diagnostics.to_vec()));
+    }
+
+    /// What is said at a start.
+    pub(crate) fn in_short(&self) -> Vec<String> {
+        self.told.iter().cloned().chain(about::in_short(&self.about)).collect()
+    }
+
+    /// Those who were there and are no longer.
+    fn drop_others(&mut self, before: &[Owner]) {
+        let loaded = self.owners.clone();
+        let is_gone = |owner: &&Owner| !loaded.iter().any(|known| known.is(owner));
+        for owner in before.iter().filter(is_gone) {
+            match (self.is_said)(owner) {
+                true => self.change.load_agreed(owner.clone(), |_| {}),
+                false => self.change.load(owner.clone(), |_| {}),
+            };
+        }
+    }
+
+    /// A person agreed to this already, in these words, and to the rules that they had written down.
+    fn agree_to(&mut self, looser: Vec<String>) {
+        let said = own_settings::said().into_iter();
+        let said = said.map(|rule| format!("new: rule `allow {rule}`"));
+        let change = std::mem::take(&mut self.change);
+        self.change = change.agreed_to(looser.into_iter().chain(said));
+    }
+
+    /// Makes it so.
+    pub(crate) fn apply(self) -> Result<Reload, RegisterError> {
+        self.agent.apply(self.change)
+    }
+}
+
+/// What the command line says, which stands over every file.
+#[derive(Clone)]
+pub(crate) struct Flags {
+    mode: Option<Mode>,
+    without: Vec<String>,
+}
+
+impl Flags {
+    pub(crate) fn of(shape: &Shape) -> Self {
+        Flags { mode: shape.mode, without: shape.without.clone() }
+    }
+
+    /// The last of all that is loaded: of what several say, the nearest counts.
+    pub(crate) fn load_into(&self, units: &mut Units<'_>) {
+        units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
+            self.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
+            self.without.iter().for_each(|name| _ = unit.switch_off(name.as_str()));
+        });
+    }
+}
+
+/// What is watched while a run goes on: the person's own extensions, the project's, and who is trusted.
+pub(crate) fn watch(place: &Place, named: Option<&Path>) -> io::Result<Watch> {
+    let own = home::config().into_iter().flat_map(|folder| {
+        ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
+            .map(|name| folder.join(name))
+    });
+    let mut watched: Vec<_> = own.collect();
+    watched.push(home::OPERATOR_SETTINGS.into());
+    watched.extend(home::trust().map(|folder| folder.join("trust.json")));
+    watched.extend(claude::watched(place));
+    // What settings name; where they cannot be read nothing starts.
+    let seen = Files::look(named, place, &Standings::nothing());
+    watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));
+    watched.extend(named.and_then(|path| absolute(path).ok()));
+    // A link that a repository brings leads nowhere.
+    Watch::new(watched, trust::possible_sources(place))
+}
+
+/// Takes up changes of files while a run goes on.
+pub(crate) struct Reloader {
+    agent: Agent,
+    starts: Arc<dyn Starts>,
+    spaces: Spaces,
+    /// The file that was named on the command line.
+    named: Option<PathBuf>,
+    /// Settings as they were read last.
+    files: Files,
+    /// Contents that may be used in this run.
+    hashes: Vec<Hash>,
+    safe_mode: bool,
+    /// Who was loaded last.
+    owners: Vec<Owner>,
+    /// What was said last: nothing is said twice.
+    told: Vec<String>,
+    /// What a run keeps as it began.
+    values: Values,
+    records: Vec<Record>,
+    flags: Flags,
+    /// What would loosen, as it was told last.
+    waits: Vec<String>,
+}
+
+/// What waits for the person's word.
+struct Waiting {
+    answer: Pin<Box<dyn Future<Output = bool> + Send>>,
+    /// What they were shown.
+    looser: Vec<String>,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        agent: Agent,
+        starts: Arc<dyn Starts>,
+        spaces: Spaces,
+        mut owners: Vec<Owner>,
+        told: Vec<String>,
+        files: Files,
+        args: &RunArgs,
+    ) -> Self {
+        owners.retain(|owner| owner.unit != extensions::MEMORY);
+        let records = records(&agent).unwrap_or_default();
+        Reloader {
+            agent,
+            starts,
+            spaces,
+            named: args.shape.settings.clone(),
+            hashes: args.trust.hashes.clone(),
+            safe_mode: args.shape.safe_mode,
+            owners,
+            told,
+            values: files.values(),
+            files,
+            records,
+            flags: Flags::of(&args.shape),
+            waits: vec![],
+        }
+    }
+
+    /// Goes on for as long as it is polled.
+    pub(crate) async fn run(mut self, mut watch: Watch) {
+        let mut waiting: Option<Waiting> = None;
+        loop {
+            let agreed_to = tokio::select! {
+                () = watch.changed() => vec![],
+                agreed = answer(&mut waiting) => match waiting.take() {
+                    Some(waiting) if agreed => waiting.looser,
+                    _ => continue,
+                },
+            };
+            // What changed again is asked about anew.
+            waiting = match self.reload(agreed_to) {
+                Ok(looser) => self.ask(looser),
+                Err(failure) => {
+                    let words = failure.in_short();
+                    self.tell([format!("{words}; what was in force before stays")]);
+                    self.forget();
+                    None
+                }
+            };
+        }
+    }
+
+    /// Loads everything again. Gives what would loosen, but for what a person agreed to in these words.
+    fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, Failure> {
+        let place = self.agent.place();
+        let standings = match self.safe_mode {
+            true => Standings::nothing(),
+            false => trust::standing_now(place, &self.hashes),
+        };
+        // Records that cannot be read decide nothing.
+        let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
+        let said = own_settings::said();
+        let (files, about) = self.files.load_again(self.named.as_deref(), place, &standings)?;
+        own_settings::forget(said.iter().filter(|rule| !files.allows(rule)));
+        let extensions = Extensions::load(&files, place, &standings).of_a_run();
+        let extensions = if self.safe_mode { extensions.safe() } else { extensions };
+        let (before, agent) = (self.records.clone(), self.agent.clone());
+        let shelf = self.spaces.clone();
+        // From here on until all is in force no space is loaded or unloaded.
+        let mut spaces = shelf.read_again(&standings)?;
+        let places = spaces.places();
+        let now = records.clone();
+        let is_said = |owner: &Owner| {
+            is_decided(owner, &places, &before, &now)
+                || self.hashes.is_empty() && before != now && is_forgotten(owner, &standings)
+        };
+        let owners = self.with_owners(spaces.owners());
+        let mut units = Units::new(&agent, self.starts.clone(), &owners, is_said)?;
+        files.load_into(&mut units)?;
+        extensions.load_into(&mut units);
+        spaces.load_into(&mut units);
+        self.flags.load_into(&mut units);
+        units.drop_others(&owners);
+        units.agree_to(agreed_to);
+        let (owners, mut told) = (units.owners.clone(), about);
+        told.extend(units.in_short());
+        let done = units.apply()?;
+        drop(spaces);
+        self.records = records;
+        told.extend(standings.skipped());
+        told.extend(files.about_disabled(&self.agent));
+        if files.values() != self.values {
+            told.push(
+                "model, limits, folders and servers of a run stay as it began with them".into(),
+            );
+        }
+        // Those whose gates are still held are still there.
+        let held = self.owners.iter().filter(|owner| !owners.iter().any(|known| known.is(owner)));
+        self.owners = owners.iter().chain(held).cloned().collect();
+        self.files = files;
+        self.tell(told);
+        Ok(match done {
+            Reload::Held { looser } => looser,
+            _ => vec![],
+        })
+    }
+
+    /// Takes away what of the project nobody trusts any longer, though nothing else can be taken up.
+    fn forget(&mut self) {
+        let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
+        let standings = trust::standing_now(self.agent.place(), &self.hashes);
+        let is_gone = |owner: &Owner| {
+            is_decided(owner, &[], &self.records, &now) && is_forgotten(owner, &standings)
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
+        let mut change = Change::new().of_files();
+        gone.iter().for_each(|owner| _ = change.load_agreed(owner.clone(), |_| {}));
+        // What is only taken away always can be.
+        if !gone.is_empty() && self.agent.apply(change).is_ok() {
+            self.owners = kept;
+        }
+    }
+
+    /// Who was loaded last, and the spaces that the person loaded since. Those they unloaded are gone
+    /// already.
+    fn with_owners(&self, spaces: Vec<Owner>) -> Vec<Owner> {
+        let known = |owner: &Owner| self.owners.iter().any(|known| known.is(owner));
+        let new = spaces.into_iter().filter(|owner| !known(owner));
+        self.owners.iter().cloned().chain(new.collect::<Vec<_>>()).collect()
+    }
+
+    /// Asks the person, where there is one. Without one, what waits is told once.
+    fn ask(&mut self, looser: Vec<String>) -> Option<Waiting> {
+        if looser.is_empty() {
+            return None;
+        }
+        let list = |lines: &[String]| lines.iter().map(|line| format!("\n  {line}")).collect();
+        let ui = self.agent.ui().clone();
+        if !ui.present() {
+            let is_new = |line: &&String| !self.waits.contains(line);
+            let new: Vec<_> = looser.iter().filter(is_new).cloned().collect();
+            let list: String = list(&new);
+            let words =
+                "settings changed, and some of it would loosen this run; that waits for the next";
+            if !new.is_empty() {
+                ui.notify(&format!("warning: {}", text::show(&format!("{words}:{list}"))));
+            }
+            self.waits = looser;
+            return None;
+        }
+        let list: String = list(&looser);
+        let question =
+            format!("Settings changed, and some of it would loosen this run:{list}\nLet it?");
+        Some(Waiting { answer: Box::pin(async move { ui.confirm(&question).await }), looser })
+    }
+
+    /// Says what was not said before.
+    fn tell(&mut self, told: impl IntoIterator<Item = String>) {
+        let told: Vec<_> = told.into_iter().collect();
+        for words in told.iter().filter(|words| !self.told.contains(words)) {
+            self.agent.ui().notify(&format!("warning: {}", text::show(words)));
+        }
+        self.told = told;
+    }
+}
+
+/// Waits for a word, for ever where nothing was asked.
+async fn answer(waiting: &mut Option<Waiting>) -> bool {
+    match waiting {
+        Some(waiting) => waiting.answer.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Who is trusted; `None` where that cannot be told.
+fn records(agent: &Agent) -> Option<Vec<Record>> {
+    // Who takes trust back leaves a file that says so.
+    home::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
+    trust::store(agent.place().project()).ok()?.list().ok()
+}
+
+/// Whether nobody trusts what an owner was loaded from any longer, as far as can be told.
+fn is_forgotten(owner: &Owner, standings: &Standings) -> bool {
+    let unit = Path::new(owner.unit.as_str());
+    let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
+    let is_unknown = |found: &Found| matches!(found.standing, Standing::Unknown { word: None });
+    owner.origin == Origin::Project && found.is_some_and(is_unknown)
+}
+
+/// Whether a person trusted what an owner is loaded from, or took that back, since it was loaded.
+fn is_decided(
+    owner: &Owner,
+    spaces: &[(Owner, PathBuf)],
+    before: &[Record],
+    now: &[Record],
+) -> bool {
+    let space = spaces.iter().find(|(known, _)| known.is(owner));
+    let unit = space.map_or(Path::new(owner.unit.as_str()), |(_, source)| source);
+    let of = |records: &[Record]| {
+        let known = records.iter().filter(|record| unit.starts_with(&record.source));
+        known.cloned().collect::<Vec<_>>()
+    };
+    (owner.origin == Origin::Project || space.is_some()) && of(before) != of(now)
+}

@@ -1,0 +1,435 @@
+//! Who an agent is: a profile or an agent file that `--agent` names, and which there are.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use cotter::{Agent, AgentConfig, Origin, Place, redact::Redactor, text};
+use cotter_files::{
+    command_hook::{Base, is_confined},
+    document::{Document, location::SettingsError},
+    extensions::{self, Diagnostic, Loading, Severity, agents::AgentFile},
+    profile::{Leave, Means, Profile},
+    settings::{self, Written},
+    trust::store::Standing,
+};
+use cotter_models::Rehearsal;
+
+use crate::{
+    args::Shape,
+    error::Failure,
+    models::Reach,
+    paths as home,
+    paths::operator_switches::Switches,
+    settings::{Files, checks},
+    setup::{self, reload::Units},
+    trust::{Found, Standings, Where, shown},
+};
+
+/// The file of a profile.
+const FILE: &str = "agent.json";
+
+/// Who is to run.
+pub(crate) enum Chosen {
+    Profile(Box<Portable>),
+    /// An agent file, run as the main agent, and whose it is.
+    File(Box<AgentFile>, Origin),
+}
+
+/// A profile, and where it is.
+pub(crate) struct Portable {
+    profile: Profile,
+    /// Its file, as its author knows it.
+    path: PathBuf,
+    /// The folder it is in.
+    folder: PathBuf,
+    /// The folder its commands run in: of a project, the copy that is trusted.
+    code: PathBuf,
+    switches: Switches,
+}
+
+/// Where agents are looked for.
+struct Shelf<'a> {
+    /// As it is shown.
+    folder: &'a Path,
+    /// As it is read: of a project, the copy that is trusted.
+    read: &'a Path,
+    origin: Origin,
+}
+
+impl Chosen {
+    /// Whoever a run is to be, where somebody is named.
+    pub(crate) fn named(
+        shape: &Shape,
+        place: &Place,
+        standings: &Standings,
+    ) -> Result<Option<Self>, Failure> {
+        let typed = shape.agent.as_deref();
+        typed.map(|typed| Chosen::find(typed, place, standings)).transpose()
+    }
+
+    /// Finds who is named: by a name in `agents/` of a trusted project or of the person, or by a path.
+    fn find(typed: &str, place: &Place, standings: &Standings) -> Result<Self, Failure> {
+        let switches = Switches::read()?;
+        match typed.contains('/') || typed.ends_with(".json") {
+            true => by_path(Path::new(typed), place, standings, &switches),
+            false => by_name(typed, place, standings, &switches),
+        }
+    }
+
+    /// Who answers, where it names somebody.
+    pub(crate) fn model(&self) -> Option<Named<'_>> {
+        match self {
+            Chosen::Profile(portable) => {
+                let Written { text, place } = portable.profile.model.as_ref()?;
+                Some(Named { text, place: Some(place), is_free: false })
+            }
+            Chosen::File(file, origin) => {
+                let text = file.config.model.as_deref()?;
+                Some(Named { text, place: None, is_free: *origin == Origin::User })
+            }
+        }
+    }
+
+    /// The most requests of a run.
+    pub(crate) fn max_turns(&self) -> Option<u32> {
+        match self {
+            Chosen::Profile(portable) => portable.profile.max_turns,
+            Chosen::File(..) => None,
+        }
+    }
+
+    /// Makes an agent who it is.
+    pub(crate) fn configure(&self, config: &mut AgentConfig) {
+        match self {
+            Chosen::Profile(portable) => portable.profile.configure(config),
+            Chosen::File(file, _) => {
+                let file = &file.config;
+                config.name = file.name.clone();
+                config.description = file.description.clone();
+                config.system_prompt = file.system_prompt.clone();
+                config.tools = file.tools.clone();
+                config.skills = file.skills.clone();
+                config.mode = file.mode.clone();
+            }
+        }
+    }
+
+    /// Adds what a profile asks of its runs to what is loaded. What is in force so far is what it may
+    /// only tighten.
+    pub(crate) fn load_into(
+        &self,
+        units: &mut Units<'_>,
+        redactor: Redactor,
+    ) -> Result<(), Failure> {
+        let Chosen::Profile(portable) = self else { return Ok(()) };
+        let Portable { profile, path, folder, code, switches } = &**portable;
+        profile.tightens(&units.agent.policy())?;
+        checks::check_examples(&profile.permissions, units.agent)?;
+        let unknown = checks::about_unknown_tools(&profile.permissions, units.agent);
+        units.told.extend(unknown.iter().map(ToString::to_string));
+        // Those there are, not those that it may call.
+        let known = setup::own_tools()?;
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
+        let told = checks::check_actions(profile, &known)?;
+        units.told.extend(told.iter().map(in_a_line));
+        let owner = profile.owner(path.display().to_string());
+        let commands = Base {
+            folder: code.clone(),
+            confined: is_confined(&owner),
+            starts: units.starts.clone(),
+        };
+        let posts = switches.webhooks.clone();
+        let folder = folder.clone();
+        let means = Means { folder, commands, posts, redactor: Arc::new(redactor) };
+        units.load(&owner, true, |unit| profile.register(unit, &means));
+        Ok(())
+    }
+}
+
+/// A model as an agent names it.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub(crate) text: &'a str,
+    /// Where, in a file that knows its places.
+    pub(crate) place: Option<&'a settings::Place>,
+    /// Whether the person names it: anybody else names one that the person has set up.
+    pub(crate) is_free: bool,
+}
+
+/// A profile that can be named.
+pub(crate) struct Listed {
+    /// What is typed.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// What is read: of a project, the copy that is trusted.
+    pub(crate) read: PathBuf,
+    /// What it says, or why nobody can tell.
+    pub(crate) profile: Result<Profile, Failure>,
+}
+
+/// The profiles of the person and of trusted folders, those found first that are found first.
+pub(crate) fn profiles(place: &Place, standings: &Standings) -> Result<Vec<Listed>, Failure> {
+    let own = own(place);
+    let mut listed: Vec<Listed> = vec![];
+    for Shelf { folder, read, .. } in places(standings, own.as_deref()) {
+        let entries = fs::read_dir(read.join("agents")).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        for name in names {
+            let path = folder.join("agents").join(&name).join(FILE);
+            let read = read.join("agents").join(&name).join(FILE);
+            if !read.is_file() || listed.iter().any(|known| known.name == name) {
+                continue;
+            }
+            let profile = document(&path, &read).and_then(|document| {
+                Ok(Profile::from_document(&document, &name, Leave::to_look())?)
+            });
+            listed.push(Listed { name, path, read, profile });
+        }
+    }
+    Ok(listed)
+}
+
+/// The person's own folder, unless the project brings it.
+fn own(place: &Place) -> Option<PathBuf> {
+    home::config().filter(|folder| !home::is_brought_by(folder, place.project()))
+}
+
+/// The folders that have agents: the person's own, of whose names no project takes one, then the nearest.
+fn places<'a>(standings: &'a Standings, own: Option<&'a Path>) -> Vec<Shelf<'a>> {
+    let folders = standings.0.iter().rev().filter(|found| found.place() == Where::Cotter);
+    let trusted = folders.filter_map(|found| {
+        let read = copy_of(found)?;
+        Some(Shelf { folder: &found.source, read, origin: Origin::Project })
+    });
+    let own = own.map(|folder| Shelf { folder, read: folder, origin: Origin::User });
+    own.into_iter().chain(trusted).collect()
+}
+
+fn copy_of(found: &Found) -> Option<&Path> {
+    match &found.standing {
+        Standing::Trusted { copy, .. } => Some(copy),
+        _ => None,
+    }
+}
+
+fn by_name(
+    name: &str,
+    place: &Place,
+    standings: &Standings,
+    switches: &Switches,
+) -> Result<Chosen, Failure> {
+    let own = own(place);
+    let mut names = vec![];
+    for Shelf { folder, read, origin } in places(standings, own.as_deref()) {
+        let path = folder.join("agents").join(name).join(FILE);
+        let found = read.join("agents").join(name).join(FILE);
+        let agents = extensions::load(read, &Loading::trusted(origin.clone())).agents;
+        let file = agents.iter().find(|agent| agent.config.name == name);
+        match (found.is_file(), file) {
+            (true, Some(file)) => {
+                let message = format!("`{name}` is a profile and an agent file");
+                return Err(Failure::new(message)
+                    .with_cause(shown(&path))
+                    .with_cause(shown(&file.path))
+                    .with_hint("name the profile by its path, or rename one of them"));
+            }
+            (true, None) => return profile(path, &found, switches),
+            (false, Some(file)) => return Ok(Chosen::File(Box::new(file.clone()), origin)),
+            (false, None) => {
+                names.extend(agents.into_iter().map(|agent| agent.config.name.to_string()))
+            }
+        }
+    }
+    let is_of_project = standings.0.iter().any(|found| {
+        let folder = found.source.join("agents");
+        let file = |ending: &str| folder.join(format!("{name}.{ending}")).is_file();
+        folder.join(name).join(FILE).is_file() || ["md", "yaml", "yml"].into_iter().any(file)
+    });
+    let typed = text::show_line(name);
+    if is_of_project {
+        let message = format!("the agent `{typed}` is the project's, and nobody trusts it");
+        return Err(Failure::refused(message)
+            .with_hint("`cotter trust` shows what the project brings, and asks"));
+    }
+    if Path::new(name).join(FILE).is_file() {
+        return Err(of_folder(Path::new(name)));
+    }
+    names.extend(profiles(place, standings)?.into_iter().map(|listed| listed.name));
+    let failure = Failure::usage(format!("there is no agent `{typed}`"));
+    Err(match text::nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter agents list` shows those there are"),
+    })
+}
+
+/// What is said to somebody who names a folder.
+fn of_folder(folder: &Path) -> Failure {
+    let failure = Failure::usage(format!("{} is a folder, and no agent", shown(folder)));
+    match folder.join(FILE) {
+        file if file.is_file() => {
+            // With a slash in it, or it would be taken for a name.
+            failure.with_hint(format!("did you mean `--agent {}`?", shown(&file)))
+        }
+        _ => failure.with_hint(format!(
+            "name an agent that `cotter agents list` shows, or a profile by its `{FILE}`"
+        )),
+    }
+}
+
+/// A profile by its file. What lies in the project is the project's, whoever names it.
+fn by_path(
+    path: &Path,
+    place: &Place,
+    standings: &Standings,
+    switches: &Switches,
+) -> Result<Chosen, Failure> {
+    let cannot =
+        |cause| Failure::usage(format!("there is no profile {}", shown(path))).with_cause(cause);
+    let whole = path.canonicalize().map_err(cannot)?;
+    if whole.is_dir() {
+        return Err(of_folder(path));
+    }
+    if !home::leads_through(path, place.project()) {
+        return profile(whole.clone(), &whole, switches);
+    }
+    let lies = format!("{} lies in the project", shown(path));
+    let found =
+        standings.0.iter().find(|found| found.is_folder() && whole.starts_with(&found.source));
+    let Some(found) = found else {
+        let hint = format!(
+            "a project's profiles are `.cotter/agents/NAME/{FILE}`; keep your own outside {}",
+            place.project().display()
+        );
+        return Err(
+            Failure::refused(format!("{lies}, and not where it could be trusted")).with_hint(hint)
+        );
+    };
+    match (copy_of(found), whole.strip_prefix(&found.source)) {
+        (Some(copy), Ok(within)) => profile(whole.clone(), &copy.join(within), switches),
+        _ => Err(Failure::refused(format!("{lies}, and nobody trusts it"))
+            .with_hint("`cotter trust` shows what the project brings, and asks")),
+    }
+}
+
+/// Reads a profile: `path` is where it is, `read` what is read.
+fn profile(path: PathBuf, read: &Path, switches: &Switches) -> Result<Chosen, Failure> {
+    let document = document(&path, read)?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let profile = Profile::from_document(&document, &name, switches.leave())?;
+    let whole = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let code = whole(read.parent().unwrap_or(Path::new("/")));
+    // A person may have links on the way to their own. In a project none is followed: it may have come
+    // after the project was trusted.
+    let folder = if path == read { whole(folder) } else { folder.to_owned() };
+    let switches = switches.clone();
+    Ok(Chosen::Profile(Box::new(Portable { profile, path, folder, code, switches })))
+}
+
+/// A file under the name that its author knows.
+fn document(path: &Path, read: &Path) -> Result<Document, Failure> {
+    let missing = || Failure::new(format!("there is no profile {}", shown(path)));
+    if path == read {
+        return Document::load(path)?.ok_or_else(missing);
+    }
+    let bytes = fs::read(read).map_err(|cause| missing().with_cause(cause))?;
+    Ok(Document::parse_bytes(&path.display().to_string(), &bytes)?)
+}
+
+/// An error and its way out, in a line.
+fn in_a_line(error: &SettingsError) -> String {
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    format!("{error}{hint}")
+}
+
+/// What a start would say of profiles, for whoever only looks at them.
+pub(crate) struct Start {
+    switches: Switches,
+    /// The models that could be named; `None` where settings cannot be read, which is told elsewhere.
+    reach: Option<Reach>,
+}
+
+impl Start {
+    /// What a start in a place goes by: the operator's switches, and the models of the settings in force.
+    pub(crate) fn new(place: &Place, files: Option<&Files>) -> Result<Self, Failure> {
+        let reach = files.and_then(|files| {
+            Reach::new(&files.values(), files.model_names(), place.project()).ok()
+        });
+        Ok(Start { switches: Switches::read()?, reach })
+    }
+
+    /// What is to be said of a profile: why it could not start, and what would be told.
+    pub(crate) fn about(&mut self, path: &Path, read: &Path, known: &[&str]) -> Vec<Diagnostic> {
+        let of = |error: &SettingsError, severity| {
+            let line = error.place().map(|place| place.line() as usize);
+            let at = error.place().map(|place| format!("{}: ", place.path())).unwrap_or_default();
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            Diagnostic::new(path, line, severity, format!("{at}{}{hint}", error.message()))
+        };
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = whole.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        // What cannot be read at all is told by who reads it.
+        let Ok(document) = document(path, read) else { return vec![] };
+        let profile = match Profile::from_document(&document, &name, self.switches.leave()) {
+            Ok(profile) => profile,
+            Err(error) => return vec![of(&error, Severity::Rejected)],
+        };
+        let mut told = match checks::check_actions(&profile, known) {
+            Ok(told) => told.iter().map(|error| of(error, Severity::Warning)).collect(),
+            Err(error) => vec![of(&error, Severity::Rejected)],
+        };
+        told.extend(profile.model.as_ref().and_then(|model| {
+            let (why, severity) = self.about_model(model)?;
+            let line = Some(model.place.line() as usize);
+            Some(Diagnostic::new(path, line, severity, format!("{}: {why}", model.place.path())))
+        }));
+        told
+    }
+
+    /// Why a model that a profile names cannot answer here. One that is set up elsewhere is no mistake.
+    fn about_model(&mut self, model: &Written) -> Option<(String, Severity)> {
+        let reach = self.reach.as_mut()?;
+        let named = Named { text: &model.text, place: None, is_free: false };
+        let chosen = reach.choose_for(None, Some(named));
+        let failure = chosen.and_then(|choice| reach.find_chosen(&choice)).err()?;
+        let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;
+        if is_name {
+            let why = format!("it could not start here: {}", failure.in_short());
+            return Some((why, Severity::InPart));
+        }
+        let shown = text::clip(&text::show_line(&model.text), 60).into_owned();
+        let why = format!("`{shown}` names no model: they are written as `provider/model`");
+        Some((why, Severity::Rejected))
+    }
+}
+
+/// What an agent is limited to and does not have: a limit with a typo leaves it without.
+pub(crate) fn about_missing(chosen: &Chosen, agent: &Agent) -> Vec<String> {
+    let (path, tools, skills) = match chosen {
+        Chosen::Profile(portable) => {
+            (&portable.path, &portable.profile.tools, &portable.profile.skills)
+        }
+        Chosen::File(file, _) => (&file.path, &file.config.tools, &file.config.skills),
+    };
+    let path = shown(path);
+    let all = agent.tools();
+    let is_there = |name: &str| all.specs().any(|spec| spec.name == name);
+    let known = agent.skills();
+    let is_skill = |name: &str| known.iter().any(|skill| skill.name == name);
+    let plain = tools.iter().filter(|tool| !tool.contains(['*', '?', '[', '{']));
+    let tools = plain.filter(|tool| !is_there(tool) && !checks::SOMETIMES.contains(&tool.as_str()));
+    let tools = tools.map(|tool| {
+        format!("{path}: the agent may call `{}`, which is not there", text::show_line(tool))
+    });
+    let skills = skills.iter().filter(|name| !is_skill(name));
+    let skills = skills.map(|name| {
+        let name = text::show_line(name);
+        format!("{path}: the agent may use the skill `{name}`, which is not there")
+    });
+    tools.chain(skills).collect()
+}

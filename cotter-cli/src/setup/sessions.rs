@@ -1,0 +1,168 @@
+//! The stored sessions, and finding one by what a person typed.
+
+use std::{fs, future::ready, path::PathBuf, sync::Arc};
+
+use cotter::{
+    session::{
+        Header, JsonlStore, Line, Loaded, Log, Opened, Store, StoreError, Summary, Syncing, load,
+    },
+    text,
+};
+use smol_str::SmolStr;
+
+use crate::{error::Failure, paths as home, setup};
+
+/// The sessions of this machine's person.
+pub(crate) struct Sessions {
+    folder: PathBuf,
+    pub(crate) store: JsonlStore,
+}
+
+impl Sessions {
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let folder = home::sessions()?;
+        Ok(Sessions { store: JsonlStore::new(&folder), folder })
+    }
+
+    /// Where results go that are too long for a model.
+    pub(crate) fn spill(&self) -> PathBuf {
+        self.folder.join("spill")
+    }
+
+    /// The session of an id, or of the beginning of one.
+    pub(crate) fn find(&self, typed: &str) -> Result<SmolStr, Failure> {
+        if self.store.path(typed).is_ok_and(|path| path.exists()) {
+            return Ok(typed.into());
+        }
+        let ids = self.ids();
+        let fitting = |id: &&SmolStr| !typed.is_empty() && id.starts_with(typed);
+        match *ids.iter().filter(fitting).collect::<Vec<_>>() {
+            [only] => Ok(only.clone()),
+            [] => Err(unknown(typed, &ids)),
+            [first, second, ..] => {
+                let shown = text::show_line(typed).into_owned();
+                Err(Failure::new(format!("more than one session begins with `{shown}`"))
+                    .with_hint(format!("type more of it: `{first}`, `{second}`, …")))
+            }
+        }
+    }
+
+    /// The same, or the last that was started in this folder where nothing was typed.
+    pub(crate) fn find_or_last(&self, typed: Option<&str>) -> Result<SmolStr, Failure> {
+        let Some(typed) = typed else {
+            let last = setup::last_session(&self.store, &setup::place(None)?);
+            return last.map_err(|failure| {
+                failure.with_hint("`cotter sessions list` shows those of other folders; name one")
+            });
+        };
+        self.find(typed)
+    }
+
+    /// The bytes of a session's file and what they hold, without opening it for writing.
+    pub(crate) fn read(&self, id: &str) -> Result<(Vec<u8>, Loaded), Failure> {
+        let path = self.store.path(id)?;
+        let shown = path.display();
+        let bytes = fs::read(&path)
+            .map_err(|cause| Failure::new(format!("cannot read {shown}")).with_cause(cause))?;
+        let loaded = load(bytes.clone());
+        if loaded.header.is_none() {
+            let message =
+                format!("{shown}:1: not a session: expected a line with \"type\":\"session\"");
+            return Err(Failure::new(message).with_hint("the file was left as it is"));
+        }
+        Ok((bytes, loaded))
+    }
+
+    /// Every id, from the names of the files.
+    pub(crate) fn ids(&self) -> Vec<SmolStr> {
+        self.files().map(|(id, _)| id).collect()
+    }
+
+    /// Every id with the length of its file.
+    pub(crate) fn lengths(&self) -> Vec<(SmolStr, u64)> {
+        let length = |file: &fs::DirEntry| file.metadata().map_or(0, |about| about.len());
+        self.files().map(|(id, file)| (id, length(&file))).collect()
+    }
+
+    /// Every id with its file, in the order of ids.
+    fn files(&self) -> impl Iterator<Item = (SmolStr, fs::DirEntry)> + use<> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let named = |file: fs::DirEntry| {
+            let name = file.file_name();
+            Some((SmolStr::from(name.to_str()?.strip_suffix(".jsonl")?), file))
+        };
+        let mut files: Vec<_> = files.filter_map(named).collect();
+        files.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        files.into_iter()
+    }
+}
+
+/// A store whose new sessions are not there before something is said in them: what only reports
+/// leaves no file behind.
+pub(crate) struct FromFirstWord(Arc<JsonlStore>);
+
+impl FromFirstWord {
+    pub(crate) fn new(store: JsonlStore) -> Self {
+        FromFirstWord(Arc::new(store))
+    }
+}
+
+impl Store for FromFirstWord {
+    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+        Ok(Box::new(Unwritten { store: self.0.clone(), header: header.clone(), log: None }))
+    }
+
+    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+        self.0.open(id)
+    }
+
+    fn new_id(&self) -> SmolStr {
+        self.0.new_id()
+    }
+
+    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+        self.0.list()
+    }
+
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.0.lines(id)
+    }
+}
+
+/// A session that is made with its first line.
+struct Unwritten {
+    store: Arc<JsonlStore>,
+    header: Header,
+    log: Option<Box<dyn Log>>,
+}
+
+impl Log for Unwritten {
+    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+        match &mut self.log {
+            Some(log) => log.append(lines),
+            None => self.log.insert(self.store.create(&self.header)?).append(lines),
+        }
+    }
+
+    fn sync(&mut self) -> Syncing {
+        match &mut self.log {
+            Some(log) => log.sync(),
+            None => Box::pin(ready(Ok(()))),
+        }
+    }
+
+    fn sync_behind(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.sync_behind();
+        }
+    }
+}
+
+fn unknown(typed: &str, ids: &[SmolStr]) -> Failure {
+    let shown = text::show_line(typed).into_owned();
+    let failure = Failure::new(format!("there is no session `{}`", text::clip(&shown, 60)));
+    match text::nearest(typed, ids.iter().map(SmolStr::as_str)) {
+        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
+        None => failure.with_hint("`cotter sessions list` shows those there are"),
+    }
+}

@@ -1,0 +1,102 @@
+//! A sign of life on a terminal while a run goes on. Anywhere else there is none.
+
+use std::{
+    future::pending,
+    io::{self, IsTerminal},
+    time::Duration,
+};
+
+use cotter::text;
+use rustix::termios::tcgetwinsize;
+use tokio::time::{Instant, sleep_until};
+
+use crate::terminal::{screen::Screen, style};
+
+const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+/// A quick run shows none.
+const FIRST: Duration = Duration::from_millis(300);
+const NEXT: Duration = Duration::from_millis(100);
+
+/// How much of what goes on is shown where there is room for more.
+const MOST: usize = 60;
+
+/// One line on standard error that comes and goes.
+pub(crate) struct Spinner {
+    screen: Screen,
+    /// What is going on; `None` where nothing is to be drawn.
+    what: Option<String>,
+    frame: usize,
+    due: Option<Instant>,
+}
+
+impl Spinner {
+    pub(crate) fn new(wanted: bool, screen: Screen) -> Self {
+        let terminal = wanted && io::stderr().is_terminal() && style::can_clear_lines();
+        Spinner { screen, what: terminal.then(|| "thinking".into()), frame: 0, due: None }
+    }
+
+    /// Says what is going on from here on.
+    pub(crate) fn say(&mut self, what: &str) {
+        if let Some(said) = &mut self.what {
+            *said = text::clip(&text::show_line(what), MOST).into_owned();
+        }
+    }
+
+    /// Draws the next frame when it is due. Never over where there is nothing to draw.
+    pub(crate) async fn tick(&mut self) {
+        let Some(what) = &self.what else { return pending().await };
+        let due = *self.due.get_or_insert_with(|| Instant::now() + FIRST);
+        sleep_until(due).await;
+        self.due = Some(due + NEXT);
+        self.frame = (self.frame + 1) % FRAMES.len();
+        self.screen.draw(&format!("{} {}", FRAMES[self.frame], fitting(what, columns())));
+    }
+}
+
+/// How wide the terminal is, now: people change it.
+fn columns() -> usize {
+    let size = tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0);
+    size.map_or(80, |size| size.ws_col.into())
+}
+
+/// What fits into a line after a frame: a line that is too long would leave its first row behind.
+fn fitting(what: &str, columns: usize) -> String {
+    // The frame, the space after it, and the last column, at which some terminals begin a new line.
+    let room = columns.saturating_sub(4);
+    let width = |char: char| if char.is_ascii() { 1 } else { 2 };
+    if what.chars().map(width).sum::<usize>() <= room {
+        return what.to_owned();
+    }
+    let mut left = room.saturating_sub(width('…'));
+    let fits = |char: &char| match left.checked_sub(width(*char)) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    let mut cut: String = what.chars().take_while(fits).collect();
+    cut.extend((room > 1).then_some('…'));
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_never_wider_than_the_terminal() {
+        let cases = [
+            ("thinking", 80, "thinking"),
+            ("read {\"path\":\"a.txt\"}", 16, "read {\"pat…"),
+            ("read 世界世界", 14, "read 世…"),
+            ("thinking", 12, "thinking"),
+            ("thinking", 11, "think…"),
+            ("thinking", 3, ""),
+        ];
+        for (what, columns, expected) in cases {
+            assert_eq!(fitting(what, columns), expected, "{columns}");
+        }
+    }
+}

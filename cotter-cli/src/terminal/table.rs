@@ -1,0 +1,218 @@
+//! Rows in columns. The last column is broken where a terminal ends, and goes on below where it began; where
+//! there is no terminal a row is a line.
+
+use std::{env, io};
+
+use cotter::text;
+use rustix::termios::tcgetwinsize;
+
+use crate::terminal::style::{Style, When};
+
+/// How much of a line the last column gets at least; where it would get less it stands below the others.
+const LEAST: usize = 30;
+
+/// How far a last column is set in that stands below the others.
+const BELOW: usize = 4;
+
+/// How something is painted.
+pub(crate) type Paint = fn(Style, &str) -> String;
+
+/// A text on one line, and how it is painted.
+#[derive(Clone)]
+pub(crate) struct Piece {
+    text: String,
+    paint: Paint,
+}
+
+impl Piece {
+    /// What may come from anywhere is made fit to be seen.
+    pub(crate) fn new(paint: Paint, text: &str) -> Self {
+        Piece { text: text::show_line(text).into_owned(), paint }
+    }
+
+    /// As it is.
+    pub(crate) fn plain(text: &str) -> Self {
+        Piece::new(|_, text| text.to_owned(), text)
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+/// Where rows are shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Page {
+    pub(crate) style: Style,
+    /// How many columns there are; `None`: as many as are needed.
+    width: Option<usize>,
+}
+
+impl Page {
+    /// Standard output, as wide as its terminal. Where there is none `COLUMNS` may say.
+    pub(crate) fn on_stdout(when: When) -> Self {
+        let of_terminal = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+        let said = || env::var("COLUMNS").ok()?.parse().ok();
+        let width = of_terminal.or_else(said).filter(|width| *width > LEAST);
+        Page { style: Style::on_stdout(when), width }
+    }
+
+    /// Rows: each with columns as wide as their widest, and last a text of several pieces.
+    pub(crate) fn rows(self, rows: &[(Vec<Piece>, Vec<Piece>)]) -> String {
+        let columns = rows.iter().map(|(columns, _)| columns.len()).max().unwrap_or_default();
+        let widest = |column: usize| {
+            rows.iter().filter_map(|(columns, _)| columns.get(column)).map(Piece::width).max()
+        };
+        let widths: Vec<_> =
+            (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
+        let mut out = String::new();
+        for (columns, last) in rows {
+            let (mut lead, mut wide) = (String::new(), 0);
+            for (piece, width) in columns.iter().zip(&widths) {
+                lead += &(piece.paint)(self.style, &piece.text);
+                lead += &" ".repeat(width - piece.width() + 2);
+                wide += width + 2;
+            }
+            out += &self.hang(&lead, wide, last);
+        }
+        out
+    }
+
+    /// A text after something that is so wide, and below where it began once a line is full.
+    pub(crate) fn hang(self, lead: &str, wide: usize, pieces: &[Piece]) -> String {
+        let paint = |piece: &Piece| (piece.paint)(self.style, &piece.text);
+        let pieces: Vec<_> = pieces.iter().filter(|it| !it.text.is_empty()).cloned().collect();
+        let whole = || pieces.iter().map(paint).collect::<Vec<_>>().join("  ");
+        let Some(width) = self.width else {
+            return format!("{lead}{}", whole()).trim_end().to_owned() + "\n";
+        };
+        let all: usize = pieces.iter().map(|piece| piece.width() + 2).sum::<usize>();
+        if wide + all.saturating_sub(2) <= width {
+            return format!("{lead}{}", whole()).trim_end().to_owned() + "\n";
+        }
+        let fits = width >= wide + LEAST;
+        let indent = if fits { wide } else { BELOW };
+        let mut out = match fits {
+            true => lead.to_owned(),
+            false => format!("{}\n{}", lead.trim_end(), " ".repeat(indent)),
+        };
+        for (number, line) in fold(&pieces, width - indent).iter().enumerate() {
+            if number > 0 {
+                out += &format!("\n{}", " ".repeat(indent));
+            }
+            out += &line.iter().map(paint).collect::<Vec<_>>().join("  ");
+        }
+        out + "\n"
+    }
+}
+
+/// Pieces on lines of some width. A word that is longer stands by itself.
+fn fold(pieces: &[Piece], width: usize) -> Vec<Vec<Piece>> {
+    let mut lines: Vec<Vec<Piece>> = vec![vec![]];
+    let mut used = 0;
+    for piece in pieces {
+        let mut begun = false;
+        for word in piece.text.split(' ') {
+            let long = word.chars().count();
+            let gap = if begun { 1 } else { 2 };
+            let line = lines.last_mut().expect("there is always a line");
+            match line.last_mut() {
+                Some(last) if used + gap + long <= width => {
+                    used += gap + long;
+                    if begun {
+                        last.text += &format!(" {word}");
+                        continue;
+                    }
+                    line.push(Piece { text: word.to_owned(), paint: piece.paint });
+                }
+                Some(_) => {
+                    lines.push(vec![Piece { text: word.to_owned(), paint: piece.paint }]);
+                    used = long;
+                }
+                None => {
+                    line.push(Piece { text: word.to_owned(), paint: piece.paint });
+                    used = long;
+                }
+            }
+            begun = true;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use expect_test::{Expect, expect};
+
+    fn check(width: Option<usize>, rows: &[(&[&str], &[&str])], expected: Expect) {
+        let style = Style::on_stdout(When::Never);
+        let pieces = |texts: &[&str]| texts.iter().map(|text| Piece::plain(text)).collect();
+        let rows: Vec<_> = rows.iter().map(|(some, last)| (pieces(some), pieces(last))).collect();
+        let out = Page { style, width }.rows(&rows);
+        for line in out.lines() {
+            assert!(width.is_none_or(|width| line.chars().count() <= width || !line.trim().contains(' ')));
+            assert!(!line.ends_with(' '));
+        }
+        expected.assert_eq(&out);
+    }
+
+    #[test]
+    fn a_last_column_goes_on_below_where_it_began() {
+        let rows: &[(&[&str], &[&str])] = &[
+            (&["name", "at"], &["(user)", "Blocks calls that write where the system lives."]),
+            (&["longer", "a"], &["(kernel)"]),
+            (&["x", "a"], &[]),
+            (&["hidden\u{1b}", "a"], &["", "two\nlines"]),
+        ];
+        check(
+            None,
+            rows,
+            expect![[r#"
+            name          at  (user)  Blocks calls that write where the system lives.
+            longer        a   (kernel)
+            x             a
+            hidden\u{1b}  a   two\nlines
+        "#]],
+        );
+        check(
+            Some(50),
+            rows,
+            expect![[r#"
+                name          at  (user)  Blocks calls that write
+                                  where the system lives.
+                longer        a   (kernel)
+                x             a
+                hidden\u{1b}  a   two\nlines
+            "#]],
+        );
+        // Too little would be left beside the others.
+        check(
+            Some(36),
+            rows,
+            expect![[r#"
+            name          at
+                (user)  Blocks calls that write
+                where the system lives.
+            longer        a   (kernel)
+            x             a
+            hidden\u{1b}  a   two\nlines
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_stands_by_itself() {
+        let long = "a-word-that-is-longer-than-all-of-the-line-can-be";
+        check(
+            Some(40),
+            &[(&["a"], &["one", long, "two"])],
+            expect![[r#"
+            a  one
+               a-word-that-is-longer-than-all-of-the-line-can-be
+               two
+        "#]],
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! What a `.claude` or an `.agents` would run, as it is shown before somebody trusts it.
+
+use std::{ffi::OsString, path::Path};
+
+use cotter_files::{
+    claude::{
+        self,
+        plugin::{Brought, Plugin},
+    },
+    command_hook::{
+        dialect::Dialect,
+        entry::{CommandHook, CommandLine},
+    },
+    document::Document,
+    trust::{
+        declared::{Declared, Invocation},
+        snapshot::Snapshot,
+    },
+};
+
+use crate::claude::{
+    SETTINGS,
+    settings::{check, enabled},
+};
+use crate::error::Failure;
+
+/// The commands that a `.claude` or an `.agents` declares.
+pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+    let mut declared = vec![];
+    for name in SETTINGS {
+        let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
+        let path = snapshot.source().join(name);
+        let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
+        check(&document)?;
+        let object = document.root().object()?;
+        let (hooks, _) = claude::read(&document, &claude::Source::new(&path));
+        declared.extend(hooks.into_iter().map(|hook| of_hook("", hook)));
+        for (name, _) in enabled(&object)?.into_iter().filter(|(_, on)| *on) {
+            let what = format!("plugin {name}, switched on");
+            let whose = "your home folder, if it is installed: its hooks and servers run";
+            declared.push(Declared::new(what, Invocation::Elsewhere(whose.into())));
+        }
+    }
+    for name in plugins_in(snapshot) {
+        let within = Path::new("plugins").join(&name);
+        let reads = |path: &Path| read(snapshot, &within, path);
+        let plugin = Plugin::read(&snapshot.source().join(&within), &reads);
+        let plugin = plugin.map_err(|told| Failure::new(told.to_string()))?;
+        if let Some(broken) = plugin.broken.first() {
+            return Err(Failure::new(broken.to_string()));
+        }
+        let (hooks, _) = plugin.command_hooks(|path| claude::Source::new(path));
+        let of = format!(" of plugin {}", plugin.name);
+        declared.extend(hooks.into_iter().map(|hook| of_hook(&of, hook)));
+        for file in &plugin.servers {
+            declared_servers(&plugin, file, &mut declared)?;
+        }
+    }
+    Ok(declared)
+}
+
+/// A file of a plugin in a snapshot. What is no folder though something should be in it may have been one.
+fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8>, String>> {
+    if let Some((_, bytes)) = snapshot.file(&within.join(path)) {
+        return Some(Ok(bytes.to_vec()));
+    }
+    let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+    let file = above.find(|above| snapshot.file(&within.join(above)).is_some())?;
+    Some(Err(format!("`{}` is no folder", file.display())))
+}
+
+fn declared_servers(
+    plugin: &Plugin,
+    file: &Brought,
+    declared: &mut Vec<Declared>,
+) -> Result<(), Failure> {
+    let shown = file.path.display().to_string();
+    let document = Document::parse(&shown, &file.text)?;
+    let root = document.root().object()?;
+    let servers = root.get("mcpServers").unwrap_or_else(|| document.root()).object()?;
+    // As they will be started.
+    let filled = servers.members().map(|(name, node)| (name, plugin.filled_in(node.to_json())));
+    let filled = serde_json::Value::from_iter(filled).to_string();
+    let document = Document::parse(&shown, &filled)?;
+    Ok(crate::trust::declared_servers(document.root(), declared)?)
+}
+
+/// The plugins in a folder `.agents`.
+fn plugins_in(snapshot: &Snapshot) -> Vec<OsString> {
+    if !snapshot.source().ends_with(".agents") {
+        return vec![];
+    }
+    let mut names = snapshot.folders(Path::new("plugins"));
+    names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
+    names
+}
+
+fn of_hook(of: &str, hook: CommandHook) -> Declared {
+    let event = match &hook.dialect {
+        Dialect::Claude(entry) => entry.event().name(),
+        _ => hook.point.name(),
+    };
+    let what = format!("hook {} at {event}{of}", hook.name);
+    let asked = match &hook.dialect {
+        Dialect::Claude(entry) => {
+            entry.address().map(|(url, named)| (url.to_owned(), named.join(", ")))
+        }
+        _ => None,
+    };
+    if let Some((url, named)) = asked {
+        let given = if named.is_empty() { named } else { format!(", given {named}") };
+        return Declared::new(what + &given, Invocation::Told(url));
+    }
+    let command = match hook.command {
+        CommandLine::Words(words) if words.is_empty() => Invocation::Elsewhere("a model".into()),
+        CommandLine::Words(words) => Invocation::Words(words),
+        CommandLine::Shell(line) => Invocation::Shell(line),
+    };
+    Declared::new(what, command).with_doubt("it runs in place, in the folder of the session")
+}

@@ -1,0 +1,4 @@
+//! agents
+
+pub mod ask_user;
+pub mod delegate;

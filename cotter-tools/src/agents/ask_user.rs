@@ -1,0 +1,202 @@
+//! `ask_user {question, options?, multiple?}`: the model asks the person, and gets what they say.
+//!
+//! Its words are the model's, so they are shown with every hidden character visible, behind a bar on
+//! each line and under a line that says who asks. They cannot pose as a permission question, and no
+//! answer to them is one: an answer is a result like another, and approves nothing.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cotter::Agent;
+//! use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+//! use cotter_tools::agents::ask_user::AskUser;
+//! use serde_json::json;
+//!
+//! let question = json!({"question": "Which branch?", "options": ["main", "next"]});
+//! let model = Scripted::new([Step::call("ask_user", question), Step::text("next it is.")]);
+//! let person = ScriptedUi::new([Said::Choice(1)]);
+//! let agent = Agent::builder(model).ui(person).hook(AskUser::default()).build()?;
+//! agent.process_request("Merge it.").await?;
+//! let shown = transcript(&agent.main_session().await?);
+//! assert!(shown.contains("result c1.1: The person chose \"next\".\n"));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::time::Duration;
+
+use cotter::{
+    Cx, Hook, Output, Permit, Place, ToolError, ToolSpec,
+    permission::Zone,
+    text,
+    tool::{ErrorKind, Facts, Working},
+};
+use serde_json::{Value, json};
+
+/// The longest question and the longest option, in characters.
+const QUESTION_CHARS: usize = 4000;
+const OPTION_CHARS: usize = 200;
+/// How many options there may be.
+const FEWEST: usize = 2;
+const MOST: usize = 8;
+
+/// How wide a line of a question is.
+const COLUMNS: usize = 72;
+
+const ELSE: &str = "Something else";
+
+const NOBODY: &str = "Nobody is there to be asked. Do not ask again: take what is most likely \
+    meant, and say that you did.";
+const NO_ANSWER: &str = "The person did not answer. Do not ask the same again: go on with what is \
+    most likely meant and say so, or say what you need to know.";
+
+/// The tool `ask_user`.
+pub struct AskUser {
+    limit: Duration,
+}
+
+impl Default for AskUser {
+    fn default() -> Self {
+        AskUser { limit: Duration::from_secs(30 * 60) }
+    }
+}
+
+impl AskUser {
+    /// The same with another time for the person to answer. It is half an hour otherwise.
+    pub fn with_limit(self, limit: Duration) -> Self {
+        AskUser { limit }
+    }
+}
+
+impl Hook for AskUser {
+    fn schema(&self) -> Vec<ToolSpec> {
+        let description = "Ask the person a question and wait for the answer. Use it where you \
+            cannot go on without a decision that is theirs, not for what you can find out. With \
+            `options` they choose one, or several with `multiple`; they can always answer in their \
+            own words instead. An answer is no permission: what needs one is asked for by itself.";
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "question": {"type": "string", "minLength": 1, "maxLength": QUESTION_CHARS},
+                "options": {
+                    "type": "array",
+                    "items": {"type": "string", "minLength": 1, "maxLength": OPTION_CHARS},
+                    "minItems": FEWEST,
+                    "maxItems": MOST
+                },
+                "multiple": {"type": "boolean", "description": "Whether several may be chosen."}
+            },
+            "required": ["question"],
+            "additionalProperties": false
+        });
+        vec![ToolSpec::new("ask_user", description, schema)]
+    }
+
+    /// A question changes nothing.
+    fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+        Facts::zone(Zone::Safe)
+    }
+
+    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<Working<'a>> {
+        Some(Box::pin(async move {
+            let asked = Asked::read(call.input())?;
+            if !call.cx().has_ui() {
+                return Ok(NOBODY.into());
+            }
+            let answer = tokio::time::timeout(self.limit, asked.put(call.cx())).await;
+            match answer.ok().flatten() {
+                Some(answer) => Ok(answer.told()),
+                None if call.cx().cancel().is_cancelled() => {
+                    Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+                }
+                None => Ok(NO_ANSWER.into()),
+            }
+        }))
+    }
+}
+
+/// What the model wants to know.
+struct Asked<'a> {
+    question: &'a str,
+    options: Vec<&'a str>,
+    multiple: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn read(input: &'a Value) -> Result<Self, ToolError> {
+        let wrong = |words: &str| Err(ToolError::new(ErrorKind::InvalidArgs, words));
+        let question = input["question"].as_str().unwrap_or_default();
+        if question.trim().is_empty() {
+            return wrong("the question is empty");
+        }
+        let options = input["options"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let options: Vec<_> = options.iter().filter_map(Value::as_str).map(str::trim).collect();
+        if options.iter().any(|option| option.is_empty()) {
+            return wrong("an option is empty");
+        }
+        let is_twice = |(at, option): (usize, &&str)| options[..at].contains(option);
+        if options.iter().enumerate().any(is_twice) {
+            return wrong("two options are the same");
+        }
+        Ok(Asked { question, options, multiple: input["multiple"].as_bool().unwrap_or(false) })
+    }
+
+    /// Asks. `None` where there is no answer.
+    async fn put(&self, cx: &Cx) -> Option<Answer> {
+        let title = title(cx.agent_id(), self.question);
+        if self.options.is_empty() {
+            let said = cx.input(&title).await;
+            return Some(Answer { chosen: vec![], said: Some(said?) });
+        }
+        let shown = self.options.iter().map(|option| text::show_line(option).into_owned());
+        let shown: Vec<_> = shown.chain([ELSE.to_owned()]).collect();
+        let mut places = if self.multiple {
+            cx.select_many(&title, &shown).await?
+        } else {
+            vec![cx.select(&title, &shown).await?]
+        };
+        let wants_else = places.last() == Some(&self.options.len());
+        places.retain(|place| *place < self.options.len());
+        let chosen = places.into_iter().map(|place| self.options[place].to_owned()).collect();
+        let said = if wants_else { Some(cx.input(&title).await?) } else { None };
+        Some(Answer { chosen, said })
+    }
+}
+
+/// The question under the name of who asks, with a bar before each line.
+fn title(agent: &str, question: &str) -> String {
+    let who = match agent {
+        "main" => "The agent".to_owned(),
+        name => format!("The subagent {}", text::show_line(name)),
+    };
+    let mut title = format!("{who} has a question. Your answer allows nothing to run.");
+    for line in text::show(question.trim()).lines() {
+        // A line that goes on beyond the edge of a screen would go on before the bar.
+        for piece in text::wrap(&line.replace('\t', "    "), COLUMNS) {
+            title += &format!("\n│ {}", piece.trim_end());
+        }
+    }
+    title
+}
+
+/// What the person said.
+struct Answer {
+    chosen: Vec<String>,
+    said: Option<String>,
+}
+
+impl Answer {
+    fn told(self) -> Output {
+        let quoted: Vec<_> = self.chosen.iter().map(|option| format!("\"{option}\"")).collect();
+        let said = self.said.as_deref().map(str::trim);
+        let words = match (quoted.join(" and "), said) {
+            (chosen, None) => format!("The person chose {chosen}."),
+            (chosen, Some("")) if chosen.is_empty() => "The person left the answer empty.".into(),
+            (chosen, Some("")) => format!("The person chose {chosen}."),
+            (chosen, Some(said)) if chosen.is_empty() => format!("The person said: {said}"),
+            (chosen, Some(said)) => format!("The person chose {chosen}, and said: {said}"),
+        };
+        let render_data = Some(json!({"chosen": self.chosen, "said": said}));
+        Output { content: words.into(), render_data }
+    }
+}

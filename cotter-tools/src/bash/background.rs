@@ -1,0 +1,328 @@
+//! `bash_background`: commands that outlive their call, each with a name, a log and an end.
+//!
+//! Nobody may look at a process for long, so what a person should know of one is told without being
+//! asked for: with the next request to the model, and when a run or the session ends.
+
+pub(crate) mod process;
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use cotter::{
+    At, Cx, Place, Registry, Tool, ToolError, ToolSpec,
+    builtin::is_protected,
+    named,
+    permission::Zone,
+    points::{ModelPre, SessionClose, SessionEnd, SessionEnded, ToolPost, ToolRan},
+    tool::{ErrorKind, Facts, Output, Permit, Working},
+};
+use serde_json::{Value, json};
+
+use crate::bash::background::process::{Process, tail};
+use crate::{
+    bash,
+    confine::{makes_repository, protect},
+    process::Runner,
+};
+
+/// The most that run at a time.
+const MOST: usize = 8;
+/// The most that are remembered after their end.
+const MOST_ENDED: usize = 8;
+/// How long a start waits for a command that fails at once.
+const FIRST_LOOK: Duration = Duration::from_millis(300);
+
+/// Registers `bash_background`. Processes end with their session, with the agent, or by `stop`.
+pub fn background(runner: Runner) -> impl FnOnce(&mut Registry) {
+    move |registry| {
+        let processes = Processes::default();
+        let ending = processes.clone();
+        let close = named("background", move |at: At<SessionClose>| {
+            let ending = ending.clone();
+            async move { ending.end_of(at.cx()).await }
+        });
+        registry.observe(
+            SessionClose,
+            close.description("Ends background processes with their session."),
+        );
+        let telling = processes.clone();
+        let before = named("background-news", move |at: At<ModelPre>| {
+            let telling = telling.clone();
+            async move {
+                telling.wait_for_ending(at.cx()).await;
+                telling.tell(at.cx(), true);
+            }
+        });
+        let telling = processes.clone();
+        let after =
+            named("background-end", move |_: &SessionEnded, cx: &Cx| telling.tell(cx, true));
+        let what = "Tells what background processes did that nobody approved.";
+        registry.observe(ModelPre, before.description(what).quiet());
+        registry.observe(SessionEnd, after.description(what).quiet());
+        let approving = processes.clone();
+        let approved =
+            named("background-approvals", move |ran: &ToolRan, cx: &Cx| approving.approve(ran, cx))
+                .description("What a call was approved to write is no background process's doing.")
+                .tools(["write", "edit", "bash", "bash_background"]);
+        registry.observe(ToolPost, approved.quiet());
+        registry.tool(Background { spec: spec(), runner, processes });
+    }
+}
+
+struct Background {
+    spec: ToolSpec,
+    runner: Runner,
+    processes: Processes,
+}
+
+/// Processes by session and name.
+#[derive(Clone, Default)]
+struct Processes(Arc<Mutex<BTreeMap<(String, String), Process>>>);
+
+impl Processes {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Process>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes room for one more that has ended. One with something to tell stays until it is told.
+    fn forget_oldest(&self) {
+        let mut processes = self.lock();
+        let ended = processes.iter().filter(|(_, process)| process.end_told);
+        let mut ended: Vec<_> =
+            ended.map(|(key, process)| (process.started, key.clone())).collect();
+        ended.sort_unstable();
+        for (_, key) in ended.iter().rev().skip(MOST_ENDED - 1) {
+            processes.remove(key);
+        }
+    }
+
+    /// Tells the person what is new of a session's processes, and the model too if it is to be told.
+    fn tell(&self, cx: &Cx, model_too: bool) {
+        let mut news = vec![];
+        for ((session, name), process) in self.lock().iter_mut() {
+            if session == cx.session_id() {
+                news.extend(process.news(name));
+            }
+        }
+        for text in news {
+            cx.notify(&text);
+            if model_too {
+                cx.note(text);
+            }
+        }
+    }
+
+    /// Waits for those that are ended because a secret was read: the model goes on without them.
+    async fn wait_for_ending(&self, cx: &Cx) {
+        let ending: Vec<_> = {
+            let processes = self.lock();
+            let own = processes.iter().filter(|((session, _), _)| session == cx.session_id());
+            own.filter(|(_, process)| process.is_ending()).map(|(_, p)| p.ended.clone()).collect()
+        };
+        for mut ended in ending {
+            let _ = ended.wait_for(Option::is_some).await;
+        }
+    }
+
+    /// Ends the processes of a session, and tells what there is to tell of them.
+    async fn end_of(&self, cx: &Cx) {
+        let own: Vec<_> = {
+            let processes = self.lock();
+            let own = processes.iter().filter(|((session, _), _)| session == cx.session_id());
+            own.map(|(_, process)| process.stop()).collect()
+        };
+        for mut ended in own {
+            let _ = ended.wait_for(Option::is_some).await;
+        }
+        self.tell(cx, false);
+        self.lock().retain(|(session, _), _| session != cx.session_id());
+    }
+
+    /// What a call was approved to write stays when a process ends, whoever's it is.
+    fn approve(&self, ran: &ToolRan, cx: &Cx) {
+        let mut processes = self.lock();
+        if processes.is_empty() {
+            return;
+        }
+        let place = cx.place();
+        let protected = ran.facts.writes.iter().filter(|path| is_protected(path, place));
+        let mut paths: Vec<PathBuf> = protected.cloned().collect();
+        if makes_repository(&ran.facts) {
+            paths.extend(protect::folders(place).iter().map(|folder| folder.join(".git")));
+        }
+        if !paths.is_empty() {
+            processes.values_mut().for_each(|process| process.approve(&paths));
+        }
+    }
+}
+
+fn spec() -> ToolSpec {
+    ToolSpec::new(
+        "bash_background",
+        "Start a bash command line that goes on after the call, such as a server or a watcher, and look \
+         after it. `start` needs `command` (and may have `name` and `cwd`), `log` shows the end of what \
+         it said, `stop` ends it with all it started, `list` shows all. At most 8 run at a time; they \
+         end with the session.",
+        json!({
+            "type": "object",
+            "properties": {
+                "action": {"enum": ["start", "log", "stop", "list"]},
+                "command": {"type": "string", "minLength": 1},
+                "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$"},
+                "cwd": {"type": "string", "minLength": 1}
+            },
+            "required": ["action"],
+            "additionalProperties": false
+        }),
+    )
+}
+
+impl Tool for Background {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effects(&self, input: &Value, place: &Place) -> Facts {
+        match input["action"].as_str() {
+            // One that is started changes something, whatever it does: it stays.
+            Some("start") => {
+                let facts = bash::effects(input, place, &self.runner);
+                Facts { zone: facts.zone.max(Zone::Workspace), ..facts }
+            }
+            _ => Facts::zone(Zone::Safe),
+        }
+    }
+
+    fn run(&self, permit: Permit) -> Working<'_> {
+        Box::pin(async move {
+            let session = permit.cx().session_id().to_owned();
+            let name = permit.input()["name"].as_str().map(str::to_owned);
+            let needed = || {
+                let words = "`name` is needed: `list` shows the names";
+                name.clone().ok_or_else(|| ToolError::new(ErrorKind::InvalidArgs, words))
+            };
+            match permit.input()["action"].as_str().unwrap_or_default() {
+                "start" => self.start(&permit, (session, name)).await,
+                "log" => self.log(permit.cx(), (session, needed()?)),
+                "stop" => self.stop(permit.cx(), (session, needed()?)).await,
+                _ => Ok(self.list(&session).into()),
+            }
+        })
+    }
+}
+
+impl Background {
+    async fn start(
+        &self,
+        permit: &Permit,
+        (session, name): (String, Option<String>),
+    ) -> Result<Output, ToolError> {
+        let Some(command) = permit.input()["command"].as_str() else {
+            return Err(ToolError::new(ErrorKind::InvalidArgs, "`command` is needed to start one"));
+        };
+        let name = self.free_name(&session, name)?;
+        let mut job = bash::job(permit, &self.runner)?;
+        if let Some(confinement) = &mut job.confinement {
+            confinement.outlives = true;
+        }
+        let log =
+            self.new_log(&session, &name).map_err(|cause| ToolError::failed(cause.to_string()))?;
+        // One that was approved after a secret was read was approved with that in mind.
+        let secret = permit.cx().until_secret_read();
+        let ends = permit.facts().reaches_out() && !secret.is_cancelled();
+        let secret = ends.then(|| secret.clone());
+        let process = Process::start(command, log, job, (&self.runner, secret)).await?;
+        let (path, mut ended) = (process.log.clone(), process.ended.clone());
+        self.processes.tell(permit.cx(), false);
+        self.processes.forget_oldest();
+        self.processes.lock().insert((session, name.clone()), process);
+        // What fails at once is worth a moment.
+        let early = tokio::time::timeout(FIRST_LOOK, ended.wait_for(Option::is_some)).await;
+        let status = match early {
+            Ok(Ok(end)) => {
+                let end = end.as_ref().map(|end| end.told()).unwrap_or_default();
+                format!("`{name}` was started and has ended: {end}")
+            }
+            _ => format!("`{name}` is running; its log is {}", path.display()),
+        };
+        self.processes.tell(permit.cx(), false);
+        Ok(format!("{status}\n{}", tail(&path)).trim_end().to_owned().into())
+    }
+
+    /// The name asked for, or the first that is free.
+    fn free_name(&self, session: &str, name: Option<String>) -> Result<String, ToolError> {
+        let processes = self.processes.lock();
+        if processes.values().filter(|process| process.is_running()).count() >= MOST {
+            let message = format!("{MOST} processes are running already; stop one first");
+            return Err(ToolError::new(ErrorKind::Unavailable, message));
+        }
+        let taken = |name: &str| {
+            let key = (session.to_owned(), name.to_owned());
+            processes.get(&key).is_some_and(Process::is_running)
+        };
+        match name {
+            Some(name) if taken(&name) => {
+                let message =
+                    format!("`{name}` is running already; stop it first, or take another name");
+                Err(ToolError::new(ErrorKind::InvalidArgs, message))
+            }
+            Some(name) => Ok(name),
+            None => {
+                let known =
+                    |name: &String| processes.contains_key(&(session.to_owned(), name.clone()));
+                let mut names = (1..).map(|number| format!("p{number}"));
+                Ok(names.find(|name| !known(name)).unwrap_or_default())
+            }
+        }
+    }
+
+    fn new_log(&self, session: &str, name: &str) -> io::Result<(PathBuf, File)> {
+        let folder = self.runner.logs()?;
+        let plain: String = session.chars().filter(char::is_ascii_alphanumeric).collect();
+        let mut names = (1..).map(|number| folder.join(format!("{plain}-{name}-{number}.log")));
+        let path = names.find(|path| !path.exists()).unwrap_or_default();
+        let file = File::create_new(&path)?;
+        Ok((path, file))
+    }
+
+    fn log(&self, cx: &Cx, key: (String, String)) -> Result<Output, ToolError> {
+        self.processes.tell(cx, false);
+        let processes = self.processes.lock();
+        let process = processes.get(&key).ok_or_else(|| unknown(&key.1))?;
+        Ok(format!("{}\n{}", process.status(&key.1), tail(&process.log))
+            .trim_end()
+            .to_owned()
+            .into())
+    }
+
+    async fn stop(&self, cx: &Cx, key: (String, String)) -> Result<Output, ToolError> {
+        let mut ended = {
+            let processes = self.processes.lock();
+            processes.get(&key).ok_or_else(|| unknown(&key.1))?.stop()
+        };
+        let _ = ended.wait_for(Option::is_some).await;
+        let said = self.log(cx, key.clone());
+        self.processes.lock().remove(&key);
+        said
+    }
+
+    fn list(&self, session: &str) -> String {
+        let processes = self.processes.lock();
+        let own = processes.iter().filter(|((of, _), _)| of == session);
+        let lines: Vec<_> = own
+            .map(|((_, name), process)| format!("{} — {}", process.status(name), process.command))
+            .collect();
+        if lines.is_empty() { "no background process".into() } else { lines.join("\n") }
+    }
+}
+
+fn unknown(name: &str) -> ToolError {
+    let message = format!("there is no background process `{name}`; `list` shows the names");
+    ToolError::new(ErrorKind::NotFound, message)
+}

@@ -1,0 +1,335 @@
+//! What one command with its words would touch, by the table and by what only some commands do. Pure.
+
+use cotter::{
+    permission::Zone,
+    tool::{Doubt, WordKind},
+};
+
+use crate::shell::{
+    below::Deep,
+    expand::{Field, Shape},
+    hosts::{self, Leads},
+    options::{Given, Until, kind_of},
+    programs as special,
+    table::{Row, Takes, UNKNOWN, row_of},
+    wrappers::{self, Inner},
+};
+
+/// What one command would touch.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// The words as they are told: names first, then the rest in order.
+    pub words: Vec<(Field, WordKind)>,
+    pub zone: Zone,
+    pub reads: Vec<Field>,
+    /// Files that are read as a repository keeps them, by their paths in it.
+    pub kept: Vec<Field>,
+    pub writes: Vec<Field>,
+    /// Those of `writes` that are gone afterwards, with all they hold.
+    pub removes: Vec<Field>,
+    pub hosts: Vec<String>,
+    pub doubts: Vec<Doubt>,
+    /// What is not understood, though it changes nothing of how far the command reaches.
+    pub wonders: Vec<String>,
+    /// Commands it would run in turn.
+    pub inner: Vec<Inner>,
+    /// Where copies go, and of what: in a folder each gets the name of what it is a copy of.
+    pub into: Vec<Field>,
+    pub copied: Vec<Field>,
+    /// Whether what is copied there are links, whatever the source is.
+    pub links: bool,
+    /// How it goes through the folders it reads, where it does.
+    pub deep: Option<Deep>,
+    /// The folder it goes to before it looks at anything.
+    pub folder: Option<Field>,
+}
+
+impl Judged {
+    pub(crate) fn new(zone: Zone) -> Self {
+        Judged {
+            words: vec![],
+            zone,
+            reads: vec![],
+            kept: vec![],
+            writes: vec![],
+            removes: vec![],
+            hosts: vec![],
+            doubts: vec![],
+            wonders: vec![],
+            inner: vec![],
+            into: vec![],
+            copied: vec![],
+            links: false,
+            deep: None,
+            folder: None,
+        }
+    }
+
+    pub(crate) fn raise(&mut self, zone: Zone) {
+        self.zone = self.zone.max(zone);
+    }
+
+    pub(crate) fn unclear(&mut self, why: impl Into<String>) {
+        self.raise(Zone::Build);
+        self.doubts.push(Doubt::NotUnderstood(why.into()));
+    }
+
+    pub(crate) fn destroys(&mut self, what: impl Into<String>) {
+        self.doubts.push(Doubt::Destructive(what.into()));
+    }
+
+    /// An address it speaks to.
+    pub(crate) fn speaks_to(&mut self, address: &Field) {
+        // To bash a `?` is a pattern, which no file matches: an address stays as it is.
+        let literal = matches!(address.shape, Shape::Pattern(_)) && address.text.contains("://");
+        if !address.is_known() && !literal {
+            self.unclear(format!("where `{}` leads is only known when it runs", address.text));
+            return;
+        }
+        match hosts::leads(&address.text) {
+            Leads::To(host) => {
+                self.raise(hosts::zone_of(&host));
+                self.hosts.push(host);
+            }
+            Leads::Perhaps(host) => {
+                self.unclear(format!("where `{}` leads depends on who reads it", address.text));
+                self.raise(hosts::zone_of(&host));
+                self.hosts.push(host);
+            }
+            Leads::File(path) => self.reads.push(Field::known(path)),
+            Leads::Unclear => self.unclear(format!("where `{}` leads is not known", address.text)),
+        }
+    }
+}
+
+/// Folders whose programs are what their names say.
+const SYSTEM_BINS: [&str; 7] = [
+    "/bin/",
+    "/usr/bin/",
+    "/usr/local/bin/",
+    "/sbin/",
+    "/usr/sbin/",
+    "/opt/homebrew/bin/",
+    "/usr/local/sbin/",
+];
+
+/// What a command with these words would touch. The first word must be known.
+pub(crate) fn judge(fields: &[Field]) -> Judged {
+    let written = fields[0].text.as_str();
+    let base = written.rsplit('/').next().unwrap_or(written);
+    let folded = base.to_ascii_lowercase();
+    let mut judged = match wrappers::unwrap(&folded, fields) {
+        Some(judged) => judged,
+        None => by_table(&folded, fields),
+    };
+    special::own(&folded, fields, &mut judged);
+    if !base.is_ascii() {
+        judged.unclear(format!("the name `{base}` has letters that look like others"));
+    }
+    // Another program may go by the name that is known.
+    let by_path = written.contains('/');
+    let known_path = SYSTEM_BINS.iter().any(|bin| written.strip_prefix(bin) == Some(base));
+    if base != folded || by_path && !known_path {
+        judged.raise(Zone::Build);
+    }
+    if by_path && !known_path {
+        judged.reads.push(fields[0].clone());
+    }
+    judged
+}
+
+fn by_table(name: &str, fields: &[Field]) -> Judged {
+    let Some(mut row) = find(name) else { return unknown(fields) };
+    let mut judged = Judged::new(Zone::Safe);
+    let mut names = vec![(fields[0].clone(), WordKind::Name)];
+    let (mut rest, mut words) = (&fields[1..], vec![]);
+    let mut bare = None;
+    while let Takes::Sub(zone) = row.takes {
+        let given = Given::read(row, rest, Until::Operand);
+        note_options(row, &given, &mut judged);
+        words.extend(rest[..given.read].iter().cloned().zip(given.kinds.iter().copied()));
+        special::global(row.name, &given, &mut judged);
+        rest = &rest[given.read..];
+        let Some(sub) = rest.first() else {
+            bare = Some(zone);
+            break;
+        };
+        let Some(below) = sub.literal().and_then(|sub| row_of(&format!("{} {sub}", row.name)))
+        else {
+            return unknown_sub(row, names, words, rest, judged);
+        };
+        names.push((sub.clone(), WordKind::Name));
+        rest = &rest[1..];
+        row = below;
+    }
+    judged.raise(bare.unwrap_or(row.zone));
+    if bare.is_none() {
+        // `tar xf a` is `tar -xf a`.
+        let dashed = special::dashed(row.name, rest);
+        let rest = dashed.as_deref().unwrap_or(rest);
+        let given = Given::read(row, rest, Until::End);
+        note_options(row, &given, &mut judged);
+        words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
+        operands(row, &given, &mut judged);
+        special::refine(row, &given, &mut judged);
+    }
+    names.append(&mut words);
+    judged.words = names;
+    judged
+}
+
+/// The row of a name, with a version behind it or without: `python3.12`.
+fn find(name: &str) -> Option<&'static Row> {
+    row_of(name).or_else(|| {
+        if name.starts_with("mkfs") {
+            return row_of("mke2fs");
+        }
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+        let versioned =
+            ["python", "pip", "ruby", "perl", "php", "gcc", "g++", "clang", "node", "java"];
+        versioned.contains(&stem).then(|| row_of(stem)).flatten()
+    })
+}
+
+/// A program that nobody knows: what looks like a path in its words is taken for one.
+fn unknown(fields: &[Field]) -> Judged {
+    let mut judged = Judged::new(Zone::Build);
+    let given = Given::read(&UNKNOWN, &fields[1..], Until::End);
+    let kinds = std::iter::once(WordKind::Name).chain(given.kinds.iter().copied());
+    judged.words = fields.iter().cloned().zip(kinds).collect();
+    for field in &fields[1..] {
+        judged.reads.extend(path_in(field));
+    }
+    judged
+}
+
+/// A command within one that is known, but not itself. Its zone is that of the outer one.
+fn unknown_sub(
+    row: &Row,
+    mut names: Vec<(Field, WordKind)>,
+    mut words: Vec<(Field, WordKind)>,
+    rest: &[Field],
+    mut judged: Judged,
+) -> Judged {
+    judged.raise(row.zone);
+    let given = Given::read(row, rest, Until::End);
+    if let Some(open) = rest.first().filter(|field| !field.is_known()) {
+        judged.unclear(format!("`{}` is only known when it runs", open.text));
+    }
+    words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
+    if let Some((_, kind)) = words
+        .iter_mut()
+        .find(|(word, kind)| *kind == WordKind::Operand && Some(word) == rest.first())
+    {
+        *kind = WordKind::Name;
+    }
+    judged.reads.extend(rest.iter().filter_map(path_in));
+    special::refine(row, &given, &mut judged);
+    names.append(&mut words);
+    judged.words = names;
+    judged
+}
+
+/// What options alone say.
+fn note_options(row: &Row, given: &Given, judged: &mut Judged) {
+    if given.unknown.is_some() {
+        // What an unknown option sends is not known either.
+        judged.raise(if row.zone == Zone::Network { Zone::External } else { Zone::Build });
+    }
+    let harms = given.kinds.contains(&WordKind::UnknownOption);
+    let looks = row.zone == Zone::Safe || matches!(row.takes, Takes::Sub(_));
+    if harms && looks && given.writes.is_empty() {
+        judged.raise(Zone::Build);
+    }
+    if let Some(open) = &given.open
+        && row.zone != Zone::Build
+    {
+        if row.plain && row.takes == Takes::Text {
+            judged.wonders.push(open.clone());
+        } else {
+            judged.unclear(open.clone());
+        }
+    }
+    judged.reads.extend(given.reads.iter().filter(|field| field.text != "-").cloned());
+    judged.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());
+}
+
+/// What the operands are to the command.
+fn operands(row: &Row, given: &Given, judged: &mut Judged) {
+    let operands = given.operands.iter().filter(|field| field.text != "-");
+    match row.takes {
+        Takes::Sub(_) | Takes::Text => {}
+        Takes::Nothing => {
+            if !given.operands.is_empty() && row.name != "dd" {
+                judged.raise(Zone::Build);
+            }
+        }
+        Takes::Maybe => {
+            let dashes = given.before_dashes.unwrap_or(usize::MAX);
+            let paths = given.operands.iter().enumerate();
+            judged.reads.extend(paths.filter_map(|(at, field)| {
+                if at >= dashes { Some(field.clone()) } else { path_in(field) }
+            }));
+            let open = given.operands.iter().find(|field| field.is_open());
+            if let Some(open) = open.filter(|_| row.zone != Zone::Build) {
+                judged.unclear(format!("`{}` is only known when it runs", open.text));
+            }
+        }
+        Takes::Reads => judged.reads.extend(operands.cloned()),
+        Takes::TextThenReads => {
+            let scripted = given.has(&["e", "f", "regexp", "file", "expression", "files"]);
+            judged.reads.extend(operands.skip(usize::from(!scripted)).cloned());
+        }
+        Takes::Writes => judged.writes.extend(operands.cloned()),
+        Takes::Copies => {
+            let operands: Vec<_> = operands.cloned().collect();
+            let named = given.has(&["t", "target-directory"]);
+            match operands.split_last() {
+                Some((last, first)) if !named && !first.is_empty() => {
+                    judged.reads.extend(first.iter().cloned());
+                    judged.writes.push(last.clone());
+                    judged.into.push(last.clone());
+                    judged.copied.extend(first.iter().cloned());
+                }
+                _ => {
+                    judged.into.extend(given.values(&["t", "target-directory"]).cloned());
+                    judged.copied.extend(operands.iter().cloned());
+                    judged.reads.extend(operands);
+                }
+            }
+        }
+        Takes::Hosts => operands.for_each(|field| judged.speaks_to(field)),
+    }
+}
+
+/// A path in a word that need not be one: absolute, from home, or with dots; also behind `--option=`.
+pub(crate) fn path_in(field: &Field) -> Option<Field> {
+    let looks = |text: &str| {
+        text.starts_with('/')
+            || text.starts_with("~/")
+            || matches!(text, "." | ".." | "~")
+            || text.starts_with("./")
+            || text.starts_with("../")
+            || text.contains("/../")
+            || text.ends_with("/..")
+    };
+    if field.is_open() {
+        return None;
+    }
+    if looks(&field.text) {
+        return Some(field.clone());
+    }
+    let at = field.text.find(['=', ':', '@'])?;
+    let value = field.without(&field.text[..=at])?;
+    let is_address = value.text.starts_with("//");
+    (!is_address
+        && looks(&value.text)
+        && (value.text.starts_with('/') || value.text.contains("..")))
+    .then_some(value)
+}
+
+/// The kinds of words that are nobody's options.
+pub(crate) fn plain_words(fields: &[Field]) -> Vec<(Field, WordKind)> {
+    let kind = |at: usize, field: &Field| if at == 0 { WordKind::Name } else { kind_of(field) };
+    fields.iter().enumerate().map(|(at, field)| (field.clone(), kind(at, field))).collect()
+}

@@ -1,0 +1,190 @@
+//! A second reader of command lines, by a grammar that is not ours.
+//!
+//! It reads on past errors, so it finds the commands of a text that our own reader gives up on; and where
+//! both read a text but see other commands in it, nobody should be sure what it does. It is wrong about
+//! too much to be the first: in `ls > a b` both words are files to it, `cd / && ls > a` writes `a` where it
+//! began, and what follows `<<EOF;` is an error.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use tree_sitter::{Node as Found, Parser, Tree};
+
+use crate::shell::tree::{Node, Piece, Redirect, Simple, Value, Word};
+
+/// The longest text with errors that is read, and the longest without: where this grammar goes on past errors,
+/// a long text takes it seconds.
+pub(crate) const SALVAGED: usize = 2 * 1024;
+pub(crate) const COMPARED: usize = 8 * 1024;
+
+/// What the second reader sees.
+#[derive(Debug, Default)]
+pub(crate) struct Second {
+    /// Commands in plain words.
+    pub commands: Vec<Vec<String>>,
+    /// Names of commands, as they are written.
+    names: BTreeSet<String>,
+}
+
+thread_local! {
+    /// Kept, so that not every command sets it up anew.
+    static PARSER: RefCell<Option<Parser>> = RefCell::new({
+        let mut parser = Parser::new();
+        parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok().map(|()| parser)
+    });
+}
+
+/// Reads a text, unless it is too long. Its tree is walked without recursion, however deep it is.
+pub(crate) fn read(text: &str, longest: usize) -> Second {
+    let mut second = Second::default();
+    let tree = if text.len() <= longest { tree_of(text) } else { None };
+    let Some(tree) = tree else { return second };
+    let mut cursor = tree.walk();
+    loop {
+        if cursor.node().kind() == "command" {
+            second.command(cursor.node(), text);
+        }
+        if cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return second;
+            }
+        }
+    }
+}
+
+fn tree_of(text: &str) -> Option<Tree> {
+    PARSER.with_borrow_mut(|parser| parser.as_mut()?.parse(text, None))
+}
+
+impl Second {
+    fn command(&mut self, node: Found<'_>, text: &str) {
+        let mut words = vec![];
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            let source = &text[child.byte_range()];
+            match child.kind() {
+                "command_name" => {
+                    self.names.insert(source.to_owned());
+                    words.push(source.trim_matches(['\'', '"']).replace('\\', ""));
+                }
+                "word" | "number" => words.push(source.replace('\\', "")),
+                "raw_string" | "string" => words.push(source.trim_matches(['\'', '"']).to_owned()),
+                _ => {}
+            }
+        }
+        let named = words.first().is_some_and(|name| !name.is_empty());
+        if named && self.commands.len() < 200 {
+            self.commands.push(words);
+        }
+    }
+
+    /// Why both readings cannot be right, where ours lacks a command that this one sees.
+    pub(crate) fn differs(&self, ours: &Node) -> Option<String> {
+        let mut known = BTreeSet::new();
+        names(ours, &mut known);
+        // Words of the grammar, to it the names of commands.
+        known.extend(["time", "{", "}", "!"]);
+        let odd = self.names.iter().find(|name| !known.contains(name.as_str()))?;
+        Some(format!("whether `{odd}` is a command here can be read in two ways"))
+    }
+}
+
+/// The words that could be a command's name in a tree. Every word of a command counts that may have
+/// another within it, such as `time` or `!`.
+fn names<'t>(node: &'t Node, known: &mut BTreeSet<&'t str>) {
+    let mut waiting = vec![node];
+    while let Some(node) = waiting.pop() {
+        match node {
+            Node::Simple(simple) => of_simple(simple, &mut waiting, known),
+            Node::Sequence(nodes) | Node::Pipeline(nodes) => waiting.extend(nodes),
+            Node::Chain(first, links) => {
+                waiting.push(first);
+                waiting.extend(links.iter().map(|(_, node)| node));
+            }
+            Node::Not(inner) | Node::Background(inner) | Node::Subshell(inner) => {
+                waiting.push(inner)
+            }
+            Node::Redirected(inner, redirects) => {
+                waiting.push(inner);
+                redirects.iter().for_each(|redirect| of_redirect(redirect, &mut waiting));
+            }
+            Node::If(arms, otherwise) => {
+                waiting.extend(arms.iter().flat_map(|(condition, body)| [condition, body]));
+                waiting.extend(otherwise.as_deref());
+            }
+            Node::While(condition, body) => waiting.extend([&**condition, &**body]),
+            Node::For { words, body, .. } => {
+                of_words(words.iter().flatten(), &mut waiting);
+                waiting.push(body);
+            }
+            Node::Repeat { body, .. } => waiting.push(body),
+            Node::Case { words, bodies } => {
+                of_words(words, &mut waiting);
+                waiting.extend(bodies);
+            }
+            Node::Function(_, body) => waiting.push(body),
+            Node::Test(words) => of_words(words, &mut waiting),
+            Node::Arithmetic { within, .. } => waiting.extend(within),
+        }
+    }
+}
+
+fn of_simple<'t>(simple: &'t Simple, waiting: &mut Vec<&'t Node>, known: &mut BTreeSet<&'t str>) {
+    known.extend(simple.words.iter().take(1).map(|word| word.source.as_str()));
+    of_words(&simple.words, waiting);
+    for assign in &simple.assigns {
+        match &assign.value {
+            Value::Word(word) => of_words([word], waiting),
+            Value::List(words) => of_words(words, waiting),
+        }
+    }
+    simple.redirects.iter().for_each(|redirect| of_redirect(redirect, waiting));
+}
+
+fn of_redirect<'t>(redirect: &'t Redirect, waiting: &mut Vec<&'t Node>) {
+    match redirect {
+        Redirect::From(word) | Redirect::To(word) | Redirect::Both(word) => {
+            of_words([word], waiting)
+        }
+        Redirect::Text(body) => of_words(body.get(), waiting),
+        Redirect::Copy => {}
+    }
+}
+
+fn of_words<'t>(words: impl IntoIterator<Item = &'t Word>, waiting: &mut Vec<&'t Node>) {
+    for piece in words.into_iter().flat_map(|word| &word.pieces) {
+        match piece {
+            Piece::Open { within, .. } => waiting.extend(within),
+            Piece::Process(node) => waiting.push(node),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::parse::parse_within;
+
+    fn check(text: &str, differs: bool) {
+        let ours = parse_within(text, 0);
+        assert_eq!(ours.trouble, None, "{text}");
+        assert_eq!(read(text, COMPARED).differs(&ours.node).is_some(), differs, "{text}");
+    }
+
+    #[test]
+    fn both_readers_see_the_same_commands() {
+        check("ls -la && (cat a | wc) ; echo $(git log) `date`", false);
+        check("for f in *; do rm \"$f\"; done; if a; then b; fi; case x in a) c;; esac", false);
+        check("cat <<EOF | sort\n$(ls)\nEOF\n", false);
+        check("f() { a; }; f > out 2>&1 &", false);
+    }
+
+    #[test]
+    fn what_our_reader_gives_up_on_still_shows_its_commands() {
+        let commands = read("rm -rf /; if then", SALVAGED).commands;
+        assert_eq!(commands.first(), Some(&vec!["rm".to_owned(), "-rf".into(), "/".into()]));
+    }
+}
