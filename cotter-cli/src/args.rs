@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
 };
-use cotter::{ext::Kind, permission::Mode, text};
+use cotter::{invoke::named_item::Kind, permission::mode::Mode, text};
 use cotter_files::{extensions::FileKind, trust::snapshot::Hash};
 
 use crate::{commands::explain::Hooks, error::Failure, terminal::style::When};

@@ -19,7 +19,7 @@ pub(crate) mod trust;
 
 use std::env;
 
-use cotter::redact::{Redactor, is_secret_name};
+use cotter::text::redact::{Redactor, is_secret_name};
 
 /// Takes secrets out of what leaves the data home: known shapes, and the values of variables whose
 /// names say that they are secret.

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use cotter::{ext::RegisterError, session::StoreError, text};
+use cotter::{history::store::StoreError, registry::RegisterError, text};
 use cotter_files::{
     command_hook::hook_files::BrokenHooks, document::location::SettingsError, space::BrokenSpace,
     trust::TrustError,

@@ -22,7 +22,7 @@ use std::{
     process::ExitCode,
 };
 
-use cotter::ext::Kind;
+use cotter::invoke::named_item::Kind;
 
 use crate::{
     args::{Command, Parsed},

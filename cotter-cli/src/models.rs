@@ -19,10 +19,9 @@ use std::{
 };
 
 use cotter::{
-    message::Usage,
+    history::message::Usage,
     model::{Model, Models},
-    redact::Redactor,
-    text,
+    text::{self, redact::Redactor},
 };
 use cotter_files::{
     document::location::{Place, SettingsError},

@@ -17,8 +17,11 @@ use std::{
 
 use cotter::{
     Agent, Origin, Owner, Place, Registry,
-    ext::{HookInfo, HooksOff},
-    permission::{Level, Mode, Rule, RuleKind},
+    permission::{
+        mode::{Level, Mode},
+        rule::{Rule, RuleKind},
+    },
+    registry::{HooksOff, generation::HookInfo},
     text,
 };
 use cotter_files::{

@@ -17,10 +17,9 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, Environment, Owner, Place, builtin,
-    redact::Redactor,
-    session::{MemoryStore, Store},
-    text,
-    ui::Ui,
+    history::store::{MemoryStore, Store},
+    hooks::ui::Ui,
+    text::{self, redact::Redactor},
 };
 use cotter_files::{
     command_hook::Starts,

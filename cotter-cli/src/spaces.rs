@@ -16,8 +16,8 @@ use std::{
 
 use cotter::{
     Agent, Command, Owner, Place, Registry,
-    command::{CommandCx, CommandResult},
-    ext::{Change, Reload},
+    invoke::command::{CommandCx, CommandResult},
+    registry::change::{Change, Reload},
     text,
 };
 use cotter_files::{

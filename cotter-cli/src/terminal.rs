@@ -14,8 +14,8 @@ use std::{
 };
 
 use cotter::{
+    hooks::ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
     text,
-    ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
 };
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::{net::unix::pipe::Receiver, sync::Mutex};
@@ -492,7 +492,7 @@ impl Drop for Quiet<'_> {
 
 #[cfg(test)]
 mod tests {
-    use cotter::ui::OwnRule;
+    use cotter::hooks::ui::OwnRule;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 
 use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path, pin::Pin, sync::Arc};
 
-use cotter::{Agent, ext::Kind, points::PointId, trial::Trial};
+use cotter::{Agent, hooks::points::PointId, invoke::named_item::Kind, pipeline::dry_run::Trial};
 use cotter_files::{
     command_hook::{Job, Ran, Server, Starts},
     space::{self, Space},

@@ -46,7 +46,7 @@ pub use crate::claude::{
 };
 use crate::claude::{matcher::Matcher, prompt_handler::Prompt};
 use crate::command_hook::entry::{CommandLine, OnFailure};
-use cotter::permission::Rule;
+use cotter::permission::rule::Rule;
 
 /// A file that declares hooks, and what holds for all of them.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ pub(crate) fn is_event(name: &str) -> bool {
 }
 
 /// The point that an event of Claude Code is at here.
-pub fn point_of(event: &str) -> Option<cotter::points::PointId> {
+pub fn point_of(event: &str) -> Option<cotter::hooks::points::PointId> {
     crate::claude::events::named(event).ok()?.row().points.first().copied()
 }
 

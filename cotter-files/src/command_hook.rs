@@ -41,14 +41,13 @@ pub use crate::command_hook::{
     names::name_apart_in_origin,
 };
 use cotter::{
-    cx::{Cx, Place},
-    ext::{
-        Owner, Registry,
-        foreign::{Answer, Asked, Asking, Outside},
+    Cx, Owner, Place, Registry,
+    hooks::{
+        external::{Answer, Asked, Asking, Outside},
+        handler::AsideKind,
+        points::PointId,
     },
-    host::{self, AsideKind},
-    points::PointId,
-    text,
+    host, text,
 };
 
 /// The most a hook may say on standard output: whoever says more has failed.

@@ -37,12 +37,9 @@ use crate::{
     folder::walk::Links,
 };
 use cotter::{
-    Agent,
-    controls::Controls,
-    ext::{BoxError, Kind, Origin, Owner, Registry},
-    host,
-    mention::Mention,
-    permission::Mode,
+    Agent, Controls, Mention, Origin, Owner, Registry, host,
+    invoke::{callable::BoxError, named_item::Kind},
+    permission::mode::Mode,
     text,
 };
 

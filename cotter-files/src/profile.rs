@@ -32,11 +32,14 @@ use crate::{
     settings::{Written, permissions::Permissions},
 };
 use cotter::{
-    AgentConfig,
-    ext::{Origin, Owner, Registry},
-    permission::{Level, Mode, Policy, Rule, RuleKind},
-    points::PointId,
-    redact::Redactor,
+    AgentConfig, Origin, Owner, Registry,
+    hooks::points::PointId,
+    permission::{
+        Policy,
+        mode::{Level, Mode},
+        rule::{Rule, RuleKind},
+    },
+    text::redact::Redactor,
 };
 
 /// What an `agent.json` says.

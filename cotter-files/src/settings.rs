@@ -20,7 +20,7 @@ pub(crate) mod sections {
 }
 
 use crate::command_hook::entry::{CommandHook, OnFailure};
-use cotter::permission::Sandbox;
+use cotter::permission::mode::Sandbox;
 
 use std::{
     collections::BTreeMap,
@@ -406,7 +406,7 @@ mod tests {
 
     use std::error::Error;
 
-    use cotter::permission::{Level, Mode};
+    use cotter::permission::mode::{Level, Mode};
 
     use expect_test::{Expect, expect};
     use proptest::prelude::*;

@@ -48,8 +48,11 @@ use crate::{
     },
 };
 use cotter::{
-    Agent,
-    ext::{Change, Origin, Owner, RegisterError, Registry, Reload},
+    Agent, Origin, Owner, Registry,
+    registry::{
+        RegisterError,
+        change::{Change, Reload},
+    },
     text,
 };
 

@@ -9,10 +9,9 @@ use std::{fmt::Write, hint::black_box, path::Path, sync::Arc};
 
 use cotter::{
     Agent, Message, Messages, ToolSpec,
-    message::{AssistantMessage, AssistantPart, StopReason, Usage},
-    model::{Model, Request, Thinking},
-    redact::Redactor,
-    tool::ShownTools,
+    history::message::{AssistantMessage, AssistantPart, StopReason, Usage},
+    model::{Model, Request, Thinking, tools::ShownTools},
+    text::redact::Redactor,
 };
 use cotter_models::{ApiKey, Http, HttpModel, Player, Provider, Speaks, Tape};
 use measure::{Goal, Table, median_of, time, time_once};

@@ -11,9 +11,8 @@ use std::{
 };
 
 use cotter::{
-    message::Usage,
-    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
-    tool::ShownTools,
+    history::message::Usage,
+    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming, tools::ShownTools},
 };
 use futures_util::{Stream, StreamExt, stream};
 use reqwest::{

@@ -10,8 +10,7 @@ mod write;
 use bytes::Bytes;
 use cotter::{
     Message,
-    model::{Request, Thinking},
-    tool::ShownTools,
+    model::{Request, Thinking, tools::ShownTools},
 };
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};

@@ -17,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use cotter::{
     model::{ModelError, ModelErrorKind},
-    redact::Redactor,
+    text::redact::Redactor,
 };
 use futures_util::{StreamExt, stream};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};

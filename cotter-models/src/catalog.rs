@@ -5,7 +5,7 @@
 //! the dearer one is in the file: a budget is kept in any case.
 
 use cotter::{
-    message::Usage,
+    history::message::Usage,
     model::{ModelInfo, Price, Thinking},
 };
 use serde::Deserialize;

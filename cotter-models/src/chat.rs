@@ -10,10 +10,7 @@ mod read;
 mod write;
 
 use bytes::Bytes;
-use cotter::{
-    model::{Request, Thinking},
-    tool::ShownTools,
-};
+use cotter::model::{Request, Thinking, tools::ShownTools};
 use reqwest::Url;
 use serde_json::{Value, json};
 use smol_str::SmolStr;

@@ -8,8 +8,10 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cotter::{
     Message, Messages,
-    message::{AssistantMessage, Content, ToolCall, ToolResultMessage},
-    tool::ErrorKind,
+    history::{
+        message::{AssistantMessage, Content, ToolCall, ToolResultMessage},
+        tool_error_kind::ErrorKind,
+    },
 };
 use smol_str::SmolStr;
 

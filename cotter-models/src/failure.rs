@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use cotter::{
     model::{ModelError, ModelErrorKind as Kind},
-    redact::Redactor,
-    text,
+    text::{self, redact::Redactor},
 };
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cotter::message::{Content, Part};
+use cotter::history::message::{Content, Part};
 use serde::{Serialize, Serializer};
 
 const SEEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

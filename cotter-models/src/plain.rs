@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cotter::{ToolSpec, tool::ShownTools};
+use cotter::{ToolSpec, model::tools::ShownTools};
 use smol_str::SmolStr;
 
 /// The longest name of a tool that all of them take.

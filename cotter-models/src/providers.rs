@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use cotter::{
     model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
-    redact::Redactor,
-    text,
+    text::{self, redact::Redactor},
 };
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;

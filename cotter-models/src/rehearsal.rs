@@ -8,8 +8,9 @@ mod answer;
 mod plan;
 
 use cotter::{
-    message::{
-        AssistantMessage, Content, Mark, Message, Part, StopReason, ToolResultMessage, Usage,
+    Message,
+    history::message::{
+        AssistantMessage, Content, Mark, Part, StopReason, ToolResultMessage, Usage,
     },
     model::{Delta, Model, ModelError, Request, Streaming},
 };
@@ -59,7 +60,7 @@ impl Model for Rehearsal {
 struct Conversation<'a> {
     request: &'a str,
     /// The calls made since, in order.
-    calls: Vec<&'a cotter::message::ToolCall>,
+    calls: Vec<&'a cotter::history::message::ToolCall>,
     results: Vec<&'a ToolResultMessage>,
 }
 

@@ -16,7 +16,7 @@
 
 use std::io;
 
-use cotter::message::Usage;
+use cotter::history::message::Usage;
 use cotter_test::{Answer, Dialect, LocalProvider};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cotter::{
-    message::Usage,
+    history::message::Usage,
     model::{Model, Request, Streaming},
 };
 use smol_str::SmolStr;

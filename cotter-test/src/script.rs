@@ -8,7 +8,7 @@ use std::{
 };
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
 };
 use cotter_files::document::{Document, Node, Object, location::SettingsError};

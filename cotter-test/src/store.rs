@@ -8,7 +8,10 @@ use std::{
     },
 };
 
-use cotter::session::{Header, Line, Log, Opened, Store, StoreError, Summary, Syncing};
+use cotter::history::{
+    header::Header,
+    store::{Line, Log, Opened, Store, StoreError, Summary, Syncing},
+};
 use smol_str::SmolStr;
 
 /// Which call of a log fails, counted from 1 over all logs of the store.

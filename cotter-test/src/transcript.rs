@@ -1,10 +1,12 @@
 //! Sessions and events as text, one line each, for comparing whole.
 
 use cotter::{
-    Session,
-    events::{Event, EventKind},
-    message::{AssistantPart, Mark, Message},
-    session::Body,
+    Message, Session,
+    history::{
+        entry::Body,
+        message::{AssistantPart, Mark},
+    },
+    hooks::events::{Event, EventKind},
 };
 
 /// The conversation as text, oldest first: a line per message, calls below the reply that made them.

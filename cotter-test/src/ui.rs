@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cotter::ui::{Answered, AskedCall, Asking, Decision, Question, Ui};
+use cotter::hooks::ui::{Answered, AskedCall, Asking, Decision, Question, Ui};
 
 /// What the person does with one question.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ mod linux {
 
     use cotter::{
         Agent, Place,
-        permission::{Rule, RuleKind},
+        permission::rule::{Rule, RuleKind},
     };
     use cotter_test::{Scripted, Step};
     use cotter_tools::{

@@ -21,7 +21,10 @@ mod linux {
         time::{Duration, Instant},
     };
 
-    use cotter::{Agent, FnTool, Origin, Owner, Place, ToolSpec, permission::Zone, tool::Facts};
+    use cotter::{
+        Agent, FnTool, Origin, Owner, Place, ToolSpec,
+        permission::{Zone, facts::Facts},
+    };
     use cotter_files::{
         command_hook::{self, Base, entry::CommandHook},
         document::Document,

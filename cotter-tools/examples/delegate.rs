@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use cotter::{Agent, Mention, mention::MentionCx};
+use cotter::{Agent, Mention, invoke::subagent::MentionCx};
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::agents::delegate::Delegate;
 use serde_json::json;

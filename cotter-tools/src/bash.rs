@@ -9,9 +9,13 @@ use std::{
 };
 
 use cotter::{
-    Place, Tool, ToolError, ToolSpec,
-    permission::Zone,
-    tool::{Command, Doubt, ErrorKind, Facts, Output, Permit, Working},
+    Output, Permit, Place, Tool, ToolError, ToolSpec,
+    history::tool_error_kind::ErrorKind,
+    permission::{
+        Zone,
+        facts::{Command, Doubt, Facts},
+    },
+    tool::Working,
 };
 use serde_json::{Value, json};
 
@@ -92,7 +96,7 @@ pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
     let place = outer.clone().with_cwd(&folder(input, outer));
     let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
     if let Some(cwd) = input["cwd"].as_str() {
-        let there = cotter::paths::touched(cwd, outer);
+        let there = cotter::fs::paths::touched(cwd, outer);
         facts.zone = there.iter().map(|path| place.zone_of_read(path)).fold(facts.zone, Zone::max);
         facts.reads.extend(there);
     }
@@ -126,7 +130,7 @@ fn is_git_name(word: &str) -> bool {
 fn folder(input: &Value, place: &Place) -> PathBuf {
     match input["cwd"].as_str() {
         Some(spelled) => {
-            let touched = cotter::paths::touched(spelled, place);
+            let touched = cotter::fs::paths::touched(spelled, place);
             touched.into_iter().next().unwrap_or_else(|| place.cwd().into())
         }
         None => place.cwd().into(),
@@ -155,7 +159,7 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     let cwd = folder(permit.input(), place);
     let place = &place.clone().with_cwd(&cwd);
     if !cwd.is_dir() {
-        let message = format!("{} is not a folder", cotter::paths::shown(&cwd, place));
+        let message = format!("{} is not a folder", cotter::fs::paths::shown(&cwd, place));
         return Err(ToolError::new(ErrorKind::InvalidArgs, message));
     }
     let no_temp = |cause: std::io::Error| ToolError::failed(format!("no temp folder: {cause}"));

@@ -38,16 +38,18 @@ use std::{
 use cotter::{
     Place,
     builtin::is_protected,
-    git,
-    permission::Zone,
-    tool::{Command, Facts},
+    fs::git,
+    permission::{
+        Zone,
+        facts::{Command, Facts},
+    },
 };
 
 #[cfg(target_os = "linux")]
 pub(crate) use crate::confine::enter::{Prepared, prepare};
 use crate::process::Runner;
 
-pub use cotter::permission::Sandbox;
+pub use cotter::permission::mode::Sandbox;
 
 /// How much of the network a command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,10 +18,10 @@ use std::{
 
 use cotter::{
     Output, Permit, Place, Registry, Tool, ToolError, ToolSpec,
-    message::Part,
-    permission::Zone,
+    history::{message::Part, tool_error_kind::ErrorKind},
+    permission::{Zone, facts::Facts},
     text,
-    tool::{ErrorKind, Facts, Working},
+    tool::Working,
 };
 use reqwest::{
     Client, Response, StatusCode, Url,

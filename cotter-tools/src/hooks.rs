@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use cotter::{redact::Redactor, text};
+use cotter::text::{self, redact::Redactor};
 use cotter_files::command_hook::{
     self, Letter, MAX_OUTPUT, MAX_STDERR, Ran, Remarks, Reply, Server, Starts,
 };

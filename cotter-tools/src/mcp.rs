@@ -43,10 +43,11 @@ use std::{
 };
 
 use cotter::{
-    AgentConfig, Hook, Permit, Place, ToolError, ToolSpec,
-    permission::{Zone, host_name},
+    AgentConfig, Hook, Output, Permit, Place, ToolError, ToolSpec,
+    history::tool_error_kind::ErrorKind,
+    permission::{Zone, facts::Facts, host::host_name},
     text,
-    tool::{ErrorKind, Facts, Output, Working},
+    tool::Working,
 };
 use futures_util::future::join_all;
 use serde_json::Value;

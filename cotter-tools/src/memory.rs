@@ -47,10 +47,10 @@ use std::{
 
 use cotter::{
     AgentConfig, Cx, Hook, Output, Permit, Place, ToolError, ToolSpec,
-    permission::Zone,
-    session::Timestamp,
+    history::{entry::Timestamp, tool_error_kind::ErrorKind},
+    permission::{Zone, facts::Facts},
     text,
-    tool::{ErrorKind, Facts, Working},
+    tool::Working,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -31,9 +31,11 @@ use std::borrow::Cow;
 
 use cotter::{
     Place,
-    permission::Zone,
+    permission::{
+        Zone,
+        facts::{Doubt, Facts},
+    },
     text,
-    tool::{Doubt, Facts},
 };
 
 use crate::shell::walk::Walk;

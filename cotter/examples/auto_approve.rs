@@ -5,11 +5,13 @@
 use std::error::Error;
 
 use cotter::{
-    Agent, FnTool, Permit, ToolSpec, Verdict, named,
-    permission::Zone,
-    points::{Answer, PermissionAsk, ToolPre},
-    tool::Facts,
-    ui::Question,
+    Agent, FnTool, Permit, ToolSpec, Verdict,
+    hooks::{
+        points::{Answer, PermissionAsk, ToolPre},
+        ui::Question,
+    },
+    named,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Scripted, ScriptedUi, Step, transcript};
 use serde_json::json;
@@ -42,7 +44,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         Step::text("I read what I could."),
     ]);
     let person = ScriptedUi::default();
-    let as_root = |call: &cotter::points::ToolCalled| match call.tool_input.get("as") {
+    let as_root = |call: &cotter::hooks::points::ToolCalled| match call.tool_input.get("as") {
         Some(_) => Verdict::ask("as somebody else"),
         None => Verdict::Pass,
     };

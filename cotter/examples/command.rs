@@ -5,7 +5,7 @@ use std::error::Error;
 
 use cotter::{
     Agent, Command,
-    command::{CommandCx, CommandResult},
+    invoke::command::{CommandCx, CommandResult},
 };
 use cotter_test::{Scripted, Step, transcript};
 

@@ -6,11 +6,13 @@ use std::error::Error;
 
 use cotter::{
     Agent, FnTool, Message, ToolSpec,
-    message::{Content, Mark},
+    history::{
+        message::{Content, Mark},
+        message_change::MessageChange,
+    },
+    hooks::points::{Context, ContextBuild, ContextChange, each_message},
     named,
-    permission::Zone,
-    points::{Context, ContextBuild, ContextChange, MessageChange, each_message},
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;

@@ -5,9 +5,9 @@ use std::error::Error;
 
 use cotter::{
     Agent, HookCx, Message,
-    message::Mark,
+    history::message::Mark,
+    hooks::points::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
     named,
-    points::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
 };
 use cotter_test::{Recording, Scripted, Step};
 

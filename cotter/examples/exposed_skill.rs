@@ -5,9 +5,11 @@ use std::error::Error;
 
 use cotter::{
     Agent, Skill,
-    ext::BoxError,
-    message::Content,
-    skill::{SkillCx, Source},
+    history::message::Content,
+    invoke::{
+        callable::BoxError,
+        skill::{SkillCx, Source},
+    },
 };
 use cotter_test::{Recording, Scripted, Step};
 use serde_json::json;

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use cotter::{Agent, HookCx, HookResult, Registry, controls::ModelScope, model::Model};
+use cotter::{Agent, HookCx, HookResult, Registry, agent::controls::ModelScope, model::Model};
 use cotter_test::{Recording, Scripted, Step, transcript};
 
 fn recipes(unit: &mut Registry, opus: impl Model + Clone) {

@@ -10,9 +10,9 @@ use std::{
 
 use cotter::{
     Agent, AgentConfig, Hook, Mention, Permit, Place, ToolError, ToolSpec,
-    hook::Hooking,
-    permission::Zone,
-    tool::{Facts, Working},
+    permission::{Zone, facts::Facts},
+    registry::subsystem::Hooking,
+    tool::Working,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::{Value, json};

@@ -11,8 +11,8 @@ use std::{
 
 use cotter::{
     Agent, Registry,
-    message::Usage,
-    points::{ModelPost, Replied, SessionEnd, SessionEnded},
+    history::message::Usage,
+    hooks::points::{ModelPost, Replied, SessionEnd, SessionEnded},
 };
 use cotter_test::{Scripted, Step};
 

@@ -4,10 +4,10 @@
 use std::error::Error;
 
 use cotter::{
-    Agent, FnTool, Permit, ToolSpec, Verdict, named,
-    permission::Zone,
-    points::{ToolCalled, ToolPre},
-    tool::Facts,
+    Agent, FnTool, Permit, ToolSpec, Verdict,
+    hooks::points::{ToolCalled, ToolPre},
+    named,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use serde_json::json;

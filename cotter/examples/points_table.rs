@@ -1,6 +1,9 @@
 //! Prints the table of points as Markdown, for `cargo xtask docs`.
 
-use cotter::points::{POINTS, Power, Row};
+use cotter::{
+    hooks::points::{POINTS, Row},
+    permission::verdict::Power,
+};
 
 #[expect(clippy::print_stdout, reason = "an example shows what came of it")]
 fn main() {

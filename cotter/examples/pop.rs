@@ -11,12 +11,15 @@ use std::{
 
 use cotter::{
     Agent, Command, HookCx, Message, Registry,
-    command::{CommandCx, CommandResult},
-    controls::Completion,
-    message::Mark,
+    agent::controls::Completion,
+    history::{
+        entry::{Body, Entries, Entry},
+        message::Mark,
+        message_change::MessageChange,
+    },
+    hooks::points::{Context, ContextBuild, ContextChange},
+    invoke::command::{CommandCx, CommandResult},
     named,
-    points::{Context, ContextBuild, ContextChange, MessageChange},
-    session::{Body, Entries, Entry},
 };
 use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
 use serde_json::{Map, Value};

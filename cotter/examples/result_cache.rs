@@ -12,10 +12,10 @@ use std::{
 };
 
 use cotter::{
-    Agent, FnTool, Output, Registry, ToolSpec, named,
-    permission::Zone,
-    points::{CallChange, ToolCalled, ToolPost, ToolPre, ToolRan},
-    tool::Facts,
+    Agent, FnTool, Output, Registry, ToolSpec,
+    hooks::points::{CallChange, ToolCalled, ToolPost, ToolPre, ToolRan},
+    named,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};

@@ -3,7 +3,11 @@
 
 use std::error::Error;
 
-use cotter::{Agent, Skill, ext::BoxError, message::Content, skill::SkillCx};
+use cotter::{
+    Agent, Skill,
+    history::message::Content,
+    invoke::{callable::BoxError, skill::SkillCx},
+};
 use cotter_test::{Recording, Scripted, Step};
 
 async fn tone(cx: SkillCx) -> Result<Content, BoxError> {

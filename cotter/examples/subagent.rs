@@ -6,7 +6,10 @@
 use std::error::Error;
 
 use cotter::{
-    Agent, AgentConfig, Mention, builtin::List, ext::BoxError, mention::MentionCx, message::Content,
+    Agent, AgentConfig, Mention,
+    builtin::List,
+    history::message::Content,
+    invoke::{callable::BoxError, subagent::MentionCx},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;

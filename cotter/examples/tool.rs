@@ -6,8 +6,8 @@ use std::{error::Error, fs, io::Write, path::PathBuf};
 
 use cotter::{
     Agent, Permit, Place, Tool, ToolError, ToolSpec,
-    permission::Zone,
-    tool::{Facts, Working},
+    permission::{Zone, facts::Facts},
+    tool::Working,
 };
 use cotter_test::{Scripted, Step, transcript};
 use serde_json::{Value, json};

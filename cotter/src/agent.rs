@@ -1,11 +1,11 @@
 //! The agent: a model in a loop with tools, and everything registered round it.
 
 pub(crate) mod child;
-pub(crate) mod controls;
+pub mod controls;
 pub(crate) mod cx;
-pub(crate) mod exec;
+pub mod exec;
 pub(crate) mod listing;
-pub(crate) mod session;
+pub mod session;
 pub(crate) mod step_cx;
 pub(crate) mod view;
 
@@ -89,7 +89,7 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cotter::{Agent, Verdict, builtin::{List, Read}, points::{ToolCalled, ToolPre}};
+/// use cotter::{Agent, Verdict, builtin::{List, Read}, hooks::points::{ToolCalled, ToolPre}};
 /// use cotter_test::{Scripted, Step};
 ///
 /// let agent = Agent::builder(Scripted::new([Step::text("Hello.")]))

@@ -25,15 +25,12 @@ pub(crate) mod skills;
 pub(crate) mod subagents;
 pub(crate) mod tools;
 
-pub use crate::{
-    builtin::{
-        commands::commands,
-        gates::protected_paths::{PROTECTED, is_protected},
-        skills::skills,
-        subagents::subagents,
-        tools::{list::List, read::Read},
-    },
-    permission::secret_files::is_secret,
+pub use crate::builtin::{
+    commands::commands,
+    gates::protected_paths::{PROTECTED, is_protected},
+    skills::skills,
+    subagents::subagents,
+    tools::{list::List, read::Read},
 };
 use crate::{
     permission::origin::{Origin, Owner},
@@ -47,10 +44,10 @@ pub(crate) fn owner() -> Owner {
 
 /// Registers the kernel's gates. Each is asked about every call, and nothing switches one off.
 pub(crate) fn register(registry: &mut Registry) {
-    crate::builtin::gates::project_roots::register(registry);
-    crate::builtin::gates::system_directories::register(registry);
-    crate::builtin::gates::own_files::register(registry);
-    crate::builtin::gates::protected_paths::register(registry);
-    crate::builtin::gates::doubts::register(registry);
-    crate::builtin::gates::secrets::register(registry);
+    gates::project_roots::register(registry);
+    gates::system_directories::register(registry);
+    gates::own_files::register(registry);
+    gates::protected_paths::register(registry);
+    gates::doubts::register(registry);
+    gates::secrets::register(registry);
 }

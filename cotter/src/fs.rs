@@ -1,7 +1,7 @@
 //! fs
 
-pub(crate) mod file_views;
-pub(crate) mod git;
-pub(crate) mod open;
-pub(crate) mod paths;
-pub(crate) mod workspace;
+pub mod file_views;
+pub mod git;
+pub mod open;
+pub mod paths;
+pub mod workspace;

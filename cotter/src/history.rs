@@ -1,19 +1,19 @@
 //! history
 
 pub(crate) mod outcome;
-pub(crate) mod message_change;
+pub mod message_change;
 pub(crate) mod ask;
-pub(crate) mod tool_error_kind;
+pub mod tool_error_kind;
 pub(crate) mod end_reason;
-pub(crate) mod header;
+pub mod header;
 pub(crate) mod chunked_vec;
-pub(crate) mod entry;
+pub mod entry;
 #[cfg(feature = "jsonl")]
-pub(crate) mod jsonl;
-pub(crate) mod ledger;
+pub mod jsonl;
+pub mod ledger;
 pub(crate) mod line_format;
 pub(crate) mod memo;
-pub(crate) mod message;
+pub mod message;
 pub(crate) mod message_list;
-pub(crate) mod store;
+pub mod store;
 pub(crate) mod tree;

@@ -17,7 +17,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, At, Verdict, points::{ToolCalled, ToolPre}};
+//! use cotter::{Agent, At, Verdict, hooks::points::{ToolCalled, ToolPre}};
 //! use cotter_test::Scripted;
 //! use serde_json::json;
 //!
@@ -46,7 +46,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
-//! use cotter::{Agent, message::Usage, points::{ModelPost, Replied}};
+//! use cotter::{Agent, history::message::Usage, hooks::points::{ModelPost, Replied}};
 //! use cotter_test::{Scripted, Step};
 //!
 //! let spent = Arc::new(AtomicU64::new(0));
@@ -71,7 +71,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, points::{Prompt, PromptChange, UserPromptSubmit}};
+//! use cotter::{Agent, hooks::points::{Prompt, PromptChange, UserPromptSubmit}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
 //! fn expand(prompt: &Prompt) -> PromptChange {
@@ -93,8 +93,8 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, FnTool, ToolSpec, ui::Question};
-//! use cotter::points::{Answer, PermissionAsk};
+//! use cotter::{Agent, FnTool, ToolSpec, hooks::ui::Question};
+//! use cotter::hooks::points::{Answer, PermissionAsk};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -120,8 +120,8 @@
 //! at all, at any time, and dropped in one step. What an owner may do depends on its [`Origin`].
 //!
 //! ```
-//! use cotter::{Agent, Origin, Owner, Registry, Verdict, points::{ToolCalled, ToolPre}};
-//! use cotter::permission::{Mode, Rule, RuleKind};
+//! use cotter::{Agent, Origin, Owner, Registry, Verdict, hooks::points::{ToolCalled, ToolPre}};
+//! use cotter::permission::{mode::Mode, rule::{Rule, RuleKind}};
 //! # use cotter_test::Scripted;
 //!
 //! fn careful(unit: &mut Registry) {
@@ -136,33 +136,16 @@
 //!     unit.rule(Rule::parse(RuleKind::Allow, "bash").expect("it is a rule"));
 //! };
 //! assert!(agent.extend(owner, loosens).is_err(), "a project may only tighten");
-//! # Ok::<(), cotter::ext::RegisterError>(())
+//! # Ok::<(), cotter::registry::RegisterError>(())
 //! ```
 
 pub(crate) mod chain;
 pub(crate) mod dispatch;
-pub(crate) mod events;
-pub(crate) mod external;
-pub(crate) mod handler;
+pub mod events;
+pub mod external;
+pub mod handler;
 pub(crate) mod notes;
-pub(crate) mod points;
-pub(crate) mod ui;
+pub mod points;
+pub mod ui;
 
-pub use crate::{
-    hooks::handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named},
-    invoke::{
-        callable::BoxError,
-        directive_hook::{HookCx, HookResult, IntoHookResult, ShortCircuit},
-        named_item::{Kind, NameInfo},
-    },
-    permission::{
-        origin::{Origin, Owner},
-        tool_glob::matches_tool,
-    },
-    registry::{
-        HooksOff, RegisterError, Registry,
-        change::{Change, Reload},
-        generation::HookInfo,
-        tool_hook::{Checked, ToolHook},
-    },
-};
+pub use crate::hooks::handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named};

@@ -11,6 +11,7 @@ use crate::{
         Agent,
         cx::{Cx, REMARK_CHARS},
     },
+    hooks::handler::AsideKind,
     hooks::{
         external::{Asked, Declared, Outside},
         points::{Point, PointId},
@@ -21,10 +22,7 @@ use crate::{
 };
 
 pub use crate::{
-    hooks::{
-        external::answer::{is_no, is_yes},
-        handler::AsideKind,
-    },
+    hooks::external::answer::{is_no, is_yes},
     permission::tool_names::{OTHER_NAMES, our_name},
 };
 

@@ -10,8 +10,8 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, FnTool, ToolSpec, Verdict, permission::Zone, tool::Facts};
-//! use cotter::points::{ToolCalled, ToolPre};
+//! use cotter::{Agent, FnTool, ToolSpec, Verdict, permission::{Zone, facts::Facts}};
+//! use cotter::hooks::points::{ToolCalled, ToolPre};
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::json;
 //!
@@ -78,7 +78,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, FnTool, Permit, ToolSpec, permission::Zone, tool::Facts};
+//! use cotter::{Agent, FnTool, Permit, ToolSpec, permission::{Zone, facts::Facts}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -102,7 +102,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Verdict, named, points::{ToolCalled, ToolPre}};
+//! use cotter::{Agent, Verdict, hooks::points::{ToolCalled, ToolPre}, named};
 //! use cotter_test::Scripted;
 //! use serde_json::json;
 //!
@@ -125,7 +125,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Cx, named, points::{SessionStart, SessionStarted}};
+//! use cotter::{Agent, Cx, hooks::points::{SessionStart, SessionStarted}, named};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
 //! let greet = |_: &SessionStarted, cx: &Cx| cx.note("the person is called Ada");
@@ -145,7 +145,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, points::{ResultChange, ToolPost, ToolRan}, builtin::List};
+//! use cotter::{Agent, builtin::List, hooks::points::{ResultChange, ToolPost, ToolRan}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -168,7 +168,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, FnTool, ToolSpec, points::{Answer, PermissionAsk}, ui::Question};
+//! use cotter::{Agent, FnTool, ToolSpec, hooks::{points::{Answer, PermissionAsk}, ui::Question}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -194,7 +194,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, builtin::List, permission::{Mode, Rule, RuleKind}};
+//! use cotter::{Agent, builtin::List, permission::{mode::Mode, rule::{Rule, RuleKind}}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -295,12 +295,12 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Command, command::{CommandCx, CommandResult}};
+//! use cotter::{Agent, Command, invoke::command::{CommandCx, CommandResult}};
 //! use cotter_test::Scripted;
 //!
 //! let name = |cx: CommandCx| async move {
 //!     cx.controls.session().set_name(&cx.args.join(" "))?;
-//!     Ok::<_, cotter::session::StoreError>(CommandResult::status("named"))
+//!     Ok::<_, cotter::history::store::StoreError>(CommandResult::status("named"))
 //! };
 //! let agent = Agent::builder(Scripted::new([])).define_command(Command::new("name", name)).build()?;
 //! assert_eq!(agent.process_request("/name \"a fine day\"").await?.status.as_deref(), Some("named"));
@@ -318,7 +318,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Message, points::{Context, ContextBuild, ContextChange, MessageChange}};
+//! use cotter::{Agent, Message, history::message_change::MessageChange, hooks::points::{Context, ContextBuild, ContextChange}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
 //! let last_only = |build: &ContextBuild| {
@@ -346,7 +346,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, HookCx, points::{CompactChange, CompactPre, Compacting}};
+//! use cotter::{Agent, HookCx, hooks::points::{CompactChange, CompactPre, Compacting}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
 //! let short = |it: &Compacting| CompactChange::Summary(format!("{} messages", it.messages.len()));
@@ -370,13 +370,13 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, HookCx, HookResult, controls::Completion};
+//! use cotter::{Agent, HookCx, HookResult, agent::controls::Completion};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
 //! let translate = |cx: HookCx| async move {
 //!     let ask = Completion::new(cx.parsed_text.as_str()).with_system("Translate into English.");
 //!     let english = cx.controls.complete(ask).await?;
-//!     Ok::<_, cotter::controls::ControlError>(HookResult::rewrite(english.text))
+//!     Ok::<_, cotter::agent::controls::ControlError>(HookResult::rewrite(english.text))
 //! };
 //! let model = Recording::new(Scripted::new([Step::text("Where are you going?"), Step::text("Here.")]));
 //! let agent = Agent::builder(model.clone()).define_hook("en", translate).build()?;
@@ -470,7 +470,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, builtin::List, ledger};
+//! use cotter::{Agent, builtin::List, history::ledger};
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::json;
 //!
@@ -492,7 +492,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Verdict, builtin::List, points::{ToolCalled, ToolPre}, named};
+//! use cotter::{Agent, Verdict, builtin::List, hooks::points::{ToolCalled, ToolPre}, named};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -542,111 +542,43 @@
 //!
 //! [`Power`]: points::Power
 //!
-//! The modules stand in the order of a turn.
+//! # The rooms
+//!
+//! The modules below are rooms: each uses only those that stand under it. [`builtin`], [`registry`],
+//! [`invoke`], [`tool`] and [`hooks`] also name the handles that a handler is given: `Cx`, `Controls`,
+//! `ControlError`, `Session` and `ChildBuilder`.
 
-pub(crate) mod agent;
-pub mod builtin;
-pub(crate) mod fs;
-pub(crate) mod history;
-pub mod hooks;
-pub mod host;
-pub(crate) mod invoke;
-pub mod model;
-pub mod permission;
-pub(crate) mod pipeline;
-pub(crate) mod registry;
+// From the top of a turn to its bottom. `cargo xtask rooms` holds every path to this order.
+
+// The loop: a prompt, model requests, tool calls, the end.
 pub(crate) mod run;
-pub mod text;
+// One tool call, from the model's request to its result.
+pub mod pipeline;
+// The live handles: agent, session, the context of a handler.
+pub mod agent;
+// Gates, tools and commands that ship with the crate.
+pub mod builtin;
+// Who registered what, as a snapshot per step.
+pub mod registry;
+// Things that are called by name: commands, skills, subagents, hooks on directives.
+pub mod invoke;
+// What a tool is.
 pub mod tool;
+// Points, handlers and their dispatch, notes, events, the person.
+pub mod hooks;
+// The permission floor: rules, zones, levels, modes, verdicts.
+pub mod permission;
+// What a model is, and what it is asked.
+pub mod model;
+// Messages, entries, stores, the ledger.
+pub mod history;
+// The folders of a run, paths, safe opening of files.
+pub mod fs;
+// Text made fit to be seen, escaped, redacted.
+pub mod text;
 
-/// As it was called.
-pub mod points {
-    pub use crate::hooks::points::*;
-}
-/// As it was called.
-pub mod ext {
-    pub use crate::hooks::*;
-    /// As it was called.
-    pub mod foreign {
-        pub use crate::hooks::external::*;
-    }
-}
-/// As it was called.
-pub mod hook {
-    pub use crate::registry::subsystem::*;
-}
-/// As it was called.
-pub mod cx {
-    pub use crate::agent::cx::*;
-}
-/// As it was called.
-pub mod place {
-    pub use crate::fs::workspace::*;
-}
-/// As it was called.
-pub mod controls {
-    pub use crate::agent::controls::*;
-}
-/// As it was called.
-pub mod directives {
-    pub use crate::invoke::directives::*;
-}
-/// As it was called.
-pub mod command {
-    pub use crate::invoke::command::*;
-}
-/// As it was called.
-pub mod skill {
-    pub use crate::invoke::skill::*;
-}
-/// As it was called.
-pub mod mention {
-    pub use crate::invoke::subagent::*;
-}
-/// As it was called.
-pub mod session {
-    pub use crate::agent::session::*;
-}
-/// As it was called.
-pub mod message {
-    pub use crate::history::message::*;
-}
-/// As it was called.
-pub mod trial {
-    pub use crate::pipeline::dry_run::*;
-}
-/// As it was called.
-pub mod paths {
-    pub use crate::fs::paths::*;
-}
-/// As it was called.
-pub mod open {
-    pub use crate::fs::open::*;
-}
-/// As it was called.
-pub mod git {
-    pub use crate::fs::git::*;
-}
-/// As it was called.
-pub mod seen {
-    pub use crate::fs::file_views::*;
-}
-/// As it was called.
-pub mod ledger {
-    pub use crate::history::ledger::*;
-}
-/// As it was called.
-pub mod events {
-    pub use crate::hooks::events::*;
-}
-/// As it was called.
-pub mod ui {
-    pub use crate::hooks::ui::*;
-}
-/// As it was called.
-pub mod redact {
-    pub use crate::text::redact::*;
-}
+// What only a host needs, from all rooms.
+pub mod host;
 
 pub use crate::{
     agent::{

@@ -4,7 +4,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, message::{StopReason, Usage}};
+//! use cotter::{Agent, history::message::{StopReason, Usage}};
 //! use cotter::model::{Delta, Model, Request, Streaming};
 //! use futures_util::stream;
 //! use smol_str::SmolStr;
@@ -30,7 +30,7 @@
 //! # }
 //! ```
 
-pub(crate) mod tools;
+pub mod tools;
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use futures_core::Stream;

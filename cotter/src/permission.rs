@@ -8,7 +8,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Place, builtin::Read};
-//! use cotter::permission::{Mode, Rule, RuleKind};
+//! use cotter::permission::{mode::Mode, rule::{Rule, RuleKind}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -34,17 +34,17 @@
 //! # }
 //! ```
 
-pub(crate) mod secret_files;
-pub(crate) mod tool_glob;
-pub(crate) mod verdict;
+pub mod secret_files;
+pub mod tool_glob;
+pub mod verdict;
 pub(crate) mod command_pattern;
-pub(crate) mod facts;
-pub(crate) mod guard;
-pub(crate) mod host;
-pub(crate) mod mode;
+pub mod facts;
+pub mod guard;
+pub mod host;
+pub mod mode;
 pub(crate) mod origin;
 pub(crate) mod path_pattern;
-pub(crate) mod rule;
+pub mod rule;
 pub(crate) mod suggest;
 pub(crate) mod tool_names;
 

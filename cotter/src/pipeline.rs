@@ -3,8 +3,8 @@
 pub(crate) mod batch;
 pub(crate) mod check;
 pub(crate) mod decide;
-pub(crate) mod dry_run;
+pub mod dry_run;
 pub(crate) mod execute;
-pub(crate) mod explain;
+pub mod explain;
 pub(crate) mod nested;
 pub(crate) mod question;

@@ -1,11 +1,11 @@
 //! What one owner registers. Nothing takes effect until the whole unit is committed: a unit with an
 //! error changes nothing.
 
-pub(crate) mod change;
-pub(crate) mod generation;
+pub mod change;
+pub mod generation;
 pub(crate) mod names;
-pub(crate) mod subsystem;
-pub(crate) mod tool_hook;
+pub mod subsystem;
+pub mod tool_hook;
 
 use crate::permission::tool_glob::tool_globs;
 use std::{fmt, future::Future, sync::Arc};

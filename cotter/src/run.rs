@@ -9,7 +9,7 @@ pub(crate) mod compaction;
 pub(crate) mod prompt;
 pub(crate) mod request;
 
-pub(crate) use crate::history::end_reason::Reason;
+use crate::history::end_reason::Reason;
 use std::{
     fmt,
     future::Future,

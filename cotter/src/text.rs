@@ -7,7 +7,7 @@
 //! result is for reading and cannot be turned back.
 
 pub(crate) mod tags;
-pub(crate) mod redact;
+pub mod redact;
 
 use std::{borrow::Cow, fmt::Write};
 

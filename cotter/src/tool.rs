@@ -7,7 +7,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, FnTool, Permit, ToolError, ToolSpec, permission::Zone, tool::Facts};
+//! use cotter::{Agent, FnTool, Permit, ToolError, ToolSpec, permission::{Zone, facts::Facts}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -41,11 +41,10 @@ pub(crate) mod cap;
 pub(crate) mod permit;
 pub(crate) mod schema;
 
-pub use crate::history::tool_error_kind::ErrorKind;
-pub use crate::model::tools::Output;
-pub use crate::model::tools::ShownTools;
-pub use crate::model::tools::ToolError;
-pub use crate::model::tools::ToolSpec;
+use crate::model::tools::Output;
+use crate::model::tools::ShownTools;
+use crate::model::tools::ToolError;
+use crate::model::tools::ToolSpec;
 use std::{
     collections::HashMap,
     fmt,
@@ -57,21 +56,11 @@ use std::{
 use serde_json::Value;
 use smol_str::SmolStr;
 
-pub(crate) use crate::pipeline::{
-    execute::{close_open_calls, run_step},
-    nested::run_nested,
-};
+use crate::permission::facts::Facts;
+pub use crate::tool::permit::Permit;
 use crate::{
     agent::cx::Cx, fs::workspace::Place, history::memo::Kept, hooks::points::tool_post::ToolRan,
     registry::generation::ToolRow,
-};
-pub use crate::{
-    permission::facts::{Command, Doubt, Facts, Word, WordKind},
-    pipeline::{
-        check::PreChecked,
-        explain::{Considered, Explained},
-    },
-    tool::permit::Permit,
 };
 
 /// The future of a tool at work.

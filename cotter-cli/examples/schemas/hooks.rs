@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use cotter::points::{POINTS, PointId, Power, Row};
+use cotter::{
+    hooks::points::{POINTS, PointId, Row},
+    permission::verdict::Power,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 

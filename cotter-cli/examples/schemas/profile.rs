@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cotter::points::{PointId, Row};
+use cotter::hooks::points::{PointId, Row};
 use cotter_files::profile::{LogLevel, read::BUCKETS};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cotter::permission::{Level, Mode, Sandbox};
+use cotter::permission::mode::{Level, Mode, Sandbox};
 use cotter_files::command_hook::entry::OnFailure;
 use cotter_models::Speaks;
 use schemars::{JsonSchema, Schema, json_schema};

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use cotter::{
-    permission::{Mode, Rule, RuleKind},
+    permission::{
+        mode::Mode,
+        rule::{Rule, RuleKind},
+    },
     text,
 };
 use cotter_files::{

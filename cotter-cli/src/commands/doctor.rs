@@ -10,9 +10,9 @@ use std::{
 
 use cotter::{
     Origin, Place,
-    ext::Kind,
-    permission::{RuleKind, Zone},
-    points::PointId,
+    hooks::points::PointId,
+    invoke::named_item::Kind,
+    permission::{Zone, rule::RuleKind},
 };
 use cotter_files::{
     command_hook::{dialect::Dialect, entry::CommandLine},

@@ -8,8 +8,10 @@ use std::{
 };
 
 use cotter::{
-    Agent, text,
-    tool::{Considered, Explained, ToolSet},
+    Agent,
+    pipeline::explain::{Considered, Explained},
+    text,
+    tool::ToolSet,
 };
 use cotter_files::claude;
 use serde_json::{Value, json};
@@ -262,7 +264,7 @@ fn text_of(tool: &str, input: &Value, explained: &Explained, style: Style) -> St
     out
 }
 
-fn touched(facts: &cotter::tool::Facts) -> Vec<(&'static str, String)> {
+fn touched(facts: &cotter::permission::facts::Facts) -> Vec<(&'static str, String)> {
     let paths = |what, paths: &[std::path::PathBuf]| {
         paths.iter().map(|path| (what, path.display().to_string())).collect::<Vec<_>>()
     };

@@ -8,7 +8,7 @@ pub(crate) mod test;
 
 use std::process::ExitCode;
 
-use cotter::{Origin, Owner, ext::HookInfo, points::PointId};
+use cotter::{Origin, Owner, hooks::points::PointId, registry::generation::HookInfo};
 use cotter_files::command_hook::entry::CommandHook;
 use serde_json::json;
 use smol_str::SmolStr;

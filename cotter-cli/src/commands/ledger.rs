@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, process::ExitCode};
 
-use cotter::{ledger, redact::Redactor, text};
+use cotter::{
+    history::ledger,
+    text::{self, redact::Redactor},
+};
 use serde_json::Value;
 
 use crate::commands::redactor;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use cotter::{
     Owner,
-    ext::{Kind, NameInfo},
+    invoke::named_item::{Kind, NameInfo},
 };
 use serde_json::json;
 

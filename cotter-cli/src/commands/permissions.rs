@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use cotter::{permission::RuleKind, text};
+use cotter::{permission::rule::RuleKind, text};
 use cotter_files::settings::Written;
 use serde_json::json;
 

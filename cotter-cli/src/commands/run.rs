@@ -14,10 +14,11 @@ use std::{
 
 use cotter::{
     Agent, Place, Reason, Reply, Session,
-    directives::leading_command,
-    ext::Kind,
-    message::{Content, Part},
-    session::StoreError,
+    history::{
+        message::{Content, Part},
+        store::StoreError,
+    },
+    invoke::{directives::leading_command, named_item::Kind},
     text,
 };
 use cotter_files::trust::watch::Watch;

@@ -3,10 +3,13 @@
 use std::process::ExitCode;
 
 use cotter::{
-    message::{AssistantPart, Mark, Message},
-    redact::Redactor,
-    session::{Body, Entry, Store, Summary},
-    text,
+    Message,
+    history::{
+        entry::{Body, Entry},
+        message::{AssistantPart, Mark},
+        store::{Store, Summary},
+    },
+    text::{self, redact::Redactor},
 };
 use serde_json::json;
 

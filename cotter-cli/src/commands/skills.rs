@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use cotter::{
     Agent,
-    skill::{Reach, SkillInfo, SkillMatch, Trigger},
+    invoke::{
+        skill::{SkillInfo, SkillMatch},
+        trigger::{Reach, Trigger},
+    },
     text,
 };
 use serde_json::{Value, json};

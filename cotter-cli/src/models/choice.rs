@@ -13,7 +13,7 @@ use std::{
 use cotter::{
     Reply,
     model::{Model, ModelError, ModelErrorKind, Request, Streaming},
-    redact::Redactor,
+    text::redact::Redactor,
 };
 use cotter_models::{Providers, Recorder};
 use cotter_test::Scripted;

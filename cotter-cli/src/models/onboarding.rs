@@ -3,7 +3,7 @@
 
 use std::{io, path::Path};
 
-use cotter::{text, ui::Ui};
+use cotter::{hooks::ui::Ui, text};
 use cotter_models::{ApiKey, READY, Ready, Rehearsal};
 
 use crate::{

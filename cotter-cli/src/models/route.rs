@@ -1,7 +1,7 @@
 //! How a provider is reached, for whoever did not reach it: where the key and the address come from,
 //! and by whom the way leads.
 
-use cotter::{points::RunFailed, text};
+use cotter::{hooks::points::RunFailed, text};
 
 use crate::models::{LOCAL, Reach, no_key_hint};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cotter::ext::HooksOff;
+use cotter::registry::HooksOff;
 use cotter_files::profile::Leave;
 use cotter_tools::hooks::webhook::Webhooks;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cotter::{
     Agent,
-    permission::{Rule, RuleKind},
+    permission::rule::{Rule, RuleKind},
     text,
 };
 use cotter_files::{

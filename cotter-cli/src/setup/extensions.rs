@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Origin, Owner, Place, tool::Facts};
+use cotter::{Origin, Owner, Place, permission::facts::Facts};
 use cotter_files::{
     extensions::{
         self, Diagnostic, Loaded, Loading,

@@ -11,9 +11,11 @@ use std::{
 
 use cotter::{
     Agent, Origin, Owner, Place, Registry,
-    ext::{Change, HooksOff, RegisterError, Reload},
-    permission::Mode,
-    points::Power,
+    permission::{mode::Mode, verdict::Power},
+    registry::{
+        HooksOff, RegisterError,
+        change::{Change, Reload},
+    },
     text,
 };
 use cotter_files::{

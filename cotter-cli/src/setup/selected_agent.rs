@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use cotter::{Agent, AgentConfig, Origin, Place, redact::Redactor, text};
+use cotter::{
+    Agent, AgentConfig, Origin, Place,
+    text::{self, redact::Redactor},
+};
 use cotter_files::{
     command_hook::{Base, is_confined},
     document::{Document, location::SettingsError},

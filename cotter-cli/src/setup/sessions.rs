@@ -3,8 +3,10 @@
 use std::{fs, future::ready, path::PathBuf, sync::Arc};
 
 use cotter::{
-    session::{
-        Header, JsonlStore, Line, Loaded, Log, Opened, Store, StoreError, Summary, Syncing, load,
+    history::{
+        header::Header,
+        jsonl::{JsonlStore, Loaded, load},
+        store::{Line, Log, Opened, Store, StoreError, Summary, Syncing},
     },
     text,
 };

@@ -2,7 +2,10 @@
 
 use std::{env, path::PathBuf};
 
-use cotter::{AgentBuilder, Place, redact::Redactor, text};
+use cotter::{
+    AgentBuilder, Place,
+    text::{self, redact::Redactor},
+};
 use cotter_files::settings::Values;
 use cotter_tools::{
     agents::{ask_user::AskUser, delegate::Delegate},

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cotter::{Session, ext::Kind};
+use cotter::{Session, invoke::named_item::Kind};
 use cotter_files::{
     command_hook::{Job, Ran, Server},
     trust::snapshot::Snapshot,

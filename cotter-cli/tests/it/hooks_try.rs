@@ -139,7 +139,7 @@ fn a_hook_is_told_that_it_is_a_trial_and_what_the_call_touches() {
 #[test]
 fn every_point_at_which_a_command_may_be_can_be_tried() {
     let mut rows = String::new();
-    for row in cotter::points::POINTS.iter().filter(|row| row.name != "context") {
+    for row in cotter::hooks::points::POINTS.iter().filter(|row| row.name != "context") {
         let args: &[&str] = match row.name {
             "tool.post" => &["--tool", "read", "--input", "a.txt", "--result", "one"],
             "user.prompt.submit" => &["--prompt", "deploy it"],

@@ -10,8 +10,11 @@ use std::{
 };
 
 use cotter::{
-    ext::foreign::Answer,
-    points::{POINTS, PointId, Power},
+    hooks::{
+        external::Answer,
+        points::{POINTS, PointId},
+    },
+    permission::verdict::Power,
 };
 use cotter_files::{
     document::{Document, location::SettingsError},

@@ -20,8 +20,8 @@ use crate::{
     extensions::{Diagnostic, Severity},
 };
 use cotter::{
-    ext::foreign::Declared,
-    permission::{Rule, RuleKind},
+    hooks::external::Declared,
+    permission::rule::{Rule, RuleKind},
     text,
 };
 

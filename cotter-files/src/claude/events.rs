@@ -1,6 +1,6 @@
 //! The events of Claude Code, in one table: where each happens here, and what its exit code 2 does.
 
-use cotter::points::PointId;
+use cotter::hooks::points::PointId;
 
 /// An event that happens here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

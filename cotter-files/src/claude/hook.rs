@@ -21,16 +21,19 @@ use crate::command_hook::{
     Base, Exit, Job, Letter, Ran, Remarks, Reply, SLACK, entry::CommandHook, late, with_refused,
 };
 use cotter::{
-    cx::Cx,
-    ext::{
-        Registry,
-        foreign::{Answer, Asked, Asking, Change, Decision, Declared, Outside},
+    Cx, Registry,
+    hooks::{
+        external::{Answer, Asked, Asking, Change, Decision, Declared, Outside},
+        handler::AsideKind,
+        points::{PermissionAsk, PointId, ToolPost, ToolPre, TurnEnd},
+        ui::AskedCall,
     },
-    host::{self, AsideKind},
-    permission::Mode,
-    points::{PermissionAsk, PointId, Power, ToolPost, ToolPre, TurnEnd},
-    tool::{Doubt, Facts},
-    ui::AskedCall,
+    host,
+    permission::{
+        facts::{Doubt, Facts},
+        mode::Mode,
+        verdict::Power,
+    },
 };
 
 /// The most parts of a call that a hook is asked about one by one.

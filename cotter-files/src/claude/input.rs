@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::claude::{events::Event, tool_mapping as tools, tool_mapping::TheirCall};
-use cotter::{cx::Place, points::PointId};
+use cotter::{Place, hooks::points::PointId};
 
 /// What is not in the payload of an event.
 pub(crate) struct Around<'a> {

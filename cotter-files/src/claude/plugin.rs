@@ -35,7 +35,7 @@ use crate::{
     extensions::{Diagnostic, FileKind, Loaded, Loading, Severity, agents, commands, skills},
     folder::walk::{self, nearest_name},
 };
-use cotter::{ext::Kind, host::check_name, text};
+use cotter::{host::check_name, invoke::named_item::Kind, text};
 
 /// Where a manifest may be. All that are there are read: a gate may be in any of them.
 const MANIFESTS: [&str; 3] =

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::claude::{events::Event, input::Told, output::Said};
 use crate::command_hook::dialect::read_object;
 use cotter::{
-    controls::Completion,
-    cx::Cx,
+    Cx,
+    agent::controls::Completion,
     host::{is_no, is_yes},
 };
 

@@ -23,7 +23,7 @@ use crate::{
     },
     document::Document,
 };
-use cotter::{cx::Place, points::PointId};
+use cotter::{Place, hooks::points::PointId};
 
 fn place() -> Place {
     Place::new(Path::new("/work")).with_home("/home/me")

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use cotter::{cx::Place, host::OTHER_NAMES, paths};
+use cotter::{Place, fs::paths, host::OTHER_NAMES};
 
 /// How a tool of ours is told.
 struct Shape {

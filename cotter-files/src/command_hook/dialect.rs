@@ -10,9 +10,11 @@ use crate::{
     command_hook::{Exit, MAX_OUTPUT, Ran, exited},
 };
 use cotter::{
-    ext::foreign::{Answer, Change},
+    hooks::{
+        external::{Answer, Change},
+        points::PointId,
+    },
     host::is_yes,
-    points::PointId,
     text,
 };
 

@@ -7,8 +7,11 @@ use smol_str::SmolStr;
 use crate::command_hook::{dialect::Dialect, names::name_apart, point_named};
 use crate::document::{Node, location::SettingsError};
 use cotter::{
-    ext::foreign::Declared,
-    points::{POINTS, PointId, Power},
+    hooks::{
+        external::Declared,
+        points::{POINTS, PointId},
+    },
+    permission::verdict::Power,
     text,
 };
 

@@ -40,8 +40,9 @@ use crate::{
     },
 };
 use cotter::{
-    ext::{Registry, foreign::Declared},
-    points::{PointId, Power},
+    Registry,
+    hooks::{external::Declared, points::PointId},
+    permission::verdict::Power,
     text,
 };
 

@@ -11,7 +11,7 @@ use crate::command_hook::{
     dialect::Dialect,
     entry::{CommandHook, CommandLine},
 };
-use cotter::place;
+use cotter::fs::workspace;
 
 /// Where the name of a hook comes from.
 enum Named {
@@ -143,7 +143,7 @@ fn is_file(word: &str) -> bool {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,~${}\"'".contains(c);
     word.contains(['/', '.'])
         && word.chars().all(is_path)
-        && !place::is_system(Path::new(word.trim_matches(['"', '\''])))
+        && !workspace::is_system(Path::new(word.trim_matches(['"', '\''])))
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use tokio::sync::Mutex;
 
 use crate::command_hook::{Base, Server, dialect::read_object, entry::CommandHook};
 use cotter::{
-    cx::Cx,
-    ext::foreign::{Answer, Asked, Asking, Outside},
+    Cx,
+    hooks::external::{Answer, Asked, Asking, Outside},
     host,
 };
 

@@ -27,8 +27,9 @@ use crate::{
 };
 use cotter::{
     AgentConfig,
-    ext::Kind,
-    host::{check_globs, check_name, our_name},
+    host::our_name,
+    host::{check_globs, check_name},
+    invoke::named_item::Kind,
     text,
 };
 

@@ -20,10 +20,14 @@ use crate::{
     },
 };
 use cotter::{
-    command::{Command, CommandCx, CommandResult},
-    controls::ModelScope,
-    ext::{BoxError, Kind},
-    message::Content,
+    Command,
+    agent::controls::ModelScope,
+    history::message::Content,
+    invoke::{
+        callable::BoxError,
+        command::{CommandCx, CommandResult},
+        named_item::Kind,
+    },
 };
 
 /// The keys of a command that mean something here. Others are somebody else's and stand without effect.

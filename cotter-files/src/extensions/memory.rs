@@ -14,7 +14,9 @@ use crate::{
     extensions::{Diagnostic, Severity},
     folder::walk::read,
 };
-use cotter::{builtin::is_secret, directives::escape_tags_of, ext::Registry, place::Place, text};
+use cotter::{
+    Place, Registry, invoke::directives::escape_tags_of, permission::secret_files::is_secret, text,
+};
 
 /// The names of memory files, in the order in which they are read.
 pub const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];

@@ -7,7 +7,7 @@ use std::{
     sync::Mutex,
 };
 
-use cotter::open;
+use cotter::fs::open;
 
 /// What was found out about a project.
 #[derive(Clone, Debug, PartialEq, Eq)]

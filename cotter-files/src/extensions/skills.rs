@@ -19,10 +19,15 @@ use crate::{
     },
 };
 use cotter::{
-    ext::{BoxError, Kind},
+    Skill,
+    history::message::Content,
     host::check_name,
-    message::Content,
-    skill::{Reach, Skill, SkillCx, Source, Trigger, TriggerKind},
+    invoke::{
+        callable::BoxError,
+        named_item::Kind,
+        skill::{SkillCx, Source},
+        trigger::{Reach, Trigger, TriggerKind},
+    },
     text,
 };
 

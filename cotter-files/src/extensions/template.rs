@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use cotter::directives::split_args;
+use cotter::invoke::directives::split_args;
 
 /// What was passed along with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

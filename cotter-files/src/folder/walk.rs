@@ -12,7 +12,7 @@ use crate::{
     extensions::{Diagnostic, Severity},
     folder::front_matter::{FieldError, Fields, Value},
 };
-use cotter::{ext::Kind, host::check_name, open};
+use cotter::{fs::open, host::check_name, invoke::named_item::Kind};
 
 /// How deep folders are looked into, and how many files are taken.
 const DEEPEST: usize = 16;

@@ -12,14 +12,14 @@ use crate::profile::{
     Action, Does, LogLevel, Means, Posts, event_line as line, read::host_of, run_files as runs,
 };
 use cotter::{
-    cx::Cx,
-    ext::{
-        Registry,
-        foreign::{Answer, Asked, Asking, Declared, Outside},
-        named,
+    Cx, Registry, Verdict,
+    hooks::{
+        external::{Answer, Asked, Asking, Declared, Outside},
+        points::{ToolCalled, ToolPre},
     },
-    points::{Power, ToolCalled, ToolPre, Verdict},
-    redact::Redactor,
+    named,
+    permission::verdict::Power,
+    text::redact::Redactor,
 };
 
 impl Action {

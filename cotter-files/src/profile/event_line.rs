@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use cotter::{redact::Redactor, session::Timestamp, text};
+use cotter::{
+    history::entry::Timestamp,
+    text::{self, redact::Redactor},
+};
 
 /// The most bytes of one text in a line.
 const TEXT_BYTES: usize = 64 * 1024;

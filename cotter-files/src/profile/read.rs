@@ -12,10 +12,13 @@ use crate::{
     settings::{Written, permissions::Permissions, sections},
 };
 use cotter::{
-    ext::Kind,
+    hooks::points::PointId,
     host::{check_globs, check_name, our_name},
-    permission::{Rule, RuleKind, host_name},
-    points::PointId,
+    invoke::named_item::Kind,
+    permission::{
+        host::host_name,
+        rule::{Rule, RuleKind},
+    },
     text,
 };
 

@@ -11,7 +11,7 @@ pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> 
         os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     };
 
-    let mut at = cotter::open::Folder::open(folder)?;
+    let mut at = cotter::fs::open::Folder::open(folder)?;
     let (Some(parents), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };

@@ -11,7 +11,7 @@ use crate::{
     },
     settings::{Written, one_text},
 };
-use cotter::{model::Price, redact::Redactor};
+use cotter::{model::Price, text::redact::Redactor};
 
 pub(crate) const PROVIDER_KEYS: &[&str] = &["speaks", "baseUrl", "apiKeyVariable", "idleTimeoutMs"];
 pub(crate) const MODEL_KEYS: &[&str] = &["contextWindow", "maxOutput", "price"];

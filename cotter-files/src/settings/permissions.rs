@@ -4,7 +4,11 @@ use crate::{
     document::{Node, location::SettingsError},
     settings::{Written, one_text, texts},
 };
-use cotter::permission::{Guard, Level, Mode, RuleKind};
+use cotter::permission::{
+    guard::Guard,
+    mode::{Level, Mode},
+    rule::RuleKind,
+};
 
 pub(crate) const KEYS: &[&str] = &["mode", "level", "allow", "ask", "deny", "policies"];
 const RULE_KEYS: &[&str] = &["rule", "match", "not_match"];

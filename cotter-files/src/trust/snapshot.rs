@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 use sha2::{Digest, Sha256};
 
 use crate::trust::TrustError;
-use cotter::open::Folder;
+use cotter::fs::open::Folder;
 
 /// The most files, folders and links in a snapshot.
 pub const MOST_ITEMS: usize = 4096;

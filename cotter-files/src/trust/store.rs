@@ -24,7 +24,10 @@ use crate::trust::{
     diff::Difference,
     snapshot::{self, Hash, Snapshot},
 };
-use cotter::{git, open, session::Timestamp};
+use cotter::{
+    fs::{git, open},
+    history::entry::Timestamp,
+};
 
 /// The number of the format.
 const VERSION: u64 = 1;

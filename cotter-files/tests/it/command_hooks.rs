@@ -4,8 +4,8 @@ use std::{fmt::Write, future::Future, path::Path, pin::Pin, sync::Arc, time::Dur
 
 use cotter::{
     Agent, Origin, Owner, Place, Session,
+    hooks::ui::{self, Answered, Question, Ui},
     permission::Zone,
-    ui::{self, Answered, Question, Ui},
 };
 use cotter_files::{
     command_hook::{self, Base, Exit, Job, Ran, Server, Starts, entry::CommandHook},

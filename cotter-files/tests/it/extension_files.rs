@@ -8,7 +8,8 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, FnTool, Message, Origin, Output, Owner, Permit, Place, Skill, ToolSpec,
-    ext::Kind, permission::Zone, tool::Facts,
+    invoke::named_item::Kind,
+    permission::{Zone, facts::Facts},
 };
 use cotter_files::extensions::{self, Diagnostic, FileKind, Loaded, Loading, TakenNames, memory};
 use cotter_test::{Recording, Scripted, Step};

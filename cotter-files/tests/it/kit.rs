@@ -6,7 +6,8 @@ use std::{
 };
 
 use cotter::{
-    Agent, FnTool, Reply, RunError, Session, Tool, ToolSpec, permission::Zone, tool::Facts,
+    Agent, FnTool, Reply, RunError, Session, Tool, ToolSpec,
+    permission::{Zone, facts::Facts},
 };
 use serde_json::json;
 

@@ -10,12 +10,18 @@ use std::{
 
 use cotter::{
     Agent, Command, FnTool, Skill, Verdict,
-    command::{CommandCx, CommandResult},
-    ext::{Kind, Reload},
+    hooks::points::{ToolCalled, ToolPre},
+    invoke::{
+        command::{CommandCx, CommandResult},
+        named_item::Kind,
+    },
     named,
-    permission::{Rule, RuleKind, Zone},
-    points::{ToolCalled, ToolPre},
-    tool::Facts,
+    permission::{
+        Zone,
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
+    registry::change::Reload,
 };
 use cotter_files::{
     command_hook::{Exit, Job, Ran, Server, Starts},
@@ -282,7 +288,8 @@ async fn c14_s3_a_space_rewrites_only_with_the_grant() {
         let session = agent.new_session().await.unwrap();
         session.prompt("go").reply().await.unwrap();
         shown += &cotter_test::transcript(&session);
-        let ours = |hook: &cotter::ext::HookInfo| hook.owner.is(&space::owner("deploy"));
+        let ours =
+            |hook: &cotter::registry::generation::HookInfo| hook.owner.is(&space::owner("deploy"));
         let powers = agent.hooks().into_iter().filter(ours).map(|hook| hook.power.as_str());
         shown += &format!("{:?}\n", powers.collect::<Vec<_>>());
     }

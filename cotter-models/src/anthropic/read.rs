@@ -2,7 +2,7 @@
 //! events, blocks and deltas are passed over.
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::Delta,
 };
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 //! taken for what is in it.
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::Delta,
 };
 use serde::{Deserialize, Deserializer};

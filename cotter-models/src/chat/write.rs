@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use cotter::message::{
+use cotter::history::message::{
     AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
 };
 use serde::Serialize;

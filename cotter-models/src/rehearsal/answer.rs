@@ -1,9 +1,12 @@
 //! What it says when its calls are made: what came of them, what it could not do, what it is.
 
 use cotter::{
-    message::{ToolCall, ToolResultMessage},
+    history::{
+        message::{ToolCall, ToolResultMessage},
+        tool_error_kind::ErrorKind,
+    },
+    model::tools::ShownTools,
     text,
-    tool::{ErrorKind, ShownTools},
 };
 
 use super::{

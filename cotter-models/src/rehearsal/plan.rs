@@ -1,6 +1,6 @@
 //! From a request in plain words to the calls it means.
 
-use cotter::tool::ShownTools;
+use cotter::model::tools::ShownTools;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 

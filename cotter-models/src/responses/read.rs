@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::Delta,
 };
 use serde::Deserialize;

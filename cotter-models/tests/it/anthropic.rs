@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cotter::{
     Message,
-    message::{Content, Mark, Part, UserMessage},
+    history::message::{Content, Mark, Part, UserMessage},
     model::{Request, Thinking},
 };
 use cotter_models::Http;

@@ -10,9 +10,9 @@ use std::{
 
 use cotter::{
     Message, Messages,
-    message::{AssistantPart, Content, Part},
+    history::message::{AssistantPart, Content, Part},
     model::{Delta, Model, Request, Thinking},
-    redact::Redactor,
+    text::redact::Redactor,
 };
 use cotter_models::{ApiKey, Http, HttpModel, Player, Provider, Recorder, Speaks, Tape};
 use cotter_test::{Answer, Dialect, LocalProvider};
@@ -86,7 +86,9 @@ fn content(kind: u8) -> Content {
 
 fn message(bit: &Bit, names: &[String]) -> Message {
     match bit {
-        Bit::User(kind) => Message::User(cotter::message::UserMessage::new(content(*kind))),
+        Bit::User(kind) => {
+            Message::User(cotter::history::message::UserMessage::new(content(*kind)))
+        }
         Bit::Result { id: n, kind: 5 } => failed(&id(*n), "It broke."),
         Bit::Result { id: n, kind } => result(&id(*n), content(*kind)),
         Bit::Reply { model, thinks, says, calls } => {
@@ -595,7 +597,7 @@ async fn a_call_in_many_pieces_is_not_read_again_with_each() {
 }
 
 /// What becomes of a run of many steps with a budget.
-async fn check_budget(usage: cotter::message::Usage, expected: Expect) {
+async fn check_budget(usage: cotter::history::message::Usage, expected: Expect) {
     let mut table = String::new();
     for dialect in [Dialect::AnthropicMessages, Dialect::OpenAiResponses] {
         let mut step = 0;

@@ -5,13 +5,15 @@ use std::{path::Path, sync::Arc};
 
 use cotter::{
     Agent, FnTool, Message, Output, Permit, ToolSpec,
-    message::{
-        AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall, ToolResultMessage,
-        Usage,
+    history::{
+        message::{
+            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            ToolResultMessage, Usage,
+        },
+        tool_error_kind::ErrorKind,
     },
-    model::{Delta, Model, Request, Thinking},
-    permission::Zone,
-    tool::{ErrorKind, Facts, ShownTools},
+    model::{Delta, Model, Request, Thinking, tools::ShownTools},
+    permission::{Zone, facts::Facts},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
 use cotter_test::{Answer, Dialect, LocalProvider, transcript};
@@ -279,7 +281,7 @@ fn what_is_asked_for_differs_from_one_to_the_other() {
 #[test]
 fn what_a_person_says_in_a_row_is_one_message() {
     let parts = |parts: &[Part]| {
-        Message::User(cotter::message::UserMessage::new(Content::Parts(parts.to_vec())))
+        Message::User(cotter::history::message::UserMessage::new(Content::Parts(parts.to_vec())))
     };
     let data = || Part::Data("1,2\n\"3\"".into());
     check_messages(

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use cotter::{
     Message,
-    message::{AssistantPart, Content, Mark, Part, UserMessage},
+    history::message::{AssistantPart, Content, Mark, Part, UserMessage},
     model::{Model, Request, Thinking},
 };
 use cotter_models::{Http, HttpModel};

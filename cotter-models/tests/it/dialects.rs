@@ -5,13 +5,17 @@ use std::{fmt::Write, time::Duration};
 
 use cotter::{
     AgentBuilder, Cx, FnTool, Message, Reply, Run, RunError, Session, ToolSpec,
-    events::EventKind,
-    message::{AssistantPart, Content, Part, StopReason, UserMessage},
+    history::{
+        jsonl::JsonlStore,
+        message::{AssistantPart, Content, Part, StopReason, UserMessage},
+        message_change::MessageChange,
+    },
+    hooks::{
+        events::EventKind,
+        points::{Context, ContextBuild, ContextChange, ModelPre, Requesting},
+    },
     model::{Delta, Model, ModelErrorKind, Request, Thinking},
-    permission::Zone,
-    points::{Context, ContextBuild, ContextChange, MessageChange, ModelPre, Requesting},
-    session::JsonlStore,
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider, Received, shown_event, transcript};
 use expect_test::{Expect, expect};

@@ -5,13 +5,15 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use cotter::{
     Agent, AgentBuilder, FnTool, Message, Output, ToolSpec,
-    message::{
-        AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall, ToolResultMessage,
-        Usage,
+    history::{
+        message::{
+            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            ToolResultMessage, Usage,
+        },
+        tool_error_kind::ErrorKind,
     },
-    model::{Delta, Model, ModelError, Request, Streaming, Thinking},
-    permission::Zone,
-    tool::{ErrorKind, Facts, ShownTools},
+    model::{Delta, Model, ModelError, Request, Streaming, Thinking, tools::ShownTools},
+    permission::{Zone, facts::Facts},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
 use cotter_test::{Answer, Dialect, LocalProvider};

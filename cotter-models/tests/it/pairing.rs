@@ -3,10 +3,12 @@
 
 use cotter::{
     Agent, Message, Messages,
-    message::{AssistantPart, Content, ToolResultMessage},
+    history::{
+        jsonl::JsonlStore,
+        message::{AssistantPart, Content, ToolResultMessage},
+        tool_error_kind::ErrorKind,
+    },
     model::{Model, Request},
-    session::JsonlStore,
-    tool::ErrorKind,
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
 use cotter_test::{Answer, Dialect, LocalProvider, Scripted, Step};
@@ -390,8 +392,8 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
             render_data: None,
         })
     });
-    let asked =
-        content.prop_map(|content| Message::User(cotter::message::UserMessage::new(content)));
+    let asked = content
+        .prop_map(|content| Message::User(cotter::history::message::UserMessage::new(content)));
     let message = prop_oneof![2 => asked, 3 => replied, 5 => answered];
     proptest::collection::vec(message, 0..200)
 }

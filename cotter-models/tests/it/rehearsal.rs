@@ -3,10 +3,9 @@
 use cotter::{
     Agent, FnTool, Output, Place, ToolSpec,
     builtin::{List, Read},
-    events::EventKind,
-    message::Part,
-    permission::Zone,
-    tool::Facts,
+    history::message::Part,
+    hooks::events::EventKind,
+    permission::{Zone, facts::Facts},
 };
 use cotter_models::Rehearsal;
 use cotter_test::transcript;
@@ -27,7 +26,7 @@ fn agent(folder: &tempfile::TempDir) -> Agent {
     builder.tool(Read::default()).tool(List::default()).build().expect("tools are good")
 }
 
-async fn check(prompt: impl Into<cotter::message::Content>, expected: Expect) {
+async fn check(prompt: impl Into<cotter::history::message::Content>, expected: Expect) {
     let folder = project();
     let session = agent(&folder).main_session().await.expect("a session is made");
     session.prompt(prompt).await.expect("it runs");

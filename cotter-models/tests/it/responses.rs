@@ -9,13 +9,15 @@ use std::{
 
 use cotter::{
     Agent, FnTool, Message, Messages, Output, Permit, ToolSpec,
-    message::{
-        AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall, ToolResultMessage,
-        Usage, UserMessage,
+    history::{
+        message::{
+            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            ToolResultMessage, Usage, UserMessage,
+        },
+        tool_error_kind::ErrorKind,
     },
-    model::{Delta, Model, Request, Thinking},
-    permission::Zone,
-    tool::{ErrorKind, Facts, ShownTools},
+    model::{Delta, Model, Request, Thinking, tools::ShownTools},
+    permission::{Zone, facts::Facts},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
 use cotter_test::transcript;

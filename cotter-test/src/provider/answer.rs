@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::ModelErrorKind,
 };
 use serde_json::Value;

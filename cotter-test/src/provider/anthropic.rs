@@ -4,7 +4,7 @@
 //! `/build-with-claude/streaming`, `/build-with-claude/thinking`, `/build-with-claude/prompt-caching`,
 //! `/build-with-claude/preserved-thinking` and `/agents-and-tools/tool-use/handle-tool-calls`.
 
-use cotter::{message::StopReason, model::ModelErrorKind};
+use cotter::{history::message::StopReason, model::ModelErrorKind};
 use serde_json::{Map, Value, json};
 
 use super::{

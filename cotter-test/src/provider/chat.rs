@@ -6,7 +6,7 @@
 //! here.
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::ModelErrorKind,
 };
 use serde_json::{Value, json};

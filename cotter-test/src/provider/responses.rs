@@ -5,7 +5,7 @@
 //! `/docs/guides/error-codes`.
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::ModelErrorKind,
 };
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use cotter::{
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::ModelErrorKind,
 };
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider};

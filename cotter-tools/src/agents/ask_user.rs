@@ -27,9 +27,10 @@ use std::time::Duration;
 
 use cotter::{
     Cx, Hook, Output, Permit, Place, ToolError, ToolSpec,
-    permission::Zone,
+    history::tool_error_kind::ErrorKind,
+    permission::{Zone, facts::Facts},
     text,
-    tool::{ErrorKind, Facts, Working},
+    tool::Working,
 };
 use serde_json::{Value, json};
 

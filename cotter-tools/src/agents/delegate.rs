@@ -7,7 +7,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Mention, mention::MentionCx};
+//! use cotter::{Agent, Mention, invoke::subagent::MentionCx};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use cotter_tools::agents::delegate::Delegate;
 //! use serde_json::json;
@@ -27,9 +27,10 @@
 
 use cotter::{
     Controls, Hook, Output, Permit, Place, ToolError, ToolSpec,
-    controls::{Allowance, Share},
-    permission::Zone,
-    tool::{ErrorKind, Facts, Working},
+    agent::session::{Allowance, Share},
+    history::tool_error_kind::ErrorKind,
+    permission::{Zone, facts::Facts},
+    tool::Working,
 };
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};

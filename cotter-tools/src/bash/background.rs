@@ -15,12 +15,13 @@ use std::{
 };
 
 use cotter::{
-    At, Cx, Place, Registry, Tool, ToolError, ToolSpec,
+    At, Cx, Output, Permit, Place, Registry, Tool, ToolError, ToolSpec,
     builtin::is_protected,
+    history::tool_error_kind::ErrorKind,
+    hooks::points::{ModelPre, SessionClose, SessionEnd, SessionEnded, ToolPost, ToolRan},
     named,
-    permission::Zone,
-    points::{ModelPre, SessionClose, SessionEnd, SessionEnded, ToolPost, ToolRan},
-    tool::{ErrorKind, Facts, Output, Permit, Working},
+    permission::{Zone, facts::Facts},
+    tool::Working,
 };
 use serde_json::{Value, json};
 

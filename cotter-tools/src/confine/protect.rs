@@ -8,7 +8,7 @@ use std::{
 use cotter::{
     Place,
     builtin::PROTECTED,
-    git::{Worktree, worktree},
+    fs::git::{Worktree, worktree},
 };
 
 /// The folders whose entries are looked at: every write root, and those on the way from it to the

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Place, paths};
+use cotter::{Place, fs::paths};
 use cotter_files::command_hook::Exit;
 
 use crate::confine::{Confinement, Network};
@@ -138,7 +138,7 @@ impl Confinement {
                 "access to {shown} was refused: there is what belongs to other processes and the system"
             ));
         }
-        if cotter::place::is_system(path) || path.starts_with("/dev") {
+        if cotter::fs::workspace::is_system(path) || path.starts_with("/dev") {
             return Some(format!("writing to {shown} was refused: it is the system's"));
         }
         if path.components().any(|name| name.as_os_str() == ".git") {

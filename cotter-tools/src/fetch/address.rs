@@ -2,7 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use cotter::permission::{Zone, host_address, host_name};
+use cotter::permission::{
+    Zone,
+    host::{host_address, host_name},
+};
 use reqwest::Url;
 
 /// An address that may be fetched.

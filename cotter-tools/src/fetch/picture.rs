@@ -1,7 +1,7 @@
 //! What is a picture, by how it begins: a provider refuses what is called one and is none, and every
 //! request after it. How large one may be the agent's own limit on results says.
 
-use cotter::message::Part;
+use cotter::history::message::Part;
 
 /// How pictures begin in base64.
 const KINDS: [(&str, &str); 4] = [

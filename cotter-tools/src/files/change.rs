@@ -8,10 +8,11 @@ use std::{
 };
 
 use cotter::{
-    Cx, Permit, ToolError, paths,
-    points::ToolRan,
-    seen::Sight,
-    tool::{ErrorKind, Settling},
+    Cx, Permit, ToolError,
+    fs::{file_views::Sight, paths},
+    history::tool_error_kind::ErrorKind,
+    hooks::points::ToolRan,
+    tool::Settling,
 };
 use similar::TextDiff;
 

@@ -13,9 +13,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use cotter::{
+use cotter::fs::{
+    file_views::{COMPARED_BYTES, Mark},
     open::Folder,
-    seen::{COMPARED_BYTES, Mark},
 };
 use rustix::{
     fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid},

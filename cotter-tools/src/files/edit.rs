@@ -2,9 +2,11 @@
 
 use cotter::{
     Cx, Output, Permit, Place, Tool, ToolError, ToolSpec,
-    points::ToolRan,
-    seen::COMPARED_BYTES,
-    tool::{ErrorKind, Facts, Settling, Working},
+    fs::file_views::COMPARED_BYTES,
+    history::tool_error_kind::ErrorKind,
+    hooks::points::ToolRan,
+    permission::facts::Facts,
+    tool::{Settling, Working},
 };
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! `glob`: the files whose paths fit a pattern.
 
 use cotter::{
-    Output, Permit, Place, Tool, ToolError, ToolSpec, paths,
-    tool::{ErrorKind, Facts, Working},
+    Output, Permit, Place, Tool, ToolError, ToolSpec, fs::paths,
+    history::tool_error_kind::ErrorKind, permission::facts::Facts, tool::Working,
 };
 use rustix::fs::FileType;
 use serde_json::{Value, json};

@@ -7,8 +7,11 @@ use std::{
 };
 
 use cotter::{
-    Output, Permit, Place, Tool, ToolError, ToolSpec, open, paths, text,
-    tool::{Facts, Working},
+    Output, Permit, Place, Tool, ToolError, ToolSpec,
+    fs::{open, paths},
+    permission::facts::Facts,
+    text,
+    tool::Working,
 };
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{

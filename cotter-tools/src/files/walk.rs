@@ -8,7 +8,10 @@ use std::{
     rc::Rc,
 };
 
-use cotter::{Place, ToolError, open, open::Folder};
+use cotter::{
+    Place, ToolError,
+    fs::open::{self, Folder},
+};
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::{
     Match,

@@ -2,8 +2,9 @@
 
 use cotter::{
     Cx, Output, Permit, Place, Tool, ToolError, ToolSpec,
-    points::ToolRan,
-    tool::{Facts, Settling, Working},
+    hooks::points::ToolRan,
+    permission::facts::Facts,
+    tool::{Settling, Working},
 };
 use serde_json::{Value, json};
 

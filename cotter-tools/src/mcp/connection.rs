@@ -13,10 +13,7 @@ use std::{
     time::Duration,
 };
 
-use cotter::{
-    text,
-    tool::{ErrorKind, Output, Permit, ToolError},
-};
+use cotter::{Output, Permit, ToolError, history::tool_error_kind::ErrorKind, text};
 use rmcp::{
     ClientHandler, RoleClient, ServiceError,
     model::{

@@ -1,9 +1,9 @@
 //! A tool as its server defines it, the digest it is known by, and what becomes of it for the model.
 
 use cotter::{
-    permission::Zone,
+    ToolSpec,
+    permission::{Zone, facts::Doubt},
     text,
-    tool::{Doubt, ToolSpec},
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};

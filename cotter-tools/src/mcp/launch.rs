@@ -67,7 +67,7 @@ pub(crate) async fn start(
 fn make_closed(job: &Job) {
     let closed = job.confinement.iter().flat_map(|confinement| &confinement.closed);
     for folder in closed.filter(|folder| folder.symlink_metadata().is_err()) {
-        let mode = if cotter::place::is_system(folder) { 0o755 } else { 0o700 };
+        let mode = if cotter::fs::workspace::is_system(folder) { 0o755 } else { 0o700 };
         let _ = fs::DirBuilder::new().recursive(true).mode(mode).create(folder);
     }
 }

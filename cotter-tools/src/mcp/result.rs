@@ -1,9 +1,9 @@
 //! What a server answered, as the model gets it.
 
 use cotter::{
-    message::{Content, Part},
+    Output, ToolError,
+    history::message::{Content, Part},
     text,
-    tool::{Output, ToolError},
 };
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 

@@ -1,6 +1,6 @@
 //! One thing that was remembered, as a file a person can read and edit: front matter, then the words.
 
-use cotter::{session::Timestamp, text};
+use cotter::{history::entry::Timestamp, text};
 
 /// Something that was remembered, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{
-    Place,
-    builtin::{is_protected, is_secret},
-    paths,
-};
+use cotter::{Place, builtin::is_protected, fs::paths, permission::secret_files::is_secret};
 
 use crate::shell::{glob, index};
 

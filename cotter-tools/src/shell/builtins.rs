@@ -1,6 +1,6 @@
 //! Commands that the shell carries out itself, and what is known after them.
 
-use cotter::{permission::Zone, tool::WordKind};
+use cotter::permission::{Zone, facts::WordKind};
 
 use crate::shell::{
     command_verdict::{Judged, plain_words},

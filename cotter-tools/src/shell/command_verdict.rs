@@ -1,8 +1,8 @@
 //! What one command with its words would touch, by the table and by what only some commands do. Pure.
 
-use cotter::{
-    permission::Zone,
-    tool::{Doubt, WordKind},
+use cotter::permission::{
+    Zone,
+    facts::{Doubt, WordKind},
 };
 
 use crate::shell::{

@@ -1,6 +1,6 @@
 //! `find`: where it looks, and what it does with what it finds. Pure.
 
-use cotter::{permission::Zone, tool::WordKind};
+use cotter::permission::{Zone, facts::WordKind};
 
 use crate::shell::{
     below::Deep,

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use cotter::permission::host_name;
+use cotter::permission::host::host_name;
 
 pub(crate) use crate::fetch::address::zone_of;
 

@@ -1,6 +1,6 @@
 //! Options and operands of one command, told apart by its row of the table. Pure.
 
-use cotter::{permission::Zone, tool::WordKind};
+use cotter::permission::{Zone, facts::WordKind};
 
 use crate::shell::{
     expand::{Field, Shape},

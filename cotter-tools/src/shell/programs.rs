@@ -540,7 +540,10 @@ impl Judged {
     /// Reaches this far and no further, as long as every option was known.
     pub(crate) fn only(&mut self, given: &Given, zone: Zone) {
         let plain = given.unknown.is_none()
-            && self.doubts.iter().all(|doubt| matches!(doubt, cotter::tool::Doubt::Destructive(_)));
+            && self
+                .doubts
+                .iter()
+                .all(|doubt| matches!(doubt, cotter::permission::facts::Doubt::Destructive(_)));
         self.zone = if plain { zone } else { self.zone.max(zone) };
     }
 }

@@ -12,10 +12,11 @@ use std::{
 use cotter::{
     Place,
     builtin::is_protected,
-    paths,
-    permission::Zone,
-    place::is_harmless,
-    tool::{Command, Doubt, Facts, Word as Told, WordKind},
+    fs::{paths, workspace::is_harmless},
+    permission::{
+        Zone,
+        facts::{Command, Doubt, Facts, Word as Told, WordKind},
+    },
 };
 
 use crate::shell::{

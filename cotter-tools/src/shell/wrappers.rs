@@ -1,6 +1,6 @@
 //! Commands that run other commands: what they run in turn. Pure.
 
-use cotter::{permission::Zone, tool::WordKind};
+use cotter::permission::{Zone, facts::WordKind};
 
 use crate::shell::{
     command_verdict::{Judged, plain_words},

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use cotter::{Agent, AgentConfig, FnTool, Mention, ToolSpec, permission::Zone, tool::Facts};
+use cotter::{
+    Agent, AgentConfig, FnTool, Mention, ToolSpec,
+    permission::{Zone, facts::Facts},
+};
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::agents::ask_user::AskUser;
 use expect_test::{Expect, expect};

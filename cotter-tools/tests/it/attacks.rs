@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, process::Command};
 
-use cotter::{Tool, permission::Zone, tool::Facts};
+use cotter::{
+    Tool,
+    permission::{Zone, facts::Facts},
+};
 use cotter_tools::{bash::Bash, confine::Sandbox};
 use serde_json::json;
 

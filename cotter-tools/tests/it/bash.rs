@@ -1,8 +1,9 @@
 //! The tool `bash`: what the model gets of a command.
 
 use cotter::{
-    Agent, FnTool, Message, Permit, Tool, ToolSpec, controls::ExecOptions, permission::Zone,
-    tool::Facts,
+    Agent, FnTool, Message, Permit, Tool, ToolSpec,
+    agent::exec::ExecOptions,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::{
@@ -298,7 +299,7 @@ async fn what_a_command_says_is_told_while_it_works() {
     let mut run = session.prompt("go");
     let mut told = String::new();
     while let Some(event) = run.next().await {
-        if let cotter::events::EventKind::ToolOutput { text, .. } = &event.kind {
+        if let cotter::hooks::events::EventKind::ToolOutput { text, .. } = &event.kind {
             told += text;
         }
     }

@@ -15,9 +15,12 @@ use std::{
 use cotter::{
     Agent, AgentConfig, FnTool, Mention, Origin, Owner, Place, Reason, Registry, ToolError,
     ToolSpec,
-    permission::{Rule, RuleKind, Zone},
-    redact::Redactor,
-    tool::Facts,
+    permission::{
+        Zone,
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
+    text::redact::Redactor,
 };
 use cotter_files::{
     claude::{self, Plugin, Source, pinned::Pinned},

@@ -6,7 +6,10 @@ use std::{
     process::Command,
 };
 
-use cotter::{Place, permission::Zone, tool::Facts};
+use cotter::{
+    Place,
+    permission::{Zone, facts::Facts},
+};
 use cotter_tools::{
     confine::{Confinement, Sandbox},
     process::{Exit, Runner, environment::Environment},

@@ -4,8 +4,12 @@
 
 use cotter::{
     Agent, AgentBuilder,
-    permission::{Guard, Level, Rule, RuleKind},
-    tool::Explained,
+    permission::{
+        guard::Guard,
+        mode::Level,
+        rule::{Rule, RuleKind},
+    },
+    pipeline::explain::Explained,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use cotter_tools::{bash::Bash, confine::Sandbox, fetch, files};

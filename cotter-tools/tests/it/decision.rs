@@ -3,8 +3,12 @@
 
 use cotter::{
     Agent,
-    permission::{RuleKind, Zone},
-    tool::{Doubt, Explained, Facts},
+    permission::{
+        Zone,
+        facts::{Doubt, Facts},
+        rule::RuleKind,
+    },
+    pipeline::explain::Explained,
 };
 use cotter_tools::shell;
 use tokio::runtime::{Builder, Runtime};

@@ -10,12 +10,11 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, FnTool, Limits, Mention, Permit, ToolSpec, Verdict,
-    mention::MentionCx,
-    message::Usage,
+    history::message::Usage,
+    hooks::points::{Admit, SubagentStart, SubagentStarted, ToolCalled, ToolPre},
+    invoke::subagent::MentionCx,
     named,
-    permission::Zone,
-    points::{Admit, SubagentStart, SubagentStarted, ToolCalled, ToolPre},
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Scripted, Step, shown_event, transcript};
 use cotter_tools::agents::delegate::Delegate;

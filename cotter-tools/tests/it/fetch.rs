@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use cotter::permission::{Rule, RuleKind};
+use cotter::permission::rule::{Rule, RuleKind};
 use cotter_test::{Said, ScriptedUi, Step, transcript};
 use cotter_tools::fetch::tools;
 use expect_test::{Expect, expect};

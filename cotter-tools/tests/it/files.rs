@@ -3,10 +3,14 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use cotter::{
-    FnTool, Permit, ToolSpec, named,
-    permission::{Rule, RuleKind, Zone},
-    points::{ToolPost, ToolRan},
-    tool::Facts,
+    FnTool, Permit, ToolSpec,
+    hooks::points::{ToolPost, ToolRan},
+    named,
+    permission::{
+        Zone,
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
 };
 use cotter_test::{Recording, Scripted, Step};
 use cotter_tools::files::tools;

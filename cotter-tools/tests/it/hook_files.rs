@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use cotter::{Agent, FnTool, Origin, Owner, Place, ToolSpec, permission::Zone, tool::Facts};
+use cotter::{
+    Agent, FnTool, Origin, Owner, Place, ToolSpec,
+    permission::{Zone, facts::Facts},
+};
 use cotter_files::{
     command_hook::{self, Base, Starts, hook_files::load_hooks},
     document::Document,

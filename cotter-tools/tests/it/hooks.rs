@@ -4,7 +4,8 @@
 use std::{ffi::OsString, fmt::Write, fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use cotter::{
-    Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec, permission::Zone, tool::Facts,
+    Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec,
+    permission::{Zone, facts::Facts},
 };
 use cotter_files::{
     command_hook::{self, Base, Starts, entry::CommandHook},

@@ -4,9 +4,13 @@
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use cotter::{
-    Agent, Place, Tool, ToolSpec,
-    permission::{Rule, RuleKind},
-    tool::{Explained, Facts, Permit, ToolError, Working},
+    Agent, Permit, Place, Tool, ToolError, ToolSpec,
+    permission::{
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
+    pipeline::explain::Explained,
+    tool::Working,
 };
 use cotter_test::Scripted;
 use cotter_tools::shell;

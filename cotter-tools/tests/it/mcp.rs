@@ -11,9 +11,9 @@ use std::{
 
 use cotter::{
     Agent, Hook, Message, Place,
-    events::EventKind,
-    message::{Content, Part},
-    permission::{Rule, RuleKind},
+    history::message::{Content, Part},
+    hooks::events::EventKind,
+    permission::rule::{Rule, RuleKind},
     text,
 };
 use cotter_files::document::Document;

@@ -11,8 +11,11 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, AgentConfig, FnTool, Mention, Permit, Place, ToolSpec,
     builtin::Read,
-    permission::{Level, Mode, Zone},
-    tool::Facts,
+    permission::{
+        Zone,
+        facts::Facts,
+        mode::{Level, Mode},
+    },
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use cotter_tools::memory::{Memory, project_key};

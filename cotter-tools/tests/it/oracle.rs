@@ -20,7 +20,7 @@ use brush_parser::{
     },
     word::{self, ParameterExpr, WordPiece, WordPieceWithSource},
 };
-use cotter::tool::{Facts, WordKind};
+use cotter::permission::facts::{Facts, WordKind};
 use cotter_tools::shell;
 use proptest::{
     collection::vec,

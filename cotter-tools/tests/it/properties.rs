@@ -4,8 +4,8 @@
 use std::{cell::RefCell, fmt::Write};
 
 use cotter::{
-    permission::RuleKind,
-    tool::{Explained, WordKind},
+    permission::{facts::WordKind, rule::RuleKind},
+    pipeline::explain::Explained,
 };
 use cotter_tools::shell;
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};

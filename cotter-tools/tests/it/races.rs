@@ -10,8 +10,9 @@ use std::{
 };
 
 use cotter::{
-    Verdict, named,
-    points::{Refused, ToolCalled, ToolPost, ToolPre, ToolRan, ToolRefused},
+    Verdict,
+    hooks::points::{Refused, ToolCalled, ToolPost, ToolPre, ToolRan, ToolRefused},
+    named,
 };
 use cotter_test::Step;
 use cotter_tools::files::tools;

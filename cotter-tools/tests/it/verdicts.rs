@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cotter::tool::Explained;
+use cotter::pipeline::explain::Explained;
 
 use crate::kit::{Case, Project, brief, explain, verdict};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, hint::black_box};
 
-use cotter::directives::parse_tokens;
+use cotter::invoke::directives::parse_tokens;
 
 use crate::measure::{Goal, Table, time};
 

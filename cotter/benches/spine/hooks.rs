@@ -1,8 +1,9 @@
 //! What hooks in the process add to one tool call.
 
 use cotter::{
-    Agent, At, Verdict, named,
-    points::{ToolCalled, ToolPre},
+    Agent, At, Verdict,
+    hooks::points::{ToolCalled, ToolPre},
+    named,
 };
 
 use crate::{

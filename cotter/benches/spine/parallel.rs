@@ -7,10 +7,9 @@ use std::{
 
 use cotter::{
     Agent, FnTool, ToolSpec,
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
-    permission::Zone,
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use futures_util::stream;
 use serde_json::json;

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use cotter::{
-    Agent, AgentBuilder, Message,
-    points::{Context, MessageChange, each_message},
-    session::{Compaction, JsonlStore, MemoryStore, Session},
+    Agent, AgentBuilder, Message, Session,
+    history::{
+        entry::Compaction, jsonl::JsonlStore, message_change::MessageChange, store::MemoryStore,
+    },
+    hooks::points::{Context, each_message},
 };
 
 use crate::{

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cotter::{
-    Agent, FnTool, ToolSpec,
-    message::{StopReason, Usage},
+    Agent, FnTool, Session, ToolSpec,
+    history::{
+        jsonl::JsonlStore,
+        message::{StopReason, Usage},
+    },
     model::{Delta, Model, Request, Streaming},
-    permission::Zone,
-    session::{JsonlStore, Session},
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use futures_util::stream;
 use serde_json::json;

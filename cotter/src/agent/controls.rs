@@ -7,7 +7,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Cx, points::{ModelPost, Replied}};
+//! use cotter::{Agent, Cx, hooks::points::{ModelPost, Replied}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::Map;
 //!
@@ -55,8 +55,9 @@ use crate::{
         tools::{Output, ToolError},
     },
     permission::origin::Origin,
+    pipeline::nested,
     run::{agent_loop::Exit, compaction as compact, compaction::context_tokens},
-    tool::{self, ToolSet},
+    tool::ToolSet,
 };
 
 /// The handle a handler acts through.
@@ -436,7 +437,7 @@ impl Controls {
     /// own, as part of the call or hook it is made from; hooks of the same owner are not asked.
     pub async fn run_tool(&self, name: &str, input: Value) -> Result<Output, ToolError> {
         let _paused = self.cx.pause();
-        tool::run_nested(&self.cx, name, input).await
+        nested::run_nested(&self.cx, name, input).await
     }
 
     /// The subagents that may be called here, by name.

@@ -11,7 +11,7 @@ use std::{
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::fs::workspace::Place;
+use crate::fs::workspace::Place;
 use crate::{
     agent::{
         child::ChildBuilder,
@@ -39,7 +39,7 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cotter::{Agent, Cx, named, points::{ModelPre, Requesting}};
+/// use cotter::{Agent, Cx, hooks::points::{ModelPre, Requesting}, named};
 /// use cotter_test::{Recording, Scripted, Step};
 ///
 /// let clock = |_: &Requesting, cx: &Cx| cx.note("it is Friday");

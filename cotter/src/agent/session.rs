@@ -3,7 +3,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, session::JsonlStore};
+//! use cotter::{Agent, history::jsonl::JsonlStore};
 //! use cotter_test::{Scripted, Step, transcript};
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -38,7 +38,7 @@ pub(crate) mod cache_break;
 pub(crate) mod recovery;
 pub(crate) mod reservation;
 
-pub use crate::history::header::Header;
+use crate::history::header::Header;
 use std::{
     fmt,
     path::PathBuf,
@@ -49,19 +49,14 @@ use serde_json::{Map, Value};
 use smol_str::{SmolStr, format_smolstr};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use crate::agent::session::active_run::{ActiveSkills, By};
 pub(crate) use crate::agent::session::recovery::Interrupted;
+pub use crate::agent::session::reservation::{Allowance, Share};
+use crate::history::store::LineKind;
 #[cfg(feature = "jsonl")]
-pub use crate::history::jsonl::{
-    JsonlStore,
-    load::{Loaded, load},
-};
-pub use crate::history::{
+use crate::history::{
     entry::{Body, Compaction, Entries, Entry, Timestamp},
-    store::{Line, Log, MemoryStore, Opened, Store, StoreError, Summary, Syncing},
-};
-pub(crate) use crate::{
-    agent::session::active_run::{ActiveSkills, By},
-    history::store::LineKind,
+    store::{Line, Log, Store, StoreError, Syncing},
 };
 use crate::{
     agent::session::active_run::{Choices, UnderWay},

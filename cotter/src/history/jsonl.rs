@@ -22,7 +22,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use smol_str::SmolStr;
 
-pub(crate) use crate::history::jsonl::load::{Loaded, load};
+pub use crate::history::jsonl::load::{Loaded, load};
 use crate::history::jsonl::syncer::Syncer;
 use crate::history::ledger::HashChain;
 use crate::history::{

@@ -8,7 +8,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, builtin::List, ledger};
+//! use cotter::{Agent, builtin::List, history::ledger};
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::{Value, json};
 //!

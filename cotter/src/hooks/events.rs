@@ -6,7 +6,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, events::EventKind};
+//! use cotter::{Agent, hooks::events::EventKind};
 //! use cotter_test::{Scripted, Step};
 //!
 //! let agent = Agent::builder(Scripted::new([Step::text("Hello there.")])).build()?;

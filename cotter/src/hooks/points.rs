@@ -22,29 +22,26 @@ pub(crate) mod tool_refused;
 pub(crate) mod turn_end;
 pub(crate) mod user_prompt_submit;
 
-pub use crate::permission::verdict::Power;
-pub use crate::permission::verdict::Verdict;
+use crate::permission::verdict::Power;
+use crate::permission::verdict::Verdict;
 use std::{fmt, time::Duration};
 
-pub use crate::{
-    history::{message_change::MessageChange, outcome::Outcome},
-    hooks::points::{
-        compact::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
-        context::{Context, ContextBuild, ContextChange, each_message},
-        error::{Error, RunFailed},
-        model::{CacheBreak, ModelPost, ModelPre, Replied, Requesting},
-        permission::{Answer, PermissionAsk},
-        session::{
-            SessionClose, SessionClosed, SessionEnd, SessionEnded, SessionOpen, SessionOpened,
-            SessionStart, SessionStarted,
-        },
-        subagent::{SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted},
-        tool_post::{ResultChange, ToolPost, ToolRan},
-        tool_pre::{CallChange, ToolCalled, ToolPre},
-        tool_refused::{Refused, ToolRefused},
-        turn_end::{TurnEnd, TurnEnding, TurnVerdict},
-        user_prompt_submit::{Prompt, PromptChange, UserPromptSubmit},
+pub use crate::hooks::points::{
+    compact::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+    context::{Context, ContextBuild, ContextChange, each_message},
+    error::{Error, RunFailed},
+    model::{CacheBreak, ModelPost, ModelPre, Replied, Requesting},
+    permission::{Answer, PermissionAsk},
+    session::{
+        SessionClose, SessionClosed, SessionEnd, SessionEnded, SessionOpen, SessionOpened,
+        SessionStart, SessionStarted,
     },
+    subagent::{SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted},
+    tool_post::{ResultChange, ToolPost, ToolRan},
+    tool_pre::{CallChange, ToolCalled, ToolPre},
+    tool_refused::{Refused, ToolRefused},
+    turn_end::{TurnEnd, TurnEnding, TurnVerdict},
+    user_prompt_submit::{Prompt, PromptChange, UserPromptSubmit},
 };
 use crate::{
     hooks::{chain::Chain, external::per_point::Foreign, handler::Failure},

@@ -8,7 +8,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //! use cotter::{Agent, FnTool, ToolSpec};
-//! use cotter::ui::{Answered, Asking, Decision, Question, Ui};
+//! use cotter::hooks::ui::{Answered, Asking, Decision, Question, Ui};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -39,7 +39,7 @@
 //! # }
 //! ```
 
-pub use crate::history::ask::Ask;
+use crate::history::ask::Ask;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::Serialize;

@@ -9,7 +9,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Command};
-//! use cotter::command::{CommandCx, CommandResult};
+//! use cotter::invoke::command::{CommandCx, CommandResult};
 //! use cotter_test::Scripted;
 //!
 //! let count = |cx: CommandCx| async move {

@@ -64,7 +64,7 @@ pub struct Parsed<'a> {
 /// backslash goes where the name is bound, and is kept elsewhere.
 ///
 /// ```
-/// use cotter::directives::parse_tokens;
+/// use cotter::invoke::directives::parse_tokens;
 ///
 /// let parsed = parse_tokens("please /brief explain /usr/local", |name| name == "brief");
 /// assert_eq!(parsed.text, "please explain /usr/local");
@@ -93,7 +93,7 @@ pub fn parse_tokens(text: &str, mut is_bound: impl FnMut(&str) -> bool) -> Parse
 /// spelled, because a model reads it whatever its case and whatever blanks or hidden characters it has.
 ///
 /// ```
-/// use cotter::directives::format_skill_message;
+/// use cotter::invoke::directives::format_skill_message;
 ///
 /// assert_eq!(
 ///     format_skill_message("brief", "Say it in one line."),

@@ -9,7 +9,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Mention};
-//! use cotter::mention::MentionCx;
+//! use cotter::invoke::subagent::MentionCx;
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::json;
 //!

@@ -15,7 +15,7 @@ use crate::permission::{facts::Facts, tool_glob::tool_globs};
 /// searched by regular expressions.
 ///
 /// ```
-/// use cotter::permission::Guard;
+/// use cotter::permission::guard::Guard;
 ///
 /// let guard = Guard::new("looking", ["bash"]).unwrap().allow("ls *").unwrap().allow("git log *").unwrap();
 /// assert_eq!(guard.to_string(), "policy looking");

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// brackets; one that is an IPv4 address in other clothes is written as that. A port is no part of it.
 ///
 /// ```
-/// use cotter::permission::host_name;
+/// use cotter::permission::host::host_name;
 ///
 /// assert_eq!(host_name("Example.COM."), "example.com");
 /// assert_eq!(host_name("bücher.de"), "xn--bcher-kva.de");

@@ -9,7 +9,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Verdict, named, points::{PointId, ToolCalled, ToolPre}, trial::Trial};
+//! use cotter::{Agent, Verdict, hooks::points::{PointId, ToolCalled, ToolPre}, named, pipeline::dry_run::Trial};
 //! use cotter_test::Scripted;
 //! use serde_json::json;
 //!

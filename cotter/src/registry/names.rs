@@ -3,8 +3,8 @@
 //! one is found and the other is shown as shadowed.
 
 use crate::invoke::named_item::Called;
-pub(crate) use crate::invoke::named_item::Kind;
-pub(crate) use crate::invoke::named_item::NameInfo;
+use crate::invoke::named_item::Kind;
+use crate::invoke::named_item::NameInfo;
 use crate::invoke::named_item::nearness;
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Mutex;
-//! use cotter::{Agent, Hook, Permit, ToolSpec, permission::Zone, cx::Place};
-//! use cotter::tool::{Facts, Working};
+//! use cotter::{Agent, Hook, Permit, Place, ToolSpec, permission::Zone};
+//! use cotter::{permission::facts::Facts, tool::Working};
 //! use cotter_test::{Recording, Scripted, Step};
 //! use serde_json::{Value, json};
 //!

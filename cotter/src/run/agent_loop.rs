@@ -40,11 +40,11 @@ use crate::{
         },
     },
     model::Model,
+    pipeline::execute,
     run::{
         Reply,
         prompt::{self, Input, Staged},
     },
-    tool,
 };
 
 /// How often in a row a gate may send the model on, or a reply may be cut off.
@@ -133,7 +133,7 @@ impl Turn {
             }
             patience = Patience::default();
             let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
-            Box::pin(tool::run_step(&self.scene, calls, resumed)).await?;
+            Box::pin(execute::run_step(&self.scene, calls, resumed)).await?;
         }
     }
 
@@ -266,7 +266,7 @@ impl Turn {
             exit = Exit::failed(Reason::Blocked, why);
         }
         // History is always well paired, whatever happened.
-        tool::close_open_calls(&self.scene);
+        execute::close_open_calls(&self.scene);
         let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
         let Spent { usage, cost, .. } = self.scene.cx.run.budget.spent();
         let gone = self.scene.state().take_gone_models();

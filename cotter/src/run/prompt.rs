@@ -40,8 +40,8 @@ use crate::{
         subagent::MentionMode,
     },
     permission::{origin::Owner, verdict::Power},
+    pipeline::execute,
     run::{Reply, agent_loop::Exit, request::with_ids},
-    tool,
 };
 
 /// What a run begins with.
@@ -464,7 +464,7 @@ async fn dispatch_mention(
     };
     stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
     store(scene, stored)?;
-    tool::run_step(scene, vec![call.clone()], None).await?;
+    execute::run_step(scene, vec![call.clone()], None).await?;
     let answer = reply(AssistantPart::Text(mention_answer(scene)), StopReason::EndTurn);
     let mut entries = store(scene, [answer])?;
     Ok(Staged::Answered(entries.split_off(entries.len() - 1)))

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use cotter::{
     Agent, AgentBuilder, At, Cx, Reason, Session, Verdict,
-    events::EventKind,
+    hooks::{
+        events::EventKind,
+        points::{
+            self, Admit, ModelPre, Requesting, SessionEnd, SessionEnded, SessionStart,
+            SessionStarted, ToolPre, TurnVerdict, UserPromptSubmit,
+        },
+    },
     model::ModelErrorKind,
     named,
     permission::Zone,
-    points::{
-        self, Admit, ModelPre, Requesting, SessionEnd, SessionEnded, SessionStart, SessionStarted,
-        ToolPre, TurnVerdict, UserPromptSubmit,
-    },
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};

@@ -10,20 +10,29 @@ use std::{
 };
 
 use cotter::{
-    Agent, At, FnTool, Origin, Owner, Place, Tool, ToolSpec, Verdict,
+    Agent, At, FnTool, Origin, Owner, Permit, Place, Tool, ToolSpec, Verdict,
     builtin::Read,
-    ext::RegisterError,
-    message::{StopReason, Usage},
+    history::{
+        message::{StopReason, Usage},
+        store::MemoryStore,
+    },
+    hooks::{
+        points::{
+            Answer, CallChange, PermissionAsk, SessionEnd, SessionEnded, SessionStart,
+            SessionStarted, ToolCalled, ToolPre,
+        },
+        ui::{Answered, Asking, Decision, Question, Ui},
+    },
     model::{Delta, Model, Request, Streaming},
     named,
-    permission::{Mode, Rule, RuleKind, Zone},
-    points::{
-        Answer, CallChange, PermissionAsk, SessionEnd, SessionEnded, SessionStart, SessionStarted,
-        ToolCalled, ToolPre,
+    permission::{
+        Zone,
+        facts::Facts,
+        mode::Mode,
+        rule::{Rule, RuleKind},
     },
-    session::MemoryStore,
-    tool::{Facts, Permit, Working},
-    ui::{Answered, Asking, Decision, Question, Ui},
+    registry::RegisterError,
+    tool::Working,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
@@ -206,44 +215,49 @@ struct Stumbling {
     when: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl cotter::session::Store for Stumbling {
+impl cotter::history::store::Store for Stumbling {
     fn create(
         &self,
-        header: &cotter::session::Header,
-    ) -> Result<Box<dyn cotter::session::Log>, cotter::session::StoreError> {
+        header: &cotter::history::header::Header,
+    ) -> Result<Box<dyn cotter::history::store::Log>, cotter::history::store::StoreError> {
         let log = self.store.create(header)?;
         Ok(Box::new(StumblingLog { log, when: self.when.clone() }))
     }
-    fn open(&self, id: &str) -> Result<cotter::session::Opened, cotter::session::StoreError> {
+    fn open(
+        &self,
+        id: &str,
+    ) -> Result<cotter::history::store::Opened, cotter::history::store::StoreError> {
         self.store.open(id)
     }
     fn new_id(&self) -> SmolStr {
         self.store.new_id()
     }
-    fn list(&self) -> Result<Vec<cotter::session::Summary>, cotter::session::StoreError> {
+    fn list(
+        &self,
+    ) -> Result<Vec<cotter::history::store::Summary>, cotter::history::store::StoreError> {
         self.store.list()
     }
-    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, cotter::session::StoreError> {
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, cotter::history::store::StoreError> {
         self.store.lines(id)
     }
 }
 
 struct StumblingLog {
-    log: Box<dyn cotter::session::Log>,
+    log: Box<dyn cotter::history::store::Log>,
     when: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl cotter::session::Log for StumblingLog {
+impl cotter::history::store::Log for StumblingLog {
     fn append(
         &mut self,
-        lines: &[cotter::session::Line],
-    ) -> Result<(), cotter::session::StoreError> {
+        lines: &[cotter::history::store::Line],
+    ) -> Result<(), cotter::history::store::StoreError> {
         if (self.when)() {
-            return Err(cotter::session::StoreError::new("the disk is full"));
+            return Err(cotter::history::store::StoreError::new("the disk is full"));
         }
         self.log.append(lines)
     }
-    fn sync(&mut self) -> cotter::session::Syncing {
+    fn sync(&mut self) -> cotter::history::store::Syncing {
         self.log.sync()
     }
 }
@@ -443,7 +457,7 @@ async fn s10_a_late_pass_is_no_pass() {
 #[tokio::test]
 async fn s2_a_revoked_answer_is_none() {
     let diary = Diary::default();
-    let slot: Arc<Mutex<Option<(Agent, cotter::ext::HandlerId)>>> = Arc::default();
+    let slot: Arc<Mutex<Option<(Agent, cotter::hooks::handler::HandlerId)>>> = Arc::default();
     let revoke = slot.clone();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
         .on(

@@ -7,7 +7,7 @@ use std::sync::{
 
 use cotter::{
     Agent, FnTool, Origin, Owner, ToolSpec,
-    points::{ModelPost, Replied},
+    hooks::points::{ModelPost, Replied},
 };
 use cotter_test::{Scripted, Step};
 use serde_json::json;

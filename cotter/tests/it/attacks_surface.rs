@@ -12,23 +12,22 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentConfig, Command, Cx, FnTool, Hook, HookCx, HookResult, Mention, Origin, Owner,
-    Skill, Verdict,
-    command::CommandCx,
-    controls::{Controls, ModelScope},
-    ext::ShortCircuit,
-    hook::Hooking,
-    mention::MentionCx,
-    message::{AssistantMessage, AssistantPart, Part, StopReason, ToolCall, Usage},
-    model::{Model, Request, Streaming},
-    named,
-    permission::Zone,
-    points::{
+    Agent, AgentConfig, Command, Controls, Cx, FnTool, Hook, HookCx, HookResult, Mention, Origin,
+    Owner, Skill, Verdict,
+    agent::controls::ModelScope,
+    history::{
+        message::{AssistantMessage, AssistantPart, Part, StopReason, ToolCall, Usage},
+        store::MemoryStore,
+    },
+    hooks::points::{
         CompactChange, CompactPre, Compacting, ModelPost, Replied, SessionStart, SessionStarted,
         ToolCalled, ToolPre,
     },
-    session::MemoryStore,
-    tool::Facts,
+    invoke::{command::CommandCx, directive_hook::ShortCircuit, subagent::MentionCx},
+    model::{Model, Request, Streaming},
+    named,
+    permission::{Zone, facts::Facts},
+    registry::subsystem::Hooking,
 };
 use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
@@ -549,45 +548,50 @@ struct Tripping {
     at: usize,
 }
 
-impl cotter::session::Store for Tripping {
+impl cotter::history::store::Store for Tripping {
     fn create(
         &self,
-        header: &cotter::session::Header,
-    ) -> Result<Box<dyn cotter::session::Log>, cotter::session::StoreError> {
+        header: &cotter::history::header::Header,
+    ) -> Result<Box<dyn cotter::history::store::Log>, cotter::history::store::StoreError> {
         let log = self.store.create(header)?;
         Ok(Box::new(TrippingLog { log, seen: self.seen.clone(), at: self.at }))
     }
-    fn open(&self, id: &str) -> Result<cotter::session::Opened, cotter::session::StoreError> {
+    fn open(
+        &self,
+        id: &str,
+    ) -> Result<cotter::history::store::Opened, cotter::history::store::StoreError> {
         self.store.open(id)
     }
     fn new_id(&self) -> SmolStr {
         self.store.new_id()
     }
-    fn list(&self) -> Result<Vec<cotter::session::Summary>, cotter::session::StoreError> {
+    fn list(
+        &self,
+    ) -> Result<Vec<cotter::history::store::Summary>, cotter::history::store::StoreError> {
         self.store.list()
     }
-    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, cotter::session::StoreError> {
+    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, cotter::history::store::StoreError> {
         self.store.lines(id)
     }
 }
 
 struct TrippingLog {
-    log: Box<dyn cotter::session::Log>,
+    log: Box<dyn cotter::history::store::Log>,
     seen: Arc<AtomicUsize>,
     at: usize,
 }
 
-impl cotter::session::Log for TrippingLog {
+impl cotter::history::store::Log for TrippingLog {
     fn append(
         &mut self,
-        lines: &[cotter::session::Line],
-    ) -> Result<(), cotter::session::StoreError> {
+        lines: &[cotter::history::store::Line],
+    ) -> Result<(), cotter::history::store::StoreError> {
         if self.seen.fetch_add(1, Ordering::SeqCst) + 1 == self.at {
-            return Err(cotter::session::StoreError::new("the disk is full"));
+            return Err(cotter::history::store::StoreError::new("the disk is full"));
         }
         self.log.append(lines)
     }
-    fn sync(&mut self) -> cotter::session::Syncing {
+    fn sync(&mut self) -> cotter::history::store::Syncing {
         self.log.sync()
     }
 }

@@ -7,10 +7,10 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, Cx,
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
+    hooks::points::{ModelPost, ModelPre, Replied, Requesting},
     model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
     named,
-    points::{ModelPost, ModelPre, Replied, Requesting},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};

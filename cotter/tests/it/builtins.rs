@@ -6,12 +6,13 @@ use std::path::Path;
 use cotter::{
     Agent, AgentBuilder, Command, FnTool, Place, Skill,
     builtin::{self, List, Read},
-    command::{CommandCx, CommandResult},
-    ext::Kind,
-    message::{Content, Part},
-    permission::Zone,
-    points::{CompactPre, Compacting},
-    tool::Facts,
+    history::message::{Content, Part},
+    hooks::points::{CompactPre, Compacting},
+    invoke::{
+        command::{CommandCx, CommandResult},
+        named_item::Kind,
+    },
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use expect_test::{Expect, expect};
@@ -167,7 +168,7 @@ async fn g19_the_words_after_compact_reach_whoever_sums_up() {
 
 #[tokio::test]
 async fn g19_a_compaction_that_is_refused_or_fails_is_an_error() {
-    let refuse = |_: &Compacting| cotter::points::Admit::Block("not now".into());
+    let refuse = |_: &Compacting| cotter::hooks::points::Admit::Block("not now".into());
     check(
         builder([Step::text("hello")]).on(CompactPre, cotter::named("careful", refuse)),
         &["hi", "/compact"],
@@ -302,7 +303,8 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
         let said = session.invoke_command("compact", "the pier").await;
         Ok(format!("{:?}", said.unwrap().unwrap()).into())
     });
-    let tidy = tidy.touching(cotter::tool::Facts::zone(cotter::permission::Zone::Safe));
+    let tidy =
+        tidy.touching(cotter::permission::facts::Facts::zone(cotter::permission::Zone::Safe));
     let steps =
         [Step::call("tidy", json!({})), Step::text("it was tidied"), Step::text("all is well")];
     let agent = builder(steps).tool(tidy).build().unwrap();

@@ -8,19 +8,23 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, AgentConfig, Command, FnTool, Hook, Mention, Message, Origin, Owner,
     Registry, Session, Skill, ToolSpec,
-    command::CommandCx,
-    controls::ModelScope,
-    events::EventKind,
-    message::{Mark, UserMessage},
-    model::{Model, ModelErrorKind, Request, Streaming},
-    named,
-    permission::Zone,
-    points::{
-        CacheBreak, Context, ContextBuild, ContextChange, MessageChange, ModelPost, ModelPre,
-        Replied, each_message,
+    agent::controls::ModelScope,
+    history::{
+        entry::Compaction,
+        message::{Mark, UserMessage},
+        message_change::MessageChange,
     },
-    session::Compaction,
-    tool::{Facts, ShownTools},
+    hooks::{
+        events::EventKind,
+        points::{
+            CacheBreak, Context, ContextBuild, ContextChange, ModelPost, ModelPre, Replied,
+            each_message,
+        },
+    },
+    invoke::command::CommandCx,
+    model::{Model, ModelErrorKind, Request, Streaming, tools::ShownTools},
+    named,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step};
 use expect_test::{Expect, expect};
@@ -561,7 +565,7 @@ async fn b0_notes_and_retries_break_nothing() {
         let attempts = Mutex::new(0);
         builder.tool(probe("probe", Zone::Safe, &Diary::default())).observe(
             ModelPre,
-            move |_: &cotter::points::Requesting, cx: &cotter::Cx| {
+            move |_: &cotter::hooks::points::Requesting, cx: &cotter::Cx| {
                 let mut attempts = attempts.lock().unwrap();
                 *attempts += 1;
                 cx.note(format!("attempt {attempts}"));
@@ -603,7 +607,7 @@ async fn b0_plain_turns_break_nothing() {
     .await;
     all.say("one").await;
     all.say("two /terse").await;
-    all.agent.observe(ModelPre, |_: &cotter::points::Requesting| ()).unwrap();
+    all.agent.observe(ModelPre, |_: &cotter::hooks::points::Requesting| ()).unwrap();
     all.say("a hook that changes nothing").await;
     all.agent.define_command(only()).unwrap();
     all.say("a command").await;
@@ -735,7 +739,7 @@ impl Model for Forgetful {
 }
 
 /// What the next reply's event tells of the cache.
-async fn next_told(events: &mut cotter::events::Events) -> String {
+async fn next_told(events: &mut cotter::hooks::events::Events) -> String {
     let told = async {
         loop {
             if let EventKind::ModelPost(reply) = &events.next().await.kind {

@@ -12,15 +12,19 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, At, Cx, FnTool, Limits, Mention, Verdict, ledger,
-    mention::MentionCx,
-    message::Usage,
-    named,
-    permission::{Mode, Rule, RuleKind, Zone},
-    points::{
+    Agent, AgentBuilder, AgentConfig, At, Cx, FnTool, Limits, Mention, Verdict,
+    history::{ledger, message::Usage},
+    hooks::points::{
         self, SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted, ToolCalled, ToolPre,
     },
-    tool::Facts,
+    invoke::subagent::MentionCx,
+    named,
+    permission::{
+        Zone,
+        facts::Facts,
+        mode::Mode,
+        rule::{Rule, RuleKind},
+    },
 };
 use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};

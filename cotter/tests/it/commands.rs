@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use cotter::{
-    Agent, Command, FnTool, Origin, Owner,
-    command::{CommandCx, CommandResult},
-    message::{Message, Part},
-    permission::Zone,
-    tool::Facts,
+    Agent, Command, FnTool, Message, Origin, Owner,
+    history::message::Part,
+    invoke::command::{CommandCx, CommandResult},
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -439,7 +438,7 @@ async fn p2_a_command_sees_attachments_and_moves_the_leaf() {
         cx.controls.navigate(to.as_deref())?;
         let fork = cx.controls.fork().await?;
         let words = format!("{} left, {} parts", fork.entries().len(), cx.attachments.len());
-        Ok::<_, cotter::session::StoreError>(CommandResult::Status(words))
+        Ok::<_, cotter::history::store::StoreError>(CommandResult::Status(words))
     };
     let agent = Agent::builder(Scripted::new([Step::text("one"), Step::text("two")]))
         .define_command(Command::new("undo", undo))

@@ -3,14 +3,15 @@
 
 use cotter::{
     Agent, Command, FnTool, HookCx, Message, Permit, Session, Skill,
-    command::{CommandCx, CommandResult},
-    events::EventKind,
-    message::{Mark, Usage},
+    history::message::{Mark, Usage},
+    hooks::{
+        events::EventKind,
+        points::{Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+    },
+    invoke::command::{CommandCx, CommandResult},
     model::{Model, ModelErrorKind, Request, Streaming},
     named,
-    permission::Zone,
-    points::{Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting},
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -818,15 +819,16 @@ async fn g19_active_skills_keep_to_a_budget() {
 #[tokio::test]
 async fn p5_p7_g19_compaction_sees_what_transforms_left() {
     let model = Windowed::unknown([text("one", 1), text("SUM", 1), text("two", 1)]);
-    let hide = |build: &cotter::points::ContextBuild| {
-        cotter::points::ContextChange::messages(
+    let hide = |build: &cotter::hooks::points::ContextBuild| {
+        cotter::hooks::points::ContextChange::messages(
             build.messages.iter().filter(|m| !m.text().contains("secret")).cloned(),
         )
     };
-    let agent =
-        with_compacting(Agent::builder(model.clone()).transform(cotter::points::Context, hide))
-            .build()
-            .unwrap();
+    let agent = with_compacting(
+        Agent::builder(model.clone()).transform(cotter::hooks::points::Context, hide),
+    )
+    .build()
+    .unwrap();
     agent.process_request("the secret").await.unwrap();
     agent.process_request("/compact b").await.unwrap();
     let asked = model.0.requests()[1].messages.iter().next().unwrap().text().into_owned();

@@ -8,16 +8,16 @@ use std::sync::{
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, At, Command, Cx, Mention, Message, Messages, Origin, Owner,
-    command::CommandCx,
-    message::Usage,
+    history::{message::Usage, message_change::MessageChange},
+    hooks::points::{
+        Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting, Context,
+        ContextBuild, ContextChange, Prompt, PromptChange, TurnEnd, TurnEnding, TurnVerdict,
+        UserPromptSubmit, each_message,
+    },
+    invoke::command::CommandCx,
     model::{Model, ModelErrorKind, Request, Streaming},
     named,
     permission::Zone,
-    points::{
-        Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting, Context,
-        ContextBuild, ContextChange, MessageChange, Prompt, PromptChange, TurnEnd, TurnEnding,
-        TurnVerdict, UserPromptSubmit, each_message,
-    },
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -159,7 +159,7 @@ async fn p6_rebuild_context_builds_and_fires() {
     let rebuild = |cx: CommandCx| async move {
         let built = cx.controls.rebuild_context().await.map_err(|e| format!("{}: {e}", e.code))?;
         let texts: Vec<_> = built.iter().map(|message| message.text().into_owned()).collect();
-        Ok::<_, String>(cotter::command::CommandResult::Status(texts.join(" | ")))
+        Ok::<_, String>(cotter::invoke::command::CommandResult::Status(texts.join(" | ")))
     };
     let agent = Agent::builder(model.clone())
         .define_command(Command::new("rebuild", rebuild))

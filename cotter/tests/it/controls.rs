@@ -7,19 +7,24 @@ use std::{
 
 use cotter::{
     Agent, Command, Controls, FnTool, HookCx, Message, Skill, ToolSpec, Verdict,
-    command::{CommandCx, CommandResult},
-    controls::{Completion, ModelScope, When},
-    ext::BoxError,
-    message::{AssistantMessage, AssistantPart, StopReason, ToolCall, ToolResultMessage, Usage},
+    agent::controls::{Completion, ModelScope, When},
+    history::message::{
+        AssistantMessage, AssistantPart, StopReason, ToolCall, ToolResultMessage, Usage,
+    },
+    hooks::{
+        points::{
+            Context, ContextBuild, ContextChange, ModelPost, ModelPre, Replied, Requesting,
+            ToolCalled, ToolPre,
+        },
+        ui::{Answered, Asking, Question, Ui},
+    },
+    invoke::{
+        callable::BoxError,
+        command::{CommandCx, CommandResult},
+    },
     model::Thinking,
     named,
-    permission::Zone,
-    points::{
-        Context, ContextBuild, ContextChange, ModelPost, ModelPre, Replied, Requesting, ToolCalled,
-        ToolPre,
-    },
-    tool::Facts,
-    ui::{Answered, Asking, Question, Ui},
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::expect;

@@ -22,14 +22,18 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, FnTool, Message, Permit, Session, Tool,
-    events::EventKind,
-    ledger,
-    message::{Mark, StopReason, Usage},
+    history::{
+        jsonl::JsonlStore,
+        ledger,
+        message::{Mark, StopReason, Usage},
+        store::Store,
+    },
+    hooks::{
+        events::EventKind,
+        points::{SessionEnd, SessionEnded},
+    },
     model::{Delta, Model, Request, Streaming},
-    permission::Zone,
-    points::{SessionEnd, SessionEnded},
-    session::{JsonlStore, Store},
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Said, ScriptedUi, transcript};
 use expect_test::expect;
@@ -350,15 +354,15 @@ impl Doom {
 /// A person who stands before the question until the process dies.
 struct Standing;
 
-impl cotter::ui::Ui for Standing {
+impl cotter::hooks::ui::Ui for Standing {
     fn present(&self) -> bool {
         true
     }
 
     fn ask(
         &self,
-        _: Arc<cotter::ui::Question>,
-    ) -> cotter::ui::Asking<'_, Option<cotter::ui::Answered>> {
+        _: Arc<cotter::hooks::ui::Question>,
+    ) -> cotter::hooks::ui::Asking<'_, Option<cotter::hooks::ui::Answered>> {
         stand_still()
     }
 }
@@ -533,7 +537,7 @@ async fn check_history(session: &Session, home: &Path, when: &str) {
             assert_eq!(result.call_id, call.id, "{when}\n{shown}");
             assert!(results.next().is_some());
             let ran = effects.contains_key(call.id.as_str());
-            match result.error.map(cotter::tool::ErrorKind::as_str) {
+            match result.error.map(cotter::history::tool_error_kind::ErrorKind::as_str) {
                 None => assert!(ran, "{when}: {} did not run\n{shown}", call.id),
                 Some("cancelled") => assert!(!ran, "{when}: {} did run\n{shown}", call.id),
                 Some(kind) => assert_eq!(kind, "unavailable", "{when}\n{shown}"),

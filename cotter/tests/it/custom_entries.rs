@@ -2,8 +2,11 @@
 //! store one while a run is under way. P4.
 
 use cotter::{
-    Agent, Controls, Cx, FnTool, HookCx, HookResult, Mention, Message, Skill, mention::MentionCx,
-    permission::Zone, points, session::Body, skill::SkillCx, tool::Facts,
+    Agent, Controls, Cx, FnTool, HookCx, HookResult, Mention, Message, Skill,
+    history::entry::Body,
+    hooks::points,
+    invoke::{skill::SkillCx, subagent::MentionCx},
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::expect;

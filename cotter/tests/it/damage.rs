@@ -5,9 +5,11 @@ use std::{fmt, fs, path::PathBuf, sync::LazyLock};
 
 use cotter::{
     Agent, FnTool,
-    permission::Zone,
-    session::{Compaction, Timestamp, load},
-    tool::Facts,
+    history::{
+        entry::{Compaction, Timestamp},
+        jsonl::load,
+    },
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};

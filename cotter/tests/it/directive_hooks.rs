@@ -5,12 +5,13 @@ use std::{future::pending, sync::Arc};
 
 use cotter::{
     Agent, Command, HookCx, HookResult, Mention, Message, Origin, Owner, Session, Skill,
-    command::CommandCx,
-    controls::{ModelScope, When},
-    ext::{Kind, ShortCircuit},
-    message::{AssistantMessage, AssistantPart, Content, Part, StopReason, Usage},
-    points::{Admit, Prompt, PromptChange, UserPromptSubmit},
-    session::MemoryStore,
+    agent::controls::{ModelScope, When},
+    history::{
+        message::{AssistantMessage, AssistantPart, Content, Part, StopReason, Usage},
+        store::MemoryStore,
+    },
+    hooks::points::{Admit, Prompt, PromptChange, UserPromptSubmit},
+    invoke::{command::CommandCx, directive_hook::ShortCircuit, named_item::Kind},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -345,8 +346,9 @@ async fn g8_commands_come_before_hooks_and_hooks_before_skills() {
     shown.push(last(&session, session.prompt("/x skill").await.unwrap().text()));
     agent.define_hook("x", |_: HookCx| async { HookResult::short_circuit("the hook") }).unwrap();
     shown.push(last(&session, session.prompt("/x hook").await.unwrap().text()));
-    let status =
-        |_: CommandCx| async { cotter::command::CommandResult::Status("the command".into()) };
+    let status = |_: CommandCx| async {
+        cotter::invoke::command::CommandResult::Status("the command".into())
+    };
     agent.define_command(Command::new("x", status)).unwrap();
     shown.push(last(&session, session.prompt("  /x command").await.unwrap().text()));
     shown.push(last(&session, session.prompt("not /x leading").await.unwrap().text()));
@@ -447,7 +449,8 @@ async fn g1_definitions_come_and_go_at_any_time() {
 #[test]
 fn g1_clashes_and_names_that_are_none_are_refused() {
     let agent = Agent::builder(model()).define_skill(Skill::text("a", "A")).build().unwrap();
-    let refused = |result: Result<(), cotter::ext::RegisterError>| result.unwrap_err().to_string();
+    let refused =
+        |result: Result<(), cotter::registry::RegisterError>| result.unwrap_err().to_string();
     let stop = |_: HookCx| async {};
     let mut told = vec![refused(agent.define_skill(Skill::text("a", "again")))];
     for name in ["", "1a", "ü", "a b", "a/b", "a:b", &"x".repeat(65), "a\u{202e}b"] {
@@ -734,7 +737,7 @@ async fn misbehave(
     way: &'static str,
     session: &Session,
     waits: &Notify,
-) -> Result<(), cotter::ext::BoxError> {
+) -> Result<(), cotter::invoke::callable::BoxError> {
     match way {
         "fails" => Err("no luck".into()),
         "panics" => panic!("no luck"),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cotter::directives::{
+use cotter::invoke::directives::{
     format_skill_message, leading_command, leading_mention, parse_tokens, split_args,
 };
 use proptest::prelude::*;

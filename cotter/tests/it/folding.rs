@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use cotter::{
-    Agent, At, Verdict, named,
+    Agent, At, Verdict,
+    hooks::points::{ToolCalled, ToolPre},
+    named,
     permission::Zone,
-    points::{ToolCalled, ToolPre},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use proptest::prelude::*;

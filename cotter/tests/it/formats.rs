@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 
 use cotter::{
-    Agent, AgentConfig, At, Command, Cx, HookCx, Mention, Output, Skill, Verdict,
-    command::{CommandCx, CommandResult},
-    controls::ModelScope,
-    message::{Content, Part},
+    Agent, AgentConfig, At, Command, Cx, HookCx, Mention, Output, Session, Skill, Verdict,
+    agent::controls::ModelScope,
+    history::{
+        entry::Compaction,
+        message::{Content, Part},
+    },
+    hooks::points::{
+        CallChange, Prompt, PromptChange, ToolCalled, ToolPost, ToolPre, UserPromptSubmit,
+    },
+    invoke::command::{CommandCx, CommandResult},
     named,
     permission::Zone,
-    points::{CallChange, Prompt, PromptChange, ToolCalled, ToolPost, ToolPre, UserPromptSubmit},
-    session::{Compaction, Session},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
@@ -59,7 +63,7 @@ fn called_agent() -> Agent {
         cx.controls.set_thinking_level(cotter::model::Thinking::default())?;
         let other = cx.controls.agent().model();
         cx.controls.set_model(other, ModelScope::Session)?;
-        Ok::<_, cotter::session::StoreError>(CommandResult::status("an agent"))
+        Ok::<_, cotter::history::store::StoreError>(CommandResult::status("an agent"))
     };
     Agent::builder(Scripted::new(script))
         .tool(probe("write", Zone::Safe, &Diary::default()))
@@ -101,10 +105,13 @@ fn busy_agent() -> Agent {
     let again = |_: &ToolCalled| CallChange::Input(json!({"text": "b"}));
     let polite = |prompt: &Prompt| PromptChange::Prompt(format!("{}, please", prompt.prompt));
     let picture = cotter::FnTool::new(spec("picture"), |_| async {
-        let part = cotter::message::Part::Image { media_type: "image/png".into(), data: "".into() };
+        let part = cotter::history::message::Part::Image {
+            media_type: "image/png".into(),
+            data: "".into(),
+        };
         Ok(Output { content: Content::Parts(vec![part]), render_data: Some(json!({})) })
     });
-    let zone = |zone| cotter::tool::Facts::zone(zone);
+    let zone = |zone| cotter::permission::facts::Facts::zone(zone);
     Agent::builder(Scripted::new(script))
         .limits(|limits| limits.backoff = std::time::Duration::ZERO)
         .ui(ScriptedUi::new([Said::Yes]))
@@ -116,7 +123,7 @@ fn busy_agent() -> Agent {
         .on(ToolPre, named("blocks", blocks).tools(["write"]))
         .transform(ToolPre, named("again", again).tools(["echo"]))
         .transform(UserPromptSubmit, named("polite", polite))
-        .observe(ToolPost, named("sees", |_: &cotter::points::ToolRan| {}))
+        .observe(ToolPost, named("sees", |_: &cotter::hooks::points::ToolRan| {}))
         .build()
         .expect("the agent builds")
 }

@@ -6,14 +6,19 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use cotter::{
     Agent, AgentBuilder, At, Cx, HookCx, Mention, Output, Verdict,
+    hooks::{
+        points::{
+            self, Admit, Answer, CallChange, ContextChange, POINTS, Point, PointId, PromptChange,
+            ResultChange, ToolCalled, ToolPre, TurnVerdict,
+        },
+        ui::{Answered, Asking, Question, Ui},
+    },
     model::ModelErrorKind,
     named,
-    permission::{Rule, RuleKind, Zone},
-    points::{
-        self, Admit, Answer, CallChange, ContextChange, POINTS, Point, PointId, PromptChange,
-        ResultChange, ToolCalled, ToolPre, TurnVerdict,
+    permission::{
+        Zone,
+        rule::{Rule, RuleKind},
     },
-    ui::{Answered, Asking, Question, Ui},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};

@@ -8,10 +8,10 @@ use std::{
 
 use cotter::{
     Agent, AgentConfig, Environment, Hook, Message, Permit, Place, Reason, Skill, ToolSpec,
-    events::Event,
-    hook::Hooking,
-    permission::Zone,
-    tool::{Facts, Working},
+    hooks::events::Event,
+    permission::{Zone, facts::Facts},
+    registry::subsystem::Hooking,
+    tool::Working,
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use expect_test::{Expect, expect};
@@ -486,8 +486,11 @@ async fn r4_a_dropped_wait_leaves_no_half_gone_agent() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
-    let visible: Vec<_> =
-        agent.names(cotter::ext::Kind::Subagent).iter().map(|info| info.name.to_string()).collect();
+    let visible: Vec<_> = agent
+        .names(cotter::invoke::named_item::Kind::Subagent)
+        .iter()
+        .map(|info| info.name.to_string())
+        .collect();
     let mut kept = hook.kept();
     kept.retain(|name| name != "main");
     assert_eq!(kept, visible, "what is kept is what is there");

@@ -11,14 +11,15 @@ use std::{
 use cotter::{
     Agent, At, Command, Controls, FnTool, HookCx, Mention, Registry, Reply, Run, RunError, Session,
     Skill, Tool, ToolSpec, Verdict,
-    command::CommandCx,
-    mention::MentionCx,
+    history::{
+        header::Header,
+        jsonl::JsonlStore,
+        store::{Line, Log, Opened, Store, StoreError, Summary, Syncing},
+    },
+    hooks::points::ToolPre,
+    invoke::{command::CommandCx, skill::SkillCx, subagent::MentionCx},
     named,
-    permission::Zone,
-    points::ToolPre,
-    session::{Header, JsonlStore, Line, Log, Opened, Store, StoreError, Summary, Syncing},
-    skill::SkillCx,
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::shown_event;
 use serde_json::{Value, json};

@@ -4,15 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use cotter::{
     Agent, FnTool, Permit, Verdict,
-    ledger::verify,
-    named,
-    permission::Zone,
-    points::{
+    history::{jsonl::JsonlStore, ledger::verify, store::MemoryStore},
+    hooks::points::{
         Error, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolCalled,
         ToolPre,
     },
-    session::{JsonlStore, MemoryStore},
-    tool::Facts,
+    named,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
@@ -190,10 +188,10 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
     let late = agent.clone();
     agent
         .on(
-            cotter::points::PermissionAsk,
-            named("meanwhile", move |_: &cotter::ui::Question| {
+            cotter::hooks::points::PermissionAsk,
+            named("meanwhile", move |_: &cotter::hooks::ui::Question| {
                 late.on(ToolPre, named("late", |_: &ToolCalled| Verdict::Pass)).unwrap();
-                cotter::points::Admit::Pass
+                cotter::hooks::points::Admit::Pass
             }),
         )
         .unwrap();

@@ -2,14 +2,13 @@
 
 use cotter::{
     Agent, AgentBuilder, FnTool, HookCx, Mention,
-    controls::Completion,
-    mention::MentionCx,
-    message::{StopReason, Usage},
+    agent::controls::Completion,
+    history::message::{StopReason, Usage},
+    hooks::points::{self, RunFailed, SessionEnded, TurnEnd, TurnEnding, TurnVerdict},
+    invoke::subagent::MentionCx,
     model::ModelErrorKind,
     named,
-    permission::Zone,
-    points::{self, RunFailed, SessionEnded, TurnEnd, TurnEnding, TurnVerdict},
-    tool::Facts,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Scripted, Step, transcript};
 use expect_test::{Expect, expect};

@@ -5,8 +5,7 @@ use std::{cell::Cell, collections::HashSet, sync::Arc};
 
 use cotter::{
     Agent, Message, Messages,
-    points::MessageChange,
-    session::{Compaction, JsonlStore},
+    history::{entry::Compaction, jsonl::JsonlStore, message_change::MessageChange},
 };
 use cotter_test::{Scripted, Step, transcript};
 use proptest::prelude::*;

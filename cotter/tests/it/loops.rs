@@ -1,10 +1,10 @@
 //! Whole runs of the loop, compared as transcripts.
 
 use cotter::{
-    Agent, Cx, FnTool, Permit, ToolSpec, Verdict, named,
-    permission::Zone,
-    points::{ToolCalled, ToolPre},
-    tool::Facts,
+    Agent, Cx, FnTool, Permit, ToolSpec, Verdict,
+    hooks::points::{ToolCalled, ToolPre},
+    named,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};

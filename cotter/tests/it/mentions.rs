@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use cotter::{
     Agent, AgentConfig, FnTool, HookCx, HookResult, Mention, Message, Skill,
-    mention::{MentionCx, MentionMode},
-    message::{Content, Part, Usage},
-    named,
-    permission::Zone,
-    points::{
+    history::message::{Content, Part, Usage},
+    hooks::points::{
         Admit, Prompt, PromptChange, SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted,
         UserPromptSubmit,
     },
-    tool::Facts,
+    invoke::subagent::{MentionCx, MentionMode},
+    named,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};

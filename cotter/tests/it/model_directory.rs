@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, At, Command, Controls, Mention, Origin, Owner, Verdict,
-    command::CommandCx,
-    controls::{Completion, ModelScope},
-    mention::{MentionCx, MentionMode},
-    message::Usage,
+    agent::controls::{Completion, ModelScope},
+    history::message::Usage,
+    hooks::points::{SessionOpen, ToolPre},
+    invoke::{
+        command::CommandCx,
+        subagent::{MentionCx, MentionMode},
+    },
     model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
     named,
     permission::Zone,
-    points::{SessionOpen, ToolPre},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::expect;
@@ -127,7 +129,7 @@ async fn p8_s28_a_handle_whose_hook_is_gone_gets_no_key() {
     let keeps = kept.clone();
     let agent = builder().models(Lab::new()).build().unwrap();
     let hook = agent
-        .observe(SessionOpen, move |_: &cotter::points::SessionOpened, cx: &cotter::Cx| {
+        .observe(SessionOpen, move |_: &cotter::hooks::points::SessionOpened, cx: &cotter::Cx| {
             *keeps.lock().unwrap() = Some(cx.controls());
         })
         .unwrap();

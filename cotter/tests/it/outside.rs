@@ -11,11 +11,17 @@ use std::{
 
 use cotter::{
     Agent, HookCx, Mention, Origin, Owner, Place, Session,
-    ext::foreign::{Answer, Asked, Asking, Declared, Outside},
+    hooks::{
+        external::{Answer, Asked, Asking, Declared, Outside},
+        points::{POINTS, PointId},
+        ui::{self, Answered, Question, Ui},
+    },
     model::ModelErrorKind,
-    permission::{Rule, RuleKind, Zone},
-    points::{POINTS, PointId, Power},
-    ui::{self, Answered, Question, Ui},
+    permission::{
+        Zone,
+        rule::{Rule, RuleKind},
+        verdict::Power,
+    },
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};

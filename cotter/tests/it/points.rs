@@ -3,9 +3,12 @@
 
 use cotter::{
     Agent, AgentBuilder, At, HookCx, Mention,
+    hooks::points::{self, POINTS, Point},
     model::ModelErrorKind,
-    permission::{Rule, RuleKind, Zone},
-    points::{self, POINTS, Point},
+    permission::{
+        Zone,
+        rule::{Rule, RuleKind},
+    },
 };
 use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
 use expect_test::expect;

@@ -3,11 +3,18 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, Place, ToolSpec, Verdict, named,
-    permission::{Mode, Rule, RuleKind, Zone},
-    points::{Admit, Answer, PermissionAsk, SessionStart, SessionStarted, ToolCalled, ToolPre},
-    tool::Facts,
-    ui::{Answered, Asking, Decision, Question, Ui},
+    Agent, AgentBuilder, Place, ToolSpec, Verdict,
+    hooks::{
+        points::{Admit, Answer, PermissionAsk, SessionStart, SessionStarted, ToolCalled, ToolPre},
+        ui::{Answered, Asking, Decision, Question, Ui},
+    },
+    named,
+    permission::{
+        Zone,
+        facts::Facts,
+        mode::Mode,
+        rule::{Rule, RuleKind},
+    },
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
@@ -173,7 +180,7 @@ async fn s4_silence_past_the_limit_is_a_no() {
 
 #[tokio::test]
 async fn nobody_there_is_a_no_and_says_so() {
-    check(Said::Yes, |builder| builder.ui(cotter::ui::Headless), expect![[r#"
+    check(Said::Yes, |builder| builder.ui(cotter::hooks::ui::Headless), expect![[r#"
         --
         --
         user: go

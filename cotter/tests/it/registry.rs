@@ -5,19 +5,26 @@ use std::sync::{Arc, OnceLock};
 
 use cotter::{
     Agent, AgentBuilder, Command, FnTool, Origin, Owner, Permit, Registry, Verdict,
-    events::EventKind,
-    ext::{
-        Change, Checked, Reload, ToolHook,
-        foreign::{Asked, Asking, Declared, Outside},
+    hooks::{
+        events::EventKind,
+        external::{Asked, Asking, Declared, Outside},
+        points::{
+            Answer, CallChange, PermissionAsk, PointId, SessionStart, SessionStarted, ToolCalled,
+            ToolPost, ToolPre, ToolRan,
+        },
+        ui::Question,
     },
     named,
-    permission::{Level, Mode, Rule, RuleKind, Zone},
-    points::{
-        Answer, CallChange, PermissionAsk, PointId, SessionStart, SessionStarted, ToolCalled,
-        ToolPost, ToolPre, ToolRan,
+    permission::{
+        Zone,
+        facts::Facts,
+        mode::{Level, Mode},
+        rule::{Rule, RuleKind},
     },
-    tool::Facts,
-    ui::Question,
+    registry::{
+        change::{Change, Reload},
+        tool_hook::{Checked, ToolHook},
+    },
 };
 use cotter_test::{Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -373,14 +380,14 @@ fn s2_a_gate_that_runs_something_else_is_held() {
     struct Yes;
     impl Outside for Yes {
         fn ask(&self, _: Asked) -> Asking {
-            Box::pin(async { Ok(cotter::ext::foreign::Answer::default()) })
+            Box::pin(async { Ok(cotter::hooks::external::Answer::default()) })
         }
     }
     fn running(unit: &mut Registry, definition: &str) {
         let declared = Declared {
             name: Some("no-prod".into()),
             definition: definition.into(),
-            power: Some(cotter::points::Power::Gate),
+            power: Some(cotter::permission::verdict::Power::Gate),
             ..Declared::default()
         };
         unit.outside(PointId::ToolPre, declared, Arc::new(Yes));
@@ -412,7 +419,7 @@ async fn s2_a_gate_that_became_another_is_asked_besides() {
         fn ask(&self, asked: Asked) -> Asking {
             let is_it = asked.payload["toolInput"]["what"] == self.0;
             let block = is_it.then(|| format!("no {}", self.0));
-            let answer = cotter::ext::foreign::Answer { block, ..Default::default() };
+            let answer = cotter::hooks::external::Answer { block, ..Default::default() };
             Box::pin(async move { Ok(answer) })
         }
     }

@@ -8,14 +8,13 @@ use std::sync::{
 use cotter::{
     Agent, Command, FnTool, Hook, HookCx, HookResult, Mention, Origin, Owner, Registry, Skill,
     ToolSpec, Verdict,
-    command::CommandResult,
-    ext::{Change, Reload},
-    message::{StopReason, Usage},
+    history::message::{StopReason, Usage},
+    hooks::points::{ToolCalled, ToolPre},
+    invoke::command::CommandResult,
     model::{Delta, Model, Request, Streaming},
     named,
-    permission::Zone,
-    points::{ToolCalled, ToolPre},
-    tool::Facts,
+    permission::{Zone, facts::Facts},
+    registry::change::{Change, Reload},
 };
 use futures_util::stream;
 use serde_json::json;

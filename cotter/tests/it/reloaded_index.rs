@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use cotter::{
     Agent, Origin, Owner, Registry, Session, Skill, builtin,
-    ext::Change,
-    points::{ModelPost, Replied},
+    hooks::points::{ModelPost, Replied},
+    registry::change::Change,
 };
 use cotter_test::{Recording, Scripted, Step};
 use expect_test::{Expect, expect};

@@ -2,10 +2,12 @@
 
 use cotter::{
     Agent, HookCx, HookResult, Message, Origin, Owner, Skill, Tool,
-    directives::{format_skill_message, parse_tokens},
-    ext::Kind,
-    message::{Content, Mark, Part},
-    skill::{SkillCx, Source, create_skill_invoke_tool},
+    history::message::{Content, Mark, Part},
+    invoke::{
+        directives::{format_skill_message, parse_tokens},
+        named_item::Kind,
+        skill::{SkillCx, Source, create_skill_invoke_tool},
+    },
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};

@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use cotter::{
-    Agent, Message, Session, named,
+    Agent, Message, Session,
+    history::{
+        entry::Compaction,
+        jsonl::JsonlStore,
+        store::{MemoryStore, Store},
+    },
+    hooks::points::{Prompt, PromptChange, SessionStart, SessionStarted, UserPromptSubmit},
+    named,
     permission::Zone,
-    points::{Prompt, PromptChange, SessionStart, SessionStarted, UserPromptSubmit},
-    session::{Compaction, JsonlStore, MemoryStore, Store},
 };
 use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
@@ -131,8 +136,8 @@ async fn p10_leaf_labels_and_entries_survive_and_a_fork_goes_its_own_way() {
     let fork = session.fork().await.unwrap();
     fork.save_entry(fields(json!({"type": "in_the_fork"}))).unwrap();
     session.save_entry(fields(json!({"type": "in_the_first"}))).unwrap();
-    let shape = |entries: Vec<Arc<cotter::session::Entry>>| {
-        let kind = |entry: &Arc<cotter::session::Entry>| {
+    let shape = |entries: Vec<Arc<cotter::history::entry::Entry>>| {
+        let kind = |entry: &Arc<cotter::history::entry::Entry>| {
             format!("{} {}", entry.id(), entry.to_json()["type"].as_str().unwrap())
         };
         entries.iter().map(kind).collect::<Vec<_>>().join("\n") + "\n"
@@ -296,10 +301,7 @@ async fn s28_session_files_and_their_folder_are_private() {
 /// SECURITY 29, 28: one function shows every foreign byte, one redactor takes secrets out.
 #[test]
 fn s29_s28_what_is_shown_is_visible_and_what_leaves_is_redacted() {
-    use cotter::{
-        redact::Redactor,
-        text::{show, show_line},
-    };
+    use cotter::text::{redact::Redactor, show, show_line};
     let foreign = "a\u{1b}[2J\u{202e}b\u{200b}c\u{e0041}\u{9b}d\r\n\te";
     assert_eq!(show(foreign), "a\\u{1b}[2J\\u{202e}b\\u{200b}c\\u{e0041}\\u{9b}d\\u{d}\n\te");
     assert_eq!(show_line("a\nb\t\u{7f}"), "a\\nb\\t\\u{7f}");
@@ -348,7 +350,7 @@ async fn p10_what_was_not_written_whole_is_taken_back() {
     assert!(Command::new("prlimit").args(more).status().unwrap().success());
     session.prompt("again").await.unwrap();
     let lines = agent.store().lines(session.id()).unwrap();
-    let rows = cotter::ledger::verify(session.id(), lines.iter().map(Vec::as_slice));
+    let rows = cotter::history::ledger::verify(session.id(), lines.iter().map(Vec::as_slice));
     assert!(rows.is_ok(), "{rows:?}");
     let id =
         |line: &Vec<u8>| serde_json::from_slice::<serde_json::Value>(line).unwrap()["id"].clone();

@@ -7,8 +7,8 @@ use std::{
 };
 
 use cotter::{
-    Agent,
-    message::{AssistantPart, Message, StopReason, Usage},
+    Agent, Message,
+    history::message::{AssistantPart, StopReason, Usage},
     model::{Delta, Model, Request, Streaming},
 };
 use cotter_test::{Recording, transcript};
@@ -292,7 +292,7 @@ async fn an_abort_keeps_words_and_no_thoughts() {
     let session = fresh(&agent).await;
     let mut run = session.prompt("go");
     while let Some(event) = run.next().await {
-        if matches!(&event.kind, cotter::events::EventKind::ThinkingDelta { text } if text == "more")
+        if matches!(&event.kind, cotter::hooks::events::EventKind::ThinkingDelta { text } if text == "more")
         {
             session.abort();
         }

@@ -10,10 +10,14 @@ use std::{
 
 use cotter::{
     Agent, FnTool, Origin, Owner, Permit, Place, Registry, Tool, ToolError, ToolSpec,
-    ext::Reload,
-    message::{Part, Usage},
-    permission::{Rule, RuleKind, Zone},
-    tool::{Facts, Working},
+    history::message::{Part, Usage},
+    permission::{
+        Zone,
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
+    registry::change::Reload,
+    tool::Working,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};

@@ -7,14 +7,17 @@ use std::sync::{
 
 use cotter::{
     Agent, AgentBuilder, At, Cx, FnTool, Output, Permit, Place, Tool, ToolSpec, Verdict,
-    ext::foreign::{Answer, Asked, Asking, Declared, Outside},
-    named,
-    points::{
-        CallChange, Context, ContextBuild, ModelPre, POINTS, PointId, Prompt, Requesting,
-        ToolCalled, ToolPost, ToolPre, ToolRan, UserPromptSubmit,
+    hooks::{
+        external::{Answer, Asked, Asking, Declared, Outside},
+        points::{
+            CallChange, Context, ContextBuild, ModelPre, POINTS, PointId, Prompt, Requesting,
+            ToolCalled, ToolPost, ToolPre, ToolRan, UserPromptSubmit,
+        },
     },
-    tool::{Facts, Working},
-    trial::{Trial, Tried},
+    named,
+    permission::facts::Facts,
+    pipeline::dry_run::{Trial, Tried},
+    tool::Working,
 };
 use cotter_test::{Scripted, Step};
 use expect_test::{Expect, expect};
@@ -246,7 +249,7 @@ async fn l9_an_observer_that_fails_is_on_record() {
     let session = agent.new_session().await.unwrap();
     session.prompt("go").await.unwrap();
     let lines = agent.store().lines(session.id()).unwrap();
-    cotter::ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).unwrap();
+    cotter::history::ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).unwrap();
     let rows = lines.iter().map(|line| serde_json::from_slice::<Value>(line).unwrap());
     let rows = rows.filter(|row| row["type"] == "hooks.ran").map(|row| {
         let ran = row["ran"].as_array().unwrap().iter();

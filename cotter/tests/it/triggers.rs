@@ -3,11 +3,14 @@
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, Mention, Message, Session, Skill,
-    message::{Content, Part},
+    history::{
+        entry::Body,
+        jsonl::JsonlStore,
+        message::{Content, Part},
+    },
+    hooks::points::{ModelPost, Prompt, PromptChange, Replied, UserPromptSubmit},
+    invoke::{skill::SkillCx, trigger::Trigger},
     model::Request,
-    points::{ModelPost, Prompt, PromptChange, Replied, UserPromptSubmit},
-    session::{Body, JsonlStore},
-    skill::{SkillCx, Trigger},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -284,7 +287,7 @@ async fn s19_data_matches_no_trigger() {
 }
 
 fn entries(session: &Session) -> String {
-    let line = |entry: &std::sync::Arc<cotter::session::Entry>| match entry.body() {
+    let line = |entry: &std::sync::Arc<cotter::history::entry::Entry>| match entry.body() {
         Body::SkillActive { name, text } => format!("active {name} {text:?}\n"),
         Body::Compaction(_) => "compaction\n".into(),
         Body::Message(message) => said(message),
@@ -336,8 +339,9 @@ async fn c10_what_came_survives_a_compaction() {
     let session = fresh(&agent).await;
     session.prompt("docker").await.unwrap();
     session.prompt("ship").await.unwrap();
-    let compact =
-        |cx: cotter::command::CommandCx| async move { cx.controls.force_compaction().await };
+    let compact = |cx: cotter::invoke::command::CommandCx| async move {
+        cx.controls.force_compaction().await
+    };
     agent.define_command(cotter::Command::new("sum", compact)).unwrap();
     session.prompt("/sum").await.unwrap();
     session.prompt("docker, ship").await.unwrap();

@@ -4,19 +4,21 @@
 use cotter::{
     Agent, AgentBuilder, At, Command, FnTool, Hook, HookCx, HookResult, Mention, Message, Messages,
     Skill, ToolError, ToolSpec,
-    command::CommandCx,
-    message::{
-        AssistantMessage, AssistantPart, Content, Mark, Part, StopReason, ToolCall,
-        ToolResultMessage, Usage, UserMessage,
+    history::{
+        message::{
+            AssistantMessage, AssistantPart, Content, Mark, Part, StopReason, ToolCall,
+            ToolResultMessage, Usage, UserMessage,
+        },
+        tool_error_kind::ErrorKind,
     },
-    model::{Request, Thinking},
-    permission::Zone,
-    points::{
+    hooks::points::{
         self, Admit, CallChange, CompactChange, CompactPre, Compacting, Context, ContextBuild,
         ContextChange, ModelPre, Point, Prompt, PromptChange, Requesting, ResultChange, ToolCalled,
         ToolPost, ToolPre, ToolRan, UserPromptSubmit,
     },
-    tool::{ErrorKind, Facts},
+    invoke::command::CommandCx,
+    model::{Request, Thinking},
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step};
 use proptest::prelude::*;
@@ -292,7 +294,7 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
         ),
         marked("<skill name=\"s\">\nBe terse.\n</skill>", Mark::SkillInjection),
         Message::User(UserMessage {
-            rewritten: Some(Box::new(cotter::message::Rewritten {
+            rewritten: Some(Box::new(cotter::history::message::Rewritten {
                 raw: "/compact /s two".into(),
                 rewrites: vec![],
             })),

@@ -5,15 +5,24 @@ use std::{path::Path, sync::Arc, time::Duration};
 use cotter::{
     Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, Output, Place, ToolSpec,
     Verdict,
-    command::CommandCx,
-    controls::{Allowance, Completion, ExecOptions, ModelScope, When},
-    message::Usage,
+    agent::{
+        controls::{Completion, ModelScope, When},
+        exec::ExecOptions,
+        session::Allowance,
+    },
+    history::message::Usage,
+    hooks::{
+        points::{self, ToolPre, TurnVerdict},
+        ui::{Answered, Asking, Question, Ui},
+    },
+    invoke::command::CommandCx,
     model::Thinking,
     named,
-    permission::{Rule, RuleKind, Zone},
-    points::{self, ToolPre, TurnVerdict},
-    tool::Facts,
-    ui::{Answered, Asking, Question, Ui},
+    permission::{
+        Zone,
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use expect_test::{Expect, expect};

@@ -1,6 +1,6 @@
 //! What is told at each point, as `cotter/src/points/` writes it.
 
-use cotter::points::PointId;
+use cotter::hooks::points::PointId;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 

@@ -52,7 +52,7 @@ pub(crate) fn log(args: &LogArgs, when: When) -> Result<ExitCode, Failure> {
 pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value>, Failure> {
     let sessions = Sessions::open()?;
     let args = LogArgs { session: None, follow: false, all: false, json: true };
-    let all = cotter::session::Store::list(&sessions.store)?;
+    let all = cotter::history::store::Store::list(&sessions.store)?;
     let mut rows = vec![];
     for session in all.into_iter().filter(|session| session.cwd == cwd).take(most) {
         let telling = Telling::new(&args, Style::on_stdout(When::Never));
@@ -158,7 +158,7 @@ impl Follow {
                 Ok::<_, Failure>(typed.into())
             })?),
             None => {
-                let all = cotter::session::Store::list(&sessions.store)?;
+                let all = cotter::history::store::Store::list(&sessions.store)?;
                 let here = all.into_iter().find(|session| session.cwd == cwd);
                 if here.is_none() {
                     waiting("no session was started in this folder yet", "one");

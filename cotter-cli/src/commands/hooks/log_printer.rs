@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use cotter::{ext, redact::Redactor, text};
+use cotter::{
+    permission::tool_glob,
+    text::{self, redact::Redactor},
+};
 use serde_json::{Map, Value, json};
 
 use crate::{args::LogArgs, commands::redactor, terminal::style::Style};
@@ -359,7 +362,7 @@ impl Listed {
 /// Why a hook of the point did not run; nothing where it did, out of sight.
 fn missing<'a>(hook: &'a Listed, moment: &Moment<'a>, blocked: bool) -> Option<Told<'a>> {
     let matched = match (&hook.tools, moment.tool) {
-        (Some(globs), Some(tool)) => ext::matches_tool(globs, tool),
+        (Some(globs), Some(tool)) => tool_glob::matches_tool(globs, tool),
         _ => true,
     };
     let globs = || hook.tools.as_ref().map(|globs| globs.join(", ")).unwrap_or_default();

@@ -7,9 +7,9 @@ use std::{
 };
 
 use cotter::{
-    points::{POINTS, PointId},
+    hooks::points::{POINTS, PointId},
+    pipeline::dry_run::{Trial, Tried, TriedHook},
     text,
-    trial::{Trial, Tried, TriedHook},
 };
 use cotter_files::claude;
 use serde_json::Value;

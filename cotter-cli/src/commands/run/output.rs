@@ -7,7 +7,7 @@ use std::{
 
 use cotter::{
     Reason, Reply, Run, Session,
-    events::{Event, EventKind},
+    hooks::events::{Event, EventKind},
     text,
 };
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! `secret-then-network`: once a secret was read, whatever reaches beyond this machine asks.
 
-pub(crate) use crate::permission::secret_files::is_secret;
+use crate::permission::secret_files::is_secret;
 
 use crate::{
     agent::cx::Cx,

@@ -1,6 +1,6 @@
 //! `context`: messages are built for the model.
 
-pub(crate) use crate::history::message_change::MessageChange;
+use crate::history::message_change::MessageChange;
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError},
@@ -70,7 +70,7 @@ const REMEMBERED: usize = 64;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cotter::{Agent, Message};
-/// use cotter::points::{Context, MessageChange, each_message};
+/// use cotter::{history::message_change::MessageChange, hooks::points::{Context, each_message}};
 /// use cotter_test::{Recording, Scripted, Step};
 ///
 /// let hushed = each_message(|message: &Message| match message.text().contains("password") {

@@ -1,6 +1,6 @@
 //! `tool.post`: a tool ran, however it ended.
 
-pub(crate) use crate::history::outcome::Outcome;
+use crate::history::outcome::Outcome;
 use std::sync::Arc;
 
 use serde::Serialize;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use cotter::{
     Agent, Command, Origin, Owner,
-    command::CommandCx,
-    controls::When,
-    message::{Content, Part},
+    agent::controls::When,
+    history::message::{Content, Part},
+    hooks::points::{Prompt, PromptChange, UserPromptSubmit},
+    invoke::command::CommandCx,
     named,
-    points::{Prompt, PromptChange, UserPromptSubmit},
 };
 use cotter_test::{Scripted, Step};
 use futures_util::FutureExt;

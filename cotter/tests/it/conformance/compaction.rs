@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use cotter::{
     Agent, AgentBuilder, Command, HookCx, Message, Session, Skill,
-    command::{CommandCx, CommandResult},
-    message::{
-        AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall, ToolResultMessage,
-        Usage,
+    history::{
+        entry::{Body, Compaction},
+        message::{
+            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            ToolResultMessage, Usage,
+        },
     },
+    hooks::points::{Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+    invoke::command::{CommandCx, CommandResult},
     model::{Model, Request, Streaming},
     named,
-    points::{Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting},
-    session::{Body, Compaction},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;

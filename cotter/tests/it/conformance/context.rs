@@ -2,10 +2,10 @@
 
 use cotter::{
     Command, Message,
-    command::CommandCx,
+    history::entry::Body,
+    hooks::points::{Context, ContextBuild, ContextChange},
+    invoke::command::CommandCx,
     named,
-    points::{Context, ContextBuild, ContextChange},
-    session::Body,
 };
 use cotter_test::{Step, transcript};
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use cotter::{AgentBuilder, Message, Skill, session::Body};
+use cotter::{AgentBuilder, Message, Skill, history::entry::Body};
 use cotter_test::Step;
 
 use super::kit::{Log, Stage};

@@ -2,10 +2,11 @@
 
 use cotter::{
     AgentBuilder, HookCx, HookResult, Mention, Message, Skill,
-    controls::ModelScope,
-    ext::ShortCircuit,
-    message::{AssistantMessage, AssistantPart, Content, Part, Rewrite, StopReason, Usage},
-    skill::SkillCx,
+    agent::controls::ModelScope,
+    history::message::{
+        AssistantMessage, AssistantPart, Content, Part, Rewrite, StopReason, Usage,
+    },
+    invoke::{directive_hook::ShortCircuit, skill::SkillCx},
 };
 use cotter_test::{Recording, Scripted, Step};
 

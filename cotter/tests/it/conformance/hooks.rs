@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use cotter::{
     Agent, At, Cx, Origin, Output, Owner, Verdict,
-    ext::{Checked, ToolHook},
-    model::ModelErrorKind,
-    named,
-    permission::Zone,
-    points::{
-        CallChange, ModelPost, ModelPre, PointId, Power, Prompt, PromptChange, Refused, Replied,
+    hooks::points::{
+        CallChange, ModelPost, ModelPre, PointId, Prompt, PromptChange, Refused, Replied,
         Requesting, ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan, ToolRefused,
         UserPromptSubmit,
     },
+    model::ModelErrorKind,
+    named,
+    permission::{Zone, verdict::Power},
+    registry::tool_hook::{Checked, ToolHook},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};

@@ -8,7 +8,11 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, FnTool, Message, Output, Permit, Reply, Run, Session, Tool, ToolError,
-    ToolSpec, events::Event, message::Content, model::Request, permission::Zone, tool::Facts,
+    ToolSpec,
+    history::message::Content,
+    hooks::events::Event,
+    model::Request,
+    permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use serde_json::{Value, json};

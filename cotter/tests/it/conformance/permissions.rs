@@ -4,9 +4,15 @@ use std::path::Path;
 
 use cotter::{
     Agent, AgentBuilder, Cx, Output, Permit, Place, Tool, ToolSpec, Verdict,
-    permission::{Guard, Level, Mode, Rule, RuleKind, Zone},
-    points::{ToolCalled, ToolPre},
-    tool::{Facts, Working},
+    hooks::points::{ToolCalled, ToolPre},
+    permission::{
+        Zone,
+        facts::Facts,
+        guard::Guard,
+        mode::{Level, Mode},
+        rule::{Rule, RuleKind},
+    },
+    tool::Working,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};

@@ -10,10 +10,10 @@ use std::{
 };
 
 use cotter::{
-    Agent, Origin, Reason,
-    ext::{HooksOff, Registry},
-    redact::Redactor,
-    ui::{Answered, Asking, Question, Ui},
+    Agent, Origin, Reason, Registry,
+    hooks::ui::{Answered, Asking, Question, Ui},
+    registry::HooksOff,
+    text::redact::Redactor,
 };
 use cotter_files::{
     command_hook::{Base, Job, Ran, Server, Starts},

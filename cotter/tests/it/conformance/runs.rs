@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use cotter::{
-    Agent, At, Cx, Registry, Run, Verdict,
-    events::EventKind,
-    message::{Message, StopReason, Usage},
+    Agent, At, Cx, Message, Registry, Run, Verdict,
+    history::message::{StopReason, Usage},
+    hooks::{
+        events::EventKind,
+        points::{
+            Context, ContextBuild, ContextChange, Error, ModelPost, ModelPre, Point, RunFailed,
+            SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolPost, ToolPre, ToolRefused,
+            TurnEnd, TurnEnding, TurnVerdict, UserPromptSubmit,
+        },
+    },
     model::{Delta, Model, ModelErrorKind, Request, Streaming},
     named,
     permission::Zone,
-    points::{
-        Context, ContextBuild, ContextChange, Error, ModelPost, ModelPre, Point, RunFailed,
-        SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolPost, ToolPre, ToolRefused,
-        TurnEnd, TurnEnding, TurnVerdict, UserPromptSubmit,
-    },
 };
 use cotter_test::{Said, ScriptedUi, Step, transcript};
 use futures_util::stream;

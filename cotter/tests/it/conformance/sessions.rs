@@ -4,9 +4,13 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use cotter::{
     Agent, Message, Session,
-    message::Mark,
-    points::{Context, ContextBuild, ContextChange},
-    session::{Body, Entry, JsonlStore, MemoryStore, load},
+    history::{
+        entry::{Body, Entry},
+        jsonl::{JsonlStore, load},
+        message::Mark,
+        store::MemoryStore,
+    },
+    hooks::points::{Context, ContextBuild, ContextChange},
 };
 use cotter_test::{Recording, Scripted, Step};
 use serde_json::{Map, Value, json};

@@ -1,13 +1,15 @@
 //! Skills and subagents as the model calls them: what it is shown, and what comes back.
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, Hook, Mention, Origin, Skill, ToolSpec,
-    hook::Hooking,
-    mention::MentionCx,
-    message::{Content, Message, Part},
-    permission::Zone,
-    skill::{SkillCx, create_skill_invoke_tool},
-    tool::{Facts, Tool, Working},
+    Agent, AgentBuilder, AgentConfig, Hook, Mention, Message, Origin, Skill, Tool, ToolSpec,
+    history::message::{Content, Part},
+    invoke::{
+        skill::{SkillCx, create_skill_invoke_tool},
+        subagent::MentionCx,
+    },
+    permission::{Zone, facts::Facts},
+    registry::subsystem::Hooking,
+    tool::Working,
 };
 use cotter_files::extensions::{self, Loading, Severity};
 use cotter_test::{Scripted, Step};
@@ -25,7 +27,7 @@ pub(super) enum Says {
 }
 
 impl Says {
-    fn content(&self) -> Result<Content, cotter::ext::BoxError> {
+    fn content(&self) -> Result<Content, cotter::invoke::callable::BoxError> {
         match self {
             Says::Text(text) => Ok((*text).into()),
             Says::Picture => {
@@ -316,7 +318,7 @@ pub(super) async fn an_agent_leaves_once() {
     assert!(agent.unregister_agent("crab").await);
     assert!(!agent.unregister_agent("crab").await);
     assert_eq!(log.lines(), ["main comes", "crab comes", "crab goes"]);
-    assert!(agent.names(cotter::ext::Kind::Subagent).is_empty());
+    assert!(agent.names(cotter::invoke::named_item::Kind::Subagent).is_empty());
 }
 
 /// A skill in a file with these lines of front matter, registered with an agent.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use cotter::{
-    Agent, Origin, Output, Owner, Permit, Registry, ToolError,
+    Agent, Message, Origin, Output, Owner, Permit, Registry, ToolError,
     builtin::Read,
-    events::{Event, EventKind},
-    message::{Content, Message, Part, StopReason},
+    history::message::{Content, Part, StopReason},
+    hooks::{
+        events::{Event, EventKind},
+        points::{ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan},
+    },
     named,
-    points::{ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan},
 };
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
