@@ -1,7 +1,7 @@
 //! Trust in what a repository or a download brings: nothing of it runs before a person said so.
 //!
 //! Trust is given to contents, not to names. A [`Snapshot`] is everything in a folder that declares
-//! hooks, servers or scripts, whatever it is called; a person sees it ([`view`]) and says yes; the very
+//! hooks, servers or scripts, whatever it is called; a person sees it ([`view`](mod@view)) and says yes; the very
 //! bytes that were seen are kept by a [`TrustStore`], under their hash, and run from there. Whatever
 //! changes in the folder makes it another one, and the [`Difference`] is shown.
 //!

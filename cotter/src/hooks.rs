@@ -4,10 +4,10 @@
 //! an owned handle ([`At`]). It is registered at a point with one of four powers. None can change
 //! what it is shown; what it answers is carried out by the runtime.
 //!
-//! What is called by name is registered here too: hooks on directives ([`HookCx`], [`HookResult`]),
+//! What is called by name is registered here too: hooks on directives ([`HookCx`](crate::HookCx), [`HookResult`](crate::HookResult)),
 //! [skills](crate::invoke::skill), [subagents](crate::invoke::subagent) and [commands](crate::invoke::command). Within one
 //! origin the second of a name is refused; across origins the nearer one is found, and the other is
-//! shown as shadowed ([`NameInfo`]).
+//! shown as shadowed ([`NameInfo`](crate::invoke::named_item::NameInfo)).
 //!
 //! # Gates
 //!
@@ -116,8 +116,8 @@
 //!
 //! # Extensions
 //!
-//! Anything that fills a [`Registry`] is an extension. It is loaded under an [`Owner`], whole or not
-//! at all, at any time, and dropped in one step. What an owner may do depends on its [`Origin`].
+//! Anything that fills a [`Registry`](crate::Registry) is an extension. It is loaded under an [`Owner`](crate::Owner), whole or not
+//! at all, at any time, and dropped in one step. What an owner may do depends on its [`Origin`](crate::Origin).
 //!
 //! ```
 //! use cotter::{Agent, Origin, Owner, Registry, Verdict, hooks::points::{ToolCalled, ToolPre}};

@@ -64,7 +64,7 @@
 //! └──┘
 //! ```
 //!
-//! The names with dots are [points]. A handler at a point has one of four powers ([`Power`]):
+//! The names with dots are [points](hooks::points). A handler at a point has one of four powers ([`Power`]):
 //! [observe](Registry::observe), [gate](Registry::on), [transform](Registry::transform) or
 //! [answer](Registry::answer). What else extends an agent is called by name: hooks on directives, skills,
 //! subagents, commands. All of it is registered in one [`Registry`], on the builder or at any time on
@@ -97,7 +97,7 @@
 //! # Gates
 //!
 //! A gate passes, asks or blocks. Of several the strictest stands, whatever their order, and one that
-//! fails blocks. See [`ext`].
+//! fails blocks. See [`hooks`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -240,7 +240,7 @@
 //! # Skills
 //!
 //! A skill is text that is brought in by `/name`, as a message before the person's own. An exposed one
-//! the model can call for by itself, through the tool `invoke_skill`. See [`skill`].
+//! the model can call for by itself, through the tool `invoke_skill`. See [`invoke::skill`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -262,7 +262,7 @@
 //!
 //! A subagent is an agent the model calls by name, through the tool `invoke_subagent`. It sees nothing but
 //! its prompt, and works under the gates, the ledger and the budget of the run that called it. See
-//! [`mention`].
+//! [`invoke::subagent`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -290,7 +290,7 @@
 //! # Commands
 //!
 //! A leading `/name args` runs a command, at once and without the model. It gives a status for the person,
-//! a prompt for the agent, or nothing. See [`command`].
+//! a prompt for the agent, or nothing. See [`invoke::command`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -311,8 +311,8 @@
 //!
 //! # Context
 //!
-//! What the model gets may differ from what is stored. A transform at [`Context`](points::Context) sees all
-//! messages and all entries, and answers with what to send; [`each_message`](points::each_message) looks at
+//! What the model gets may differ from what is stored. A transform at [`Context`](hooks::points::Context) sees all
+//! messages and all entries, and answers with what to send; [`each_message`](hooks::points::each_message) looks at
 //! one message at a time and remembers what it said.
 //!
 //! ```
@@ -341,7 +341,7 @@
 //!
 //! Near the end of the model's window ([`Limits::compact_at`]), when a request did not fit, or when somebody
 //! asks, a summary takes the place of what came before. The model writes it, unless a transform at
-//! [`CompactPre`](points::CompactPre) does; history is kept.
+//! [`CompactPre`](hooks::points::CompactPre) does; history is kept.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -365,7 +365,7 @@
 //! # Controls
 //!
 //! [`Controls`] is what every handler acts through: messages and entries, tools and model, compaction, a
-//! request beside the conversation, a further prompt, a tool call, a child. See [`controls`].
+//! request beside the conversation, a further prompt, a tool call, a child. See [`agent::controls`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -389,7 +389,7 @@
 //! # The `Hook` trait
 //!
 //! A subsystem that owns tools, words for the system prompt and state per agent implements [`Hook`]; each
-//! method is registered where it belongs. See [`hook`].
+//! method is registered where it belongs. See [`registry::subsystem`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -421,7 +421,7 @@
 //! # Sessions
 //!
 //! A session is a tree of entries that only grows, in memory or in a file. It is read at any time, also
-//! while a run is under way. See [`session`].
+//! while a run is under way. See [`agent::session`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -442,7 +442,7 @@
 //! # Events
 //!
 //! A [`Run`] is a future, and a source of events while it works. Other listeners have
-//! [`Session::events`]. See [`events`].
+//! [`Session::events`]. See [`hooks::events`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -465,7 +465,7 @@
 //! # The ledger
 //!
 //! Every decision about every call is on record before the call runs, each row chained to the one before
-//! it. See [`ledger`].
+//! it. See [`history::ledger`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -520,27 +520,27 @@
 //! |---|---|---|
 //! | building and changing an agent | [`Agent`], [`AgentBuilder`], [`Limits`] | |
 //! | what the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] | `tool` |
-//! | hooks, and who may register what | [`ext`], [`points`] | `permission_gate`, `auto_approve`, `metering`, `result_cache` |
+//! | hooks, and who may register what | [`hooks`], [`hooks::points`] | `permission_gate`, `auto_approve`, `metering`, `result_cache` |
 //! | words from hooks to the model | [`Cx::note`] | |
-//! | names in what a person typed | [`directives`], [`Registry::define_hook`] | `hook_recipes` |
-//! | commands | [`command`] | `command` |
-//! | skills | [`skill`] | `skill`, `exposed_skill` |
-//! | subagents, and agents for a run | [`mention`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
+//! | names in what a person typed | [`invoke::directives`], [`Registry::define_hook`] | `hook_recipes` |
+//! | commands | [`invoke::command`] | `command` |
+//! | skills | [`invoke::skill`] | `skill`, `exposed_skill` |
+//! | subagents, and agents for a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
 //! | what a handler can do | [`Controls`], [`Cx`] | `pop` |
-//! | what the model gets | [`points::Context`], [`Messages`] | `context_transform`, `pop` |
-//! | summing up | [`points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
+//! | what the model gets | [`hooks::points::Context`], [`Messages`] | `context_transform`, `pop` |
+//! | summing up | [`hooks::points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
 //! | subsystems | [`Hook`] | `hook_trait` |
 //! | what runs unasked | [`permission`] | |
-//! | asking a person | [`ui`] | `permission_gate` |
-//! | conversations and where they are kept | [`session`] | `axum_service` |
-//! | watching a run | [`events`], [`Run`] | `axum_service` |
-//! | what happened, and why | [`ledger`] | |
+//! | asking a person | [`hooks::ui`] | `permission_gate` |
+//! | conversations and where they are kept | [`agent::session`] | `axum_service` |
+//! | watching a run | [`hooks::events`], [`Run`] | `axum_service` |
+//! | what happened, and why | [`history::ledger`] | |
 //! | what a repository brings, and who trusts it | the crate `cotter-files` | |
 //! | models | [`model`]; over HTTP, by name: the crate `cotter-models` (`Providers`) | |
 //!
 //! The examples are in `cotter/examples`.
 //!
-//! [`Power`]: points::Power
+//! [`Power`]: permission::verdict::Power
 //!
 //! # The rooms
 //!
